@@ -1,0 +1,66 @@
+"""Every run-time failure as a sentence, and the errors that carry them."""
+
+from __future__ import annotations
+
+import enum
+
+
+class DalembertError(Exception):
+    """Base of all errors this package raises on purpose; the text is meant for a person."""
+
+
+class ModelError(DalembertError):
+    """All mistakes of a model, collected: `mistakes` is the list, the text shows them one a line."""
+
+    def __init__(self, model_name: str, mistakes: list[str]):
+        self.mistakes = list(mistakes)
+        count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        super().__init__(f"Model '{model_name}' has {count}:\n" + "\n".join(f"  - {m}" for m in mistakes))
+
+
+class AssemblyError(DalembertError):
+    """The constraints cannot be met from the given start: names the joints that stay open."""
+
+
+class SimulationError(DalembertError):
+    """A motion that did not reach its end; `solution` holds what was computed until then."""
+
+    def __init__(self, sentence: str, solution=None):
+        self.solution = solution
+        super().__init__(sentence)
+
+
+class RedundancyWarning(UserWarning):
+    """The rigid-body model does not determine these reactions; a named rule picked their values."""
+
+
+class Status(enum.IntEnum):
+    """How a run ended. The codes travel through compiled code; `sentence` is what a person reads."""
+
+    done = 0
+    event = 1
+    max_steps = 2
+    step_too_small = 3
+    not_finite = 4
+    rank_change = 5
+    not_assembled = 6
+    inconsistent = 7
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.done: "The run reached its end.",
+    Status.event: "The run stopped at an event.",
+    Status.max_steps: "The run used all its steps. Raise max_steps, loosen rtol, or, for a stiff model, "
+    "use integrator='kvaerno5'.",
+    Status.step_too_small: "The step size became too small to go on: the motion is not smooth there, "
+    "or the model is stiff (use integrator='kvaerno5').",
+    Status.not_finite: "The accelerations are no longer finite numbers (a division by zero in a force law, "
+    "a massless body, or a motion that blows up).",
+    Status.rank_change: "The constraint rank changed: a singular position.",
+    Status.not_assembled: "The mechanism cannot be assembled: the constraints are not met at the start.",
+    Status.inconsistent: "The constraints contradict each other: no motion meets all of them.",
+}

@@ -1,0 +1,19 @@
+"""linalg · dense and sparse factorisations, rank in the mass metric; knows no mechanics."""
+
+from dalembert import _runtime as _runtime  # float64 first
+from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Group, dense_of_blocks, rows_times_blocks
+from dalembert.linalg._klu import KLU
+from dalembert.linalg._saddle import DenseSaddle, SparseSaddle, factorise
+
+__all__ = [
+    "KLU",
+    "BlockMass",
+    "BlockPattern",
+    "BlockRows",
+    "DenseSaddle",
+    "Group",
+    "SparseSaddle",
+    "dense_of_blocks",
+    "factorise",
+    "rows_times_blocks",
+]

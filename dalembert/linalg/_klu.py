@@ -1,0 +1,77 @@
+"""linalg · KLU on a fixed pattern: the symbolic analysis is made once and its handle is data, not a constant."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt
+
+from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows
+
+# symbolic analyses live as long as the process: a handle in a compiled program must never dangle
+_ANALYSES: dict[tuple, object] = {}
+
+
+class SaddlePattern:
+    """Row-major order of the entries of [M Cᵀ; C −D]; static, equal by content."""
+
+    def __init__(self, rows: BlockPattern, mass_mask: np.ndarray):
+        self.rows, self.mask = rows, np.asarray(mass_mask, bool)
+        n, m, nb, d = rows.n, rows.m, rows.blocks, rows.width
+        a, b = np.nonzero(self.mask)
+        base = np.arange(nb)[:, None] * d
+        c_row, c_col = rows.rows[rows.inside] + n, rows.cols[rows.inside]
+        i = np.concatenate([(base + a).ravel(), c_col, c_row, np.arange(n, n + m)])
+        j = np.concatenate([(base + b).ravel(), c_row, c_col, np.arange(n, n + m)])
+        self.order = np.lexsort((j, i))
+        self.i, self.j = i[self.order].astype(np.int32), j[self.order].astype(np.int32)
+        self.key = (rows.key, self.mask.tobytes())
+        self._hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        return self is other or (isinstance(other, SaddlePattern) and self._hash == other._hash and self.key == other.key)
+
+
+class KLU(eqx.Module):
+    """The saddle pattern with the handle of its symbolic analysis, a leaf: compiled programs stay reusable."""
+
+    pattern: SaddlePattern = eqx.field(static=True)
+    handle: UInt[Array, ""]
+
+    @classmethod
+    def analyse(cls, rows: BlockPattern, mass_mask: np.ndarray) -> KLU:
+        pattern = SaddlePattern(rows, mass_mask)
+        return cls(pattern, jnp.array(_analysis(pattern), jnp.uint64))
+
+    def __getstate__(self):
+        return {"pattern": self.pattern}  # a handle means nothing in another process
+
+    def __setstate__(self, state):
+        object.__setattr__(self, "pattern", state["pattern"])
+        object.__setattr__(self, "handle", jnp.array(_analysis(state["pattern"]), jnp.uint64))
+
+    def solve(self, mass: BlockMass, rows: BlockRows, D: Float[Array, " m"], rhs: Float[Array, "nm r"]):
+        """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs."""
+        import klujax
+
+        p = self.pattern
+        c = rows.data[p.rows.inside]
+        values = jnp.concatenate([mass.blocks[:, p.mask].ravel(), c, c, -D])[p.order]
+        # the primitive itself: the public wrapper sorts the (already sorted) indices at run time
+        i, j = jnp.asarray(p.i), jnp.asarray(p.j)
+        return klujax.solve_with_symbol_f64.bind(i, j, values[None], rhs[None], self.handle)[0]
+
+
+def _analysis(pattern: SaddlePattern) -> int:
+    import jax
+    import klujax
+
+    if pattern.key not in _ANALYSES:
+        with jax.ensure_compile_time_eval():
+            size = pattern.rows.n + pattern.rows.m
+            _ANALYSES[pattern.key] = klujax.analyze(jnp.asarray(pattern.i), jnp.asarray(pattern.j), size)
+    return int(_ANALYSES[pattern.key].raw)  # type: ignore[attr-defined]

@@ -1,0 +1,129 @@
+"""linalg · the saddle-point problem M x − Cᵀ λ = a, C x = g, for full-rank, redundant and singular C alike.
+
+Both solvers regularise the scaled Delassus matrix S C M⁻¹ Cᵀ S (unit diagonal, so free of units) by a tiny
+multiple of the identity and take the regularisation out again by proximal refinement: with dependent but
+consistent rows x and Cᵀλ are exact, λ is one of many. S = diag(C M⁻¹ Cᵀ)^(−1/2).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dalembert.linalg._blocks import BlockMass, BlockRows, rows_times_blocks
+from dalembert.linalg._klu import KLU
+
+DENSE_EPS, DENSE_REFINEMENTS = 1e-11, 2
+SPARSE_EPS = 1e-13  # each refinement is a factorisation here; one solve with less regularisation is exact enough
+
+
+class DenseSaddle(eqx.Module):
+    """Cholesky of the scaled Delassus matrix (range space); O(m³), for tens of rows."""
+
+    mass: BlockMass
+    C: Float[Array, "m n"]
+    B: Float[Array, "m n"]  # S C M⁻¹
+    A: Float[Array, "m m"]  # S C M⁻¹ Cᵀ S
+    S: Float[Array, " m"]
+    L: Float[Array, "m m"]
+
+    @classmethod
+    def factorise(cls, mass: BlockMass, C: Float[Array, "m n"]) -> DenseSaddle:
+        CW = rows_times_blocks(C, mass.inverse)
+        S = _inverse_root(jnp.sum(CW * C, axis=1))
+        B = S[:, None] * CW
+        A = (B @ C.T) * S
+        return cls(mass, C, B, A, S, _cholesky(A))
+
+    def leading(self, m: int) -> DenseSaddle:
+        """The same problem with the first m rows only; the factor is a corner of this one's."""
+        if m == self.C.shape[0]:
+            return self
+        return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m])
+
+    def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
+        """(x, λ); a = None stands for zero."""
+        if self.C.shape[0] == 0:
+            return (jnp.zeros(self.mass.n) if a is None else self.mass.solve(a)), jnp.zeros(0)
+        free = None if a is None else self.mass.solve(a)
+        y = self._delassus(self.S * (g if free is None else g - self.C @ free))
+        x = y @ self.B
+        return (x if free is None else free + x), self.S * y
+
+    def small_pivots(self) -> Float[Array, ""]:
+        """How many rows the factorisation found (nearly) dependent on the rows before them."""
+        return jnp.sum(jnp.diagonal(self.L) ** 2 < 1e-7)
+
+    def _delassus(self, rhs):
+        L = jax.lax.stop_gradient(self.L)
+
+        def prox(matvec, b):
+            y = _cho_solve(L, b)
+            for _ in range(DENSE_REFINEMENTS):
+                y = y + _cho_solve(L, b - matvec(y))
+            return y
+
+        # derivatives go through the exact equation, never through the regularised factor
+        return jax.lax.custom_linear_solve(lambda y: self.A @ y, rhs, prox, symmetric=True)
+
+
+class SparseSaddle(eqx.Module):
+    """KLU on [M Cᵀ; C −ε S⁻²]; linear cost for the mechanisms we know. No m × n array is formed."""
+
+    mass: BlockMass
+    C: BlockRows
+    D: Float[Array, " m"]  # diag(C M⁻¹ Cᵀ)
+    klu: KLU
+
+    @classmethod
+    def factorise(cls, mass: BlockMass, C: BlockRows, klu: KLU) -> SparseSaddle:
+        D = C.weighted_square(mass.inverse)
+        return cls(mass, C, jnp.where(D > 0, D, 1.0), klu)
+
+    def leading(self, m: int) -> SparseSaddle:
+        """The same problem with the first m rows only: the others are emptied, the pattern stays."""
+        if m == self.C.pattern.m:
+            return self
+        data = jnp.where(self.C.pattern.rows < m, self.C.data, 0.0)
+        return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.klu)
+
+    def solve(self, a, g):
+        n = self.mass.n
+        head = jnp.zeros(n) if a is None else a
+        g = jnp.concatenate([g, jnp.zeros(self.D.shape[0] - g.shape[0])])
+        mass, C = self.mass, self.C
+        values = jax.lax.stop_gradient((mass, C, self.D))
+
+        def matvec(z):
+            return jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
+
+        def solve(_, b):
+            M, rows, D = values
+            return self.klu.solve(M, rows, SPARSE_EPS * D, b[:, None])[:, 0]
+
+        z = jax.lax.custom_linear_solve(matvec, jnp.concatenate([head, g]), solve, symmetric=True)
+        return z[:n], -z[n:]
+
+
+def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None) -> DenseSaddle | SparseSaddle:
+    """Dense or, when an analysed pattern is at hand, sparse."""
+    if klu is None:
+        return DenseSaddle.factorise(mass, rows.dense())
+    return SparseSaddle.factorise(mass, rows, klu)
+
+
+def _inverse_root(d):
+    safe = jnp.where(d > 0, d, 1.0)  # a row that is zero at this instant has no direction to scale
+    return 1.0 / jnp.sqrt(safe)
+
+
+def _cholesky(A):
+    regularised = A + DENSE_EPS * jnp.eye(A.shape[0])
+    return jax.lax.linalg.cholesky(jax.lax.stop_gradient(regularised), symmetrize_input=False)
+
+
+def _cho_solve(L, b):
+    y = jax.lax.linalg.triangular_solve(L, b[:, None], left_side=True, lower=True)
+    return jax.lax.linalg.triangular_solve(L, y, left_side=True, lower=True, transpose_a=True)[:, 0]

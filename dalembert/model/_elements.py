@@ -1,0 +1,51 @@
+"""1 · model: the things that connect bodies (joints, drivers, wheels, forces), as names and numbers.
+
+What each kind *does* (its rows, its force law) is written in `systems/_constraints.py` and
+`systems/_forces.py`; here is only what a person says about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dalembert.model._frames import Body, Marker
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """Rows between the markers of two bodies, or over a list of bodies (user's rows).
+
+    `kind` names the row family ("revolute", "driver:angle", …); `numbers` are parameters that may be
+    swept or differentiated; `functions` are static callables (a driver's motion, a user's residual).
+    A reaction is always the force and torque **on body j** at marker j; joint frame = marker i's axes.
+    """
+
+    name: str
+    kind: str
+    markers: tuple[Marker, ...]
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    functions: tuple[Callable, ...] = ()
+    size: tuple[int, int] | None = None  # (holonomic, nonholonomic) rows, where the kind leaves it open
+    drives: str | None = None  # for a driver: the joint whose coordinate it prescribes
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return tuple(m.body for m in self.markers)
+
+
+@dataclass(frozen=True, eq=False)
+class Force:
+    """An applied force element; the fields mean the same as in `Constraint`."""
+
+    name: str
+    kind: str
+    markers: tuple[Marker, ...]
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    functions: tuple[Callable, ...] = ()
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return tuple(m.body for m in self.markers)

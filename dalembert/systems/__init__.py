@@ -1,0 +1,20 @@
+"""2 · the machine in coordinates: mass, force, qdot, position_residual, motion_residual."""
+
+from dalembert import _runtime as _runtime  # float64 first
+from dalembert.systems._absolute import AbsoluteSystem, JointView
+from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowOwner
+from dalembert.systems._build import build
+from dalembert.systems._constraints import is_angle
+from dalembert.systems._frames import Frame
+
+__all__ = [
+    "AbsoluteSystem",
+    "AbstractSystem",
+    "Family",
+    "Frame",
+    "FunctionSystem",
+    "JointView",
+    "RowOwner",
+    "build",
+    "is_angle",
+]

@@ -1,0 +1,241 @@
+"""2 · systems: `AbsoluteSystem`, every body with its own coordinates, every joint as rows between two bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dalembert._typing import Coordinates, Scalar, Velocities
+from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
+from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
+from dalembert.systems._frames import SPACES, Frame, moment
+
+
+class ForceFamily(eqx.Module):
+    """Applied forces of one kind, for all members at once: `law.…` on the k marker frames of each."""
+
+    kind: str = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    group: Group = eqx.field(static=True)
+    law: Callable = eqx.field(static=True)
+    p: dict[str, Array]
+
+
+class JointView(eqx.Module):
+    """What is read off a joint: its two markers, whichever rows hold it."""
+
+    name: str = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+    blocks: tuple[int, ...] = eqx.field(static=True)
+    family: int = eqx.field(static=True)
+    member: int = eqx.field(static=True)
+    coordinates: tuple[tuple[str, Callable], ...] = eqx.field(static=True)
+
+
+class AbsoluteSystem(AbstractSystem):
+    """Absolute coordinates of all bodies [Wojtyra, Fraczek 2013, eq. 28].
+
+    In the plane q = (x, y, θ) and v = q̇ for each body. In space q = (position, unit quaternion) and v = (ṙ in
+    the world frame, ω in the body frame). M is then constant and block-diagonal. Cost: linear in the bodies
+    when sparse. Made by `da.build(model)`.
+    """
+
+    masses: Float[Array, " nb"]
+    inertias: Float[Array, "nb dw dw"]
+    gravity: Float[Array, " d"]
+    families: tuple[Family, ...]
+    forces: tuple[ForceFamily, ...]
+    q0: Coordinates
+    v0: Velocities
+    size: Float[Array, ""]
+    klu: KLU | None
+    space: str = eqx.field(static=True)
+    body_names: tuple[str, ...] = eqx.field(static=True)
+    joints: tuple[JointView, ...] = eqx.field(static=True)
+    pattern: BlockPattern = eqx.field(static=True)
+    m_holonomic: int = eqx.field(static=True)
+    owners: tuple[RowOwner, ...] = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    @property
+    def kinematics(self):
+        """`Plane` or `Space`: what depends on the dimension."""
+        return SPACES[self.space]
+
+    @property
+    def dq(self) -> int:
+        return self.kinematics.dq
+
+    @property
+    def dv(self) -> int:
+        return self.kinematics.dv
+
+    # ---- dynamics ----------------------------------------------------------------------------------------
+
+    def mass(self, t, q):
+        d, nb = self.kinematics.d, self.masses.shape[0]
+        eye = jnp.eye(d)
+
+        def blocks(m, I):
+            corner = jnp.zeros((nb, d, I.shape[1]))
+            top = jnp.concatenate([m[:, None, None] * eye, corner], axis=2)
+            bottom = jnp.concatenate([corner.transpose(0, 2, 1), I], axis=2)
+            return jnp.concatenate([top, bottom], axis=1)
+
+        return BlockMass(blocks(self.masses, self.inertias), blocks(1.0 / self.masses, _small_inverse(self.inertias)))
+
+    def force(self, t, q, v):
+        K = self.kinematics
+        nb = self.masses.shape[0]
+        weight = self.masses[:, None] * self.gravity
+        spin = jnp.zeros((nb, K.dw))
+        if K.d == 3:
+            w = v.reshape(nb, K.dv)[:, 3:]
+            spin = -jnp.cross(w, jnp.sum(self.inertias * w[:, None, :], axis=-1))
+        shares = jnp.concatenate([weight, spin], axis=1)
+        if not self.forces:
+            return shares.ravel()
+        x, u = self.block_table(q), self.velocity_table(v)
+        shares = jnp.concatenate([shares, jnp.zeros((1, K.dv))])
+        for f in self.forces:
+            local = jax.vmap(lambda x, u, p, law=f.law: self._share(law, t, x, u, p))
+            out = local(x[f.group.columns], u[f.group.columns], f.p)
+            shares = shares.at[f.group.columns.ravel()].add(out.reshape(-1, K.dv))
+        return shares[:-1].ravel()
+
+    def _share(self, law, t, x, u, p):
+        """One force element → the shares (k, dv) of its bodies."""
+        K = self.kinematics
+        if hasattr(law, "generalised"):
+            return law.generalised(lambda x: self.marker_frames(x, p), K.qdot, t, x, u, p)
+        bodies = [K.frame(x[k], u[k]) for k in range(x.shape[0])]
+        markers = self.marker_frames(x, p, u)
+        out = []
+        for body, marker, (force, torque) in zip(bodies, markers, law(t, markers, p), strict=True):
+            arm = moment(marker.p - body.p, force)
+            out.append(K.generalised(body, force, torque + arm))
+        return jnp.stack(out)
+
+    def potential(self, t, q):
+        K = self.kinematics
+        x = self.block_table(q)
+        total = -jnp.sum(self.masses[:, None] * x[:-1, : K.d] * self.gravity)
+        for f in self.forces:
+            if hasattr(f.law, "potential"):
+                one = jax.vmap(lambda x, p, law=f.law: law.potential(t, self.marker_frames(x, p), p))
+                total = total + jnp.sum(one(x[f.group.columns], f.p))
+        return total
+
+    # ---- kinematics --------------------------------------------------------------------------------------
+
+    def block_qdot(self, x, u):
+        return self.kinematics.qdot(x, u)
+
+    def block_retract(self, x, delta):
+        return self.kinematics.retract(x, delta)
+
+    def fixed_block(self):
+        return jnp.zeros(self.dq).at[3].set(1.0) if self.space == "space" else jnp.zeros(self.dq)
+
+    def marker_frames(self, x: Float[Array, "k dq"], p: dict[str, Array], u=None) -> list[Frame]:
+        """The marker frames of one member from its bodies' coordinates; `point_i`, `frame_i`, … in p."""
+        return marker_frames(self.space, x, p, u)
+
+    def scale(self):
+        K = self.kinematics
+        one = jnp.concatenate([jnp.full(K.d, 1.0) * self.size, jnp.ones(K.dw)])
+        return jnp.tile(one, self.masses.shape[0])
+
+    def coordinate_scale(self):
+        K = self.kinematics
+        one = jnp.concatenate([jnp.full(K.d, 1.0) * self.size, jnp.ones(K.dq - K.d)])
+        return jnp.tile(one, self.masses.shape[0])
+
+    def joint(self, name: str) -> JointView:
+        return next(j for j in self.joints if j.name == name)
+
+    def joint_markers(self, joint: JointView, q: Coordinates, v: Velocities | None = None) -> list[Frame]:
+        """The marker frames of a joint at (q, v)."""
+        columns = np.array(joint.blocks)
+        p = jax.tree_util.tree_map(lambda a: a[joint.member], self.families[joint.family].p)
+        u = None if v is None else self.velocity_table(v)[columns]
+        return self.marker_frames(self.block_table(q)[columns], p, u)
+
+    # ---- parameters --------------------------------------------------------------------------------------
+
+    def _slots(self) -> dict[str, tuple]:
+        slots: dict[str, tuple] = {"gravity": (_Leaf(lambda s: s.gravity),)}
+        for k, name in enumerate(self.body_names):
+            slots[f"{name}.mass"] = (_Leaf(lambda s: s.masses, k),)
+            # in the plane the (1, 1) tensor is one number
+            index = (k, 0, 0) if self.space == "plane" else k
+            slots[f"{name}.inertia"] = (_Leaf(lambda s: s.inertias, index),)
+        for group, word in ((self.families, "families"), (self.forces, "forces")):
+            for f, family in enumerate(group):
+                for key in family.p:
+                    for member, name in enumerate(family.names):
+                        leaf = _Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
+                        slots[f"{name}.{key}"] = (leaf,)
+        return slots
+
+    def parameters(self):
+        return {name: slots[0].get(self) for name, slots in self._slots().items()}
+
+    def replace(self, values):
+        return replace_by_name(self, values, self._slots())
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """One named number in the system's tree: an array, or one entry of a stacked array."""
+
+    where: Callable
+    index: int | tuple[int, ...] | None = None
+
+    def get(self, system):
+        array = self.where(system)
+        return array if self.index is None else array[self.index]
+
+    def set(self, system, value):
+        array = self.where(system)
+        new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)
+        return eqx.tree_at(self.where, system, new)
+
+
+def marker_frames(space: str, x, p: dict[str, Array], u=None) -> list[Frame]:
+    """Marker frames of one member in plane or space; without markers in p, the bodies' own frames."""
+    K = SPACES[space]
+    bodies = [K.frame(x[k], None if u is None else u[k]) for k in range(x.shape[0])]
+    if "point_i" not in p:
+        return bodies
+    sides = ("i", "j")[: len(bodies)]
+    return [K.marker(b, p[f"point_{s}"], p[f"frame_{s}"]) for b, s in zip(bodies, sides, strict=True)]
+
+
+def _small_inverse(I: Float[Array, "nb k k"]) -> Float[Array, "nb k k"]:
+    """Inverses of symmetric 1 × 1 or 3 × 3 blocks by cofactors: no LAPACK call inside the march."""
+    if I.shape[-1] == 1:
+        return 1.0 / I
+    c0, c1, c2 = (jnp.cross(I[:, 1], I[:, 2]), jnp.cross(I[:, 2], I[:, 0]), jnp.cross(I[:, 0], I[:, 1]))
+    determinant = jnp.sum(I[:, 0] * c0, axis=-1)
+    return jnp.stack([c0, c1, c2], axis=2) / determinant[:, None, None]
+
+
+@dataclass(frozen=True)
+class MarkerRows:
+    """Row functions on two marker frames → row functions on the blocks of a family."""
+
+    space: str
+    rows: Callable
+    listed: bool = False  # user's rows get the frames as a list
+
+    def __call__(self, t: Scalar, x, *u_and_p):
+        *u, p = u_and_p
+        frames = marker_frames(self.space, x, p, *u)
+        return self.rows(t, frames, p) if self.listed else self.rows(t, *frames, p)

@@ -1,0 +1,357 @@
+"""2 · systems: the interface of a machine in coordinates, and `FunctionSystem`, the user's own M, h, Φ, φ."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dalembert._results import DalembertError
+from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
+
+
+class Family(eqx.Module):
+    """Constraint rows of one kind, for all its members at once.
+
+    A member touches k coordinate blocks (bodies). `position(t, x, p)` gives its holonomic rows from the block
+    coordinates x (k, dq); `motion(t, x, u, p)` its nonholonomic rows, linear in the velocities u (k, dv).
+    `p` holds the members' parameters, stacked along the first axis.
+    """
+
+    kind: str = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    group: Group = eqx.field(static=True)
+    holonomic: int = eqx.field(static=True)
+    nonholonomic: int = eqx.field(static=True)
+    position: Callable | None = eqx.field(static=True)
+    motion: Callable | None = eqx.field(static=True)
+    p: dict[str, Array]
+
+    def rows_of(self, function: Callable, t, *tables):
+        """One row function for all members, flat: member after member."""
+        local = [table[self.group.columns] for table in tables]
+        return jax.vmap(function, in_axes=(None, *[0] * len(local), 0))(t, *local, self.p).ravel()
+
+
+@dataclass(frozen=True)
+class RowOwner:
+    """Which item owns which rows of C: its name, kind, and the indices (holonomic rows first)."""
+
+    name: str
+    kind: str
+    rows: tuple[int, ...]
+
+
+class AbstractSystem(eqx.Module):
+    """A machine in coordinates: M(t,q) v̇ = h(t,q,v) + Cᵀλ, Φ(t,q) = 0, φ(t,q,v) = C v + b = 0, q̇ = N(q) v.
+
+    Coordinates come in `blocks` alike blocks (bodies) of dq coordinates and dv velocities; M is block-diagonal
+    and each constraint row touches few blocks. A system with one block is a plain dense system.
+    """
+
+    families: eqx.AbstractVar[tuple[Family, ...]]
+    pattern: eqx.AbstractVar[BlockPattern]
+    m_holonomic: eqx.AbstractVar[int]
+    owners: eqx.AbstractVar[tuple[RowOwner, ...]]
+    q0: eqx.AbstractVar[Coordinates]
+    v0: eqx.AbstractVar[Velocities]
+    name: eqx.AbstractVar[str]
+    klu: eqx.AbstractVar[KLU | None]
+
+    @property
+    @abstractmethod
+    def dq(self) -> int:
+        """Coordinates of a block."""
+
+    @property
+    @abstractmethod
+    def dv(self) -> int:
+        """Velocities of a block."""
+
+    @property
+    def n(self) -> int:
+        """Number of velocities."""
+        return self.pattern.n
+
+    @property
+    def m(self) -> int:
+        """Number of constraint rows, holonomic first."""
+        return self.pattern.m
+
+    @abstractmethod
+    def mass(self, t: Scalar, q: Coordinates) -> BlockMass:
+        """M(t, q), n × n, symmetric and positive definite, as diagonal blocks."""
+
+    @abstractmethod
+    def force(self, t: Scalar, q: Coordinates, v: Velocities) -> Velocities:
+        """h(t, q, v): applied forces and velocity-dependent inertia terms, conjugate to v."""
+
+    @abstractmethod
+    def potential(self, t: Scalar, q: Coordinates) -> Scalar:
+        """Energy stored by gravity and springs; what it leaves out of h counts as work."""
+
+    @abstractmethod
+    def block_qdot(self, x: Float[Array, " dq"], u: Float[Array, " dv"]) -> Float[Array, " dq"]:
+        """N(q) v for one block."""
+
+    @abstractmethod
+    def block_retract(self, x: Float[Array, " dq"], delta: Float[Array, " dv"]) -> Float[Array, " dq"]:
+        """q ⊕ δ for one block: a small displacement given as a velocity times a unit of time."""
+
+    @abstractmethod
+    def fixed_block(self) -> Float[Array, " dq"]:
+        """Coordinates of the ground, which is the block number `blocks` of the row pattern."""
+
+    @abstractmethod
+    def scale(self) -> Velocities:
+        """A typical size of each velocity's displacement (a length for translations, 1 for angles)."""
+
+    @abstractmethod
+    def coordinate_scale(self) -> Coordinates:
+        """The same for q."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Array]:
+        """All named parameters and their values."""
+
+    @abstractmethod
+    def replace(self, values: Mapping[str, object]) -> AbstractSystem:
+        """A copy with some parameters changed; works under jit, vmap and grad and never recompiles."""
+
+    def qdot(self, q: Coordinates, v: Velocities) -> Coordinates:
+        """q̇ = N(q) v."""
+        return jax.vmap(self.block_qdot)(q.reshape(-1, self.dq), v.reshape(-1, self.dv)).ravel()
+
+    def retract(self, q: Coordinates, delta: Velocities) -> Coordinates:
+        """q ⊕ δ, staying on unit quaternions."""
+        return jax.vmap(self.block_retract)(q.reshape(-1, self.dq), delta.reshape(-1, self.dv)).ravel()
+
+    def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
+        """Φ(t, q): the holonomic rows."""
+        x = self.block_table(q)
+        out = [f.rows_of(f.position, t, x) for f in self.families if f.position is not None]
+        return jnp.concatenate(out)[self._order(True)] if out else jnp.zeros(0)
+
+    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> Rows:
+        """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
+        x, u = self.block_table(q), self.velocity_table(v)
+        out = [f.rows_of(f.motion, t, x, u) for f in self.families if f.motion is not None]
+        return jnp.concatenate(out)[self._order(False)] if out else jnp.zeros(0)
+
+    def block_table(self, q: Coordinates) -> Float[Array, "blocks_and_ground dq"]:
+        """q as one row a block, with the ground's row last."""
+        return jnp.concatenate([q.reshape(-1, self.dq), self.fixed_block()[None]])
+
+    def velocity_table(self, v: Velocities) -> Float[Array, "blocks_and_ground dv"]:
+        """v as one row a block, with the ground's zeros last."""
+        return jnp.concatenate([v.reshape(-1, self.dv), jnp.zeros((1, self.dv))])
+
+    def _order(self, holonomic: bool) -> np.ndarray:
+        """Families' rows, one after the other → the order of C."""
+        indices = []
+        for f in self.families:
+            rows = f.group.rows[:, : f.holonomic] if holonomic else f.group.rows[:, f.holonomic :]
+            indices.append(rows.ravel())
+        return np.argsort(np.concatenate(indices), kind="stable")
+
+    def owner_of(self, row: int) -> RowOwner:
+        """The item that owns a row of C."""
+        return next(o for o in self.owners if row in o.rows)
+
+
+class FunctionSystem(AbstractSystem):
+    """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
+
+    With `parameters` (a dict of arrays) every function gets them as a last argument p. `joints` groups the
+    holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
+    `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
+    tolerance free of units. Without `potential`, the work of h is booked as work. Dense; for tens of coordinates.
+    """
+
+    families: tuple[Family, ...]
+    parameter_values: dict[str, Array]
+    q0: Coordinates
+    v0: Velocities
+    size_scale: Velocities
+    pattern: BlockPattern = eqx.field(static=True)
+    m_holonomic: int = eqx.field(static=True)
+    owners: tuple[RowOwner, ...] = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    functions: tuple[Callable | None, ...] = eqx.field(static=True)
+    has_parameters: bool = eqx.field(static=True)
+    klu: None = None
+
+    def __init__(
+        self,
+        mass: Callable,
+        force: Callable,
+        *,
+        q0,
+        v0=None,
+        position: Callable | None = None,
+        motion: Callable | None = None,
+        qdot: Callable | None = None,
+        potential: Callable | None = None,
+        joints: Mapping[str, int] | None = None,
+        motion_joints: Mapping[str, int] | None = None,
+        parameters: Mapping[str, object] | None = None,
+        scale=None,
+        name: str = "functions",
+    ):
+        self.name = name
+        self.has_parameters = parameters is not None
+        self.parameter_values = {k: jnp.asarray(x, float) for k, x in (parameters or {}).items()}
+        self.functions = (mass, force, position, motion, qdot, potential)
+        self.q0 = jnp.asarray(q0, float)
+        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else jnp.asarray(v0, float)
+        if self.dq != self.dv and qdot is None:
+            raise DalembertError(
+                f"FunctionSystem '{name}': q0 has {self.dq} numbers and v0 has {self.dv}; give qdot(q, v) = N(q) v."
+            )
+        scale = np.ones(self.dv) if scale is None else scale
+        self.size_scale = jnp.broadcast_to(jnp.asarray(scale, float), (self.dv,))
+        self._check_shape("mass(t, q)", lambda: self._call(0, 0.0, self.q0), (self.dv, self.dv))
+        self._check_shape("force(t, q, v)", lambda: self._call(1, 0.0, self.q0, self.v0), (self.dv,))
+        h = self._rows(position, lambda: self._call(2, 0.0, self.q0))
+        s = self._rows(motion, lambda: self._call(3, 0.0, self.q0, self.v0))
+        self.owners = self._owners(joints, 0, h, "holonomic") + self._owners(motion_joints, h, s, "nonholonomic")
+        self.m_holonomic = h
+        group = Group([range(h + s)], [[0]])
+        self.pattern = BlockPattern(h + s, 1, self.dv, [group] if h + s else [])
+        rows = Family(
+            "functions",
+            (name,),
+            group,
+            h,
+            s,
+            None if position is None else _OnBlock(position, self.has_parameters),
+            None if motion is None else _OnBlock(motion, self.has_parameters),
+            {k: x[None] for k, x in self.parameter_values.items()},
+        )
+        self.families = (rows,) if h + s else ()
+
+    @property
+    def dq(self) -> int:
+        return self.q0.shape[0]
+
+    @property
+    def dv(self) -> int:
+        return self.v0.shape[0]
+
+    def _call(self, which: int, *arguments):
+        function = self.functions[which]
+        assert function is not None
+        return function(*arguments, self.parameter_values) if self.has_parameters else function(*arguments)
+
+    def _check_shape(self, what: str, evaluate: Callable, expected: tuple[int, ...]) -> None:
+        shape = jax.eval_shape(evaluate).shape
+        if shape != expected:
+            raise DalembertError(f"FunctionSystem '{self.name}': {what} must have shape {expected}, it has {shape}.")
+
+    def _rows(self, function, evaluate) -> int:
+        if function is None:
+            return 0
+        shape = jax.eval_shape(evaluate).shape
+        if len(shape) != 1:
+            raise DalembertError(f"FunctionSystem '{self.name}': residuals must be vectors, one has shape {shape}.")
+        return shape[0]
+
+    def _owners(self, joints, start: int, rows: int, default: str) -> tuple[RowOwner, ...]:
+        joints = dict(joints) if joints is not None else ({default: rows} if rows else {})
+        if sum(joints.values()) != rows:
+            raise DalembertError(
+                f"FunctionSystem '{self.name}': the joints {joints} add up to {sum(joints.values())} rows, "
+                f"but the {default} residual has {rows}."
+            )
+        out = []
+        for name, count in joints.items():
+            out.append(RowOwner(name, "rows", tuple(range(start, start + count))))
+            start += count
+        return tuple(out)
+
+    def mass(self, t, q):
+        M = self._call(0, t, q)
+        inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(self.dv))
+        return BlockMass(M[None], inverse[None])
+
+    def force(self, t, q, v):
+        return self._call(1, t, q, v)
+
+    def potential(self, t, q):
+        return jnp.zeros(()) if self.functions[5] is None else self._call(5, t, q)
+
+    def block_qdot(self, x, u):
+        return u if self.functions[4] is None else self._call(4, x, u)
+
+    def block_retract(self, x, delta):
+        return x + self.block_qdot(x, delta)
+
+    def fixed_block(self):
+        return jnp.zeros(self.dq)
+
+    def scale(self):
+        return self.size_scale
+
+    def coordinate_scale(self):
+        return self.size_scale if self.dq == self.dv else jnp.full(self.dq, jnp.max(self.size_scale))
+
+    def parameters(self):
+        return dict(self.parameter_values)
+
+    def replace(self, values):
+        return replace_by_name(self, values, {k: (_FunctionParameter(k),) for k in self.parameter_values})
+
+
+@dataclass(frozen=True)
+class _OnBlock:
+    """A function of (t, q[, v], p) as a row function of one block (t, x[, u], p)."""
+
+    function: Callable
+    has_parameters: bool
+
+    def __call__(self, t, *blocks_and_p):
+        *blocks, p = blocks_and_p
+        arguments = [b[0] for b in blocks]
+        return self.function(t, *arguments, p) if self.has_parameters else self.function(t, *arguments)
+
+
+@dataclass(frozen=True)
+class _FunctionParameter:
+    name: str
+
+    def get(self, system):
+        return system.parameter_values[self.name]
+
+    def set(self, system, value):
+        value = jnp.broadcast_to(value, system.parameter_values[self.name].shape)
+        system = eqx.tree_at(lambda s: s.parameter_values[self.name], system, value)
+        if system.families:
+            system = eqx.tree_at(lambda s: s.families[0].p[self.name], system, value[None])
+        return system
+
+
+def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
+    """Set named parameters; a slot knows how to get and set one value in the system's tree."""
+    import difflib
+
+    for name, value in values.items():
+        if name not in slots:
+            close = difflib.get_close_matches(name, slots, n=3)
+            hint = f" Did you mean {', '.join(repr(c) for c in close)}?" if close else ""
+            raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
+        for slot in slots[name]:
+            old = slot.get(system)
+            new = jnp.asarray(value, float)
+            if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
+                raise DalembertError(
+                    f"Parameter '{name}' of system '{system.name}' has shape {old.shape}; got {new.shape}."
+                )
+            system = slot.set(system, new)
+    return system
