@@ -3,6 +3,7 @@
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Group, dense_of_blocks, rows_times_blocks
 from dalembert.linalg._klu import KLU
+from dalembert.linalg._rank import Rank, mass_metric_rows, rank_of
 from dalembert.linalg._saddle import DenseSaddle, SparseSaddle, factorise
 
 __all__ = [
@@ -12,8 +13,11 @@ __all__ = [
     "BlockRows",
     "DenseSaddle",
     "Group",
+    "Rank",
     "SparseSaddle",
     "dense_of_blocks",
     "factorise",
+    "mass_metric_rows",
+    "rank_of",
     "rows_times_blocks",
 ]

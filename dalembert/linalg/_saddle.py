@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from dalembert.linalg._blocks import BlockMass, BlockRows, rows_times_blocks
 from dalembert.linalg._klu import KLU
 
-DENSE_EPS, DENSE_REFINEMENTS = 1e-11, 2
+DENSE_EPS, DENSE_REFINEMENTS = 1e-9, 2
 SPARSE_EPS = 1e-13  # each refinement is a factorisation here; one solve with less regularisation is exact enough
 
 
@@ -52,6 +52,16 @@ class DenseSaddle(eqx.Module):
         x = y @ self.B
         return (x if free is None else free + x), self.S * y
 
+    def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
+        """x of least mass norm with C x = g, for several g at once and without refinement.
+
+        For use inside an iteration that looks at its residual again.
+        """
+        if self.C.shape[0] == 0:
+            return jnp.zeros((self.mass.n, g.shape[1]))
+        L, S, B = jax.lax.stop_gradient((self.L, self.S, self.B))
+        return B.T @ _cho_solve(L, S[:, None] * g)
+
     def small_pivots(self) -> Float[Array, ""]:
         """How many rows the factorisation found (nearly) dependent on the rows before them."""
         return jnp.sum(jnp.diagonal(self.L) ** 2 < 1e-7)
@@ -60,9 +70,9 @@ class DenseSaddle(eqx.Module):
         L = jax.lax.stop_gradient(self.L)
 
         def prox(matvec, b):
-            y = _cho_solve(L, b)
+            y = _cho_solve(L, b[:, None])[:, 0]
             for _ in range(DENSE_REFINEMENTS):
-                y = y + _cho_solve(L, b - matvec(y))
+                y = y + _cho_solve(L, (b - matvec(y))[:, None])[:, 0]
             return y
 
         # derivatives go through the exact equation, never through the regularised factor
@@ -90,21 +100,27 @@ class SparseSaddle(eqx.Module):
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.klu)
 
     def solve(self, a, g):
-        n = self.mass.n
-        head = jnp.zeros(n) if a is None else a
-        g = jnp.concatenate([g, jnp.zeros(self.D.shape[0] - g.shape[0])])
-        mass, C = self.mass, self.C
-        values = jax.lax.stop_gradient((mass, C, self.D))
+        head = jnp.zeros(self.mass.n) if a is None else a
+        z = self._solve(jnp.concatenate([head, g])[:, None])[:, 0]
+        return z[: self.mass.n], -z[self.mass.n :]
+
+    def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
+        """x of least mass norm with C x = g, for several g at once (one factorisation)."""
+        n, missing = self.mass.n, self.D.shape[0] - g.shape[0]
+        rhs = jnp.concatenate([jnp.zeros((n, g.shape[1])), g, jnp.zeros((missing, g.shape[1]))])
+        return jax.lax.stop_gradient(self)._solve(rhs)[:n]
+
+    def _solve(self, rhs: Float[Array, "nm r"]) -> Float[Array, "nm r"]:
+        n, mass, C = self.mass.n, self.mass, self.C
+        values = jax.lax.stop_gradient((mass, C, SPARSE_EPS * self.D))
 
         def matvec(z):
             return jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
 
-        def solve(_, b):
-            M, rows, D = values
-            return self.klu.solve(M, rows, SPARSE_EPS * D, b[:, None])[:, 0]
-
-        z = jax.lax.custom_linear_solve(matvec, jnp.concatenate([head, g]), solve, symmetric=True)
-        return z[:n], -z[n:]
+        # derivatives go through the exact equation, never through the regularised factor
+        return jax.lax.custom_linear_solve(
+            jax.vmap(matvec, 1, 1), rhs, lambda _, b: self.klu.solve(*values, b), symmetric=True
+        )
 
 
 def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None) -> DenseSaddle | SparseSaddle:
@@ -125,5 +141,5 @@ def _cholesky(A):
 
 
 def _cho_solve(L, b):
-    y = jax.lax.linalg.triangular_solve(L, b[:, None], left_side=True, lower=True)
-    return jax.lax.linalg.triangular_solve(L, y, left_side=True, lower=True, transpose_a=True)[:, 0]
+    y = jax.lax.linalg.triangular_solve(L, b, left_side=True, lower=True)
+    return jax.lax.linalg.triangular_solve(L, y, left_side=True, lower=True, transpose_a=True)

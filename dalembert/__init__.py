@@ -1,0 +1,78 @@
+"""dalembert: the dynamics of constrained mechanical systems, on JAX.
+
+Importing a numerical part switches JAX to float64 and points its compile cache at a user folder (see
+`dalembert._runtime`). The names below are loaded when first used, so `import dalembert` itself is quick.
+In the order in which data flows:
+
+    Model ──build──▶ System ──assemble──▶ Equations ──formulation──▶ v̇, r ──simulate──▶ Solution
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "deg": "dalembert.model",
+    "Model": "dalembert.model",
+    "build": "dalembert.systems",
+    "FunctionSystem": "dalembert.systems",
+    "AbsoluteSystem": "dalembert.systems",
+    "assemble": "dalembert.equations",
+    "residuals": "dalembert.equations",
+    "Equations": "dalembert.equations",
+    "Proximal": "dalembert.formulations",
+    "Projection": "dalembert.stabilise",
+    "NoStabilisation": "dalembert.stabilise",
+    "State": "dalembert.stabilise",
+    "consistent_state": "dalembert.stabilise",
+    "MinimumNorm": "dalembert.reactions",
+    "Unique": "dalembert.reactions",
+    "simulate": "dalembert.simulation",
+    "Solution": "dalembert.simulation",
+    "check": "dalembert.analysis",
+    "mechanism": "dalembert.mechanisms",
+    "Status": "dalembert._results",
+    "DalembertError": "dalembert._results",
+    "ModelError": "dalembert._results",
+    "AssemblyError": "dalembert._results",
+    "SimulationError": "dalembert._results",
+    "RedundancyWarning": "dalembert._results",
+}
+_ROOMS = ("model", "systems", "equations", "linalg", "formulations", "stabilise", "reactions", "simulation", "analysis")
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in (*_ROOMS, "io", "view", "mechanisms"):
+        return importlib.import_module(f"dalembert.{name}")
+    raise AttributeError(f"module 'dalembert' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ROOMS, "io", "view", "mechanisms"])
+
+
+if TYPE_CHECKING:
+    from dalembert._results import (
+        AssemblyError,
+        DalembertError,
+        ModelError,
+        RedundancyWarning,
+        SimulationError,
+        Status,
+    )
+    from dalembert.analysis import check
+    from dalembert.equations import Equations, assemble, residuals
+    from dalembert.formulations import Proximal
+    from dalembert.mechanisms import mechanism
+    from dalembert.model import Model, deg
+    from dalembert.reactions import MinimumNorm, Unique
+    from dalembert.simulation import Solution, simulate
+    from dalembert.stabilise import NoStabilisation, Projection, State, consistent_state
+    from dalembert.systems import AbsoluteSystem, FunctionSystem, build

@@ -1,0 +1,60 @@
+"""mechanisms · the list: name → how to make the model, what it shows, and how it is usually run."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dalembert._results import DalembertError
+from dalembert.model import Model
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A built-in machine: `model()` makes it; `run` holds the settings `dalembert run` uses."""
+
+    name: str
+    summary: str
+    make: Callable[..., Model]
+    t_end: float = 10.0
+    run: dict = field(default_factory=dict)
+
+    def model(self, **numbers) -> Model:
+        return self.make(**numbers)
+
+
+_TABLE: dict[str, Mechanism] = {}
+
+
+def register(name: str, summary: str, *, t_end: float = 10.0, **run):
+    """Decorator: put a function that makes a model into the list."""
+
+    def add(make: Callable[..., Model]):
+        _TABLE[name] = Mechanism(name, summary, make, t_end, run)
+        return make
+
+    return add
+
+
+def mechanisms() -> dict[str, Mechanism]:
+    """All built-in mechanisms by name."""
+    for file in ("_planar", "_spatial", "_wheeled"):
+        importlib.import_module(f"dalembert.mechanisms.{file}")
+    return dict(_TABLE)
+
+
+def mechanism(name: str, **numbers) -> Model:
+    """The model of a built-in mechanism; `numbers` are its own arguments, e.g. mechanism("n-four-bar", N=40)."""
+    return find(name).model(**numbers)
+
+
+def find(name: str) -> Mechanism:
+    """The entry of a built-in mechanism, or a sentence with the nearest names."""
+    table = mechanisms()
+    if name not in table:
+        close = difflib.get_close_matches(name, table, n=3, cutoff=0.4)
+        hint = f"Did you mean {', '.join(close)}? " if close else ""
+        raise DalembertError(f"There is no mechanism '{name}'. {hint}`dalembert list` shows all.")
+    return table[name]

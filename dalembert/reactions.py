@@ -1,0 +1,145 @@
+"""5c· r → λ and joint wrenches, each under a named rule.
+
+Signs, once: λ and r = Cᵀλ act on the bodies as forces. The reaction of a joint is the force and the torque
+**on body j** (the second one named), the torque about marker j's point; body i gets the opposite force and the
+opposite torque about that same point. World components are along the world axes, joint components along the
+axes of marker i. A driver's reaction is what it exerts on body j.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dalembert._typing import Rows, Velocities
+from dalembert.equations import Equations
+from dalembert.systems import AbsoluteSystem, AbstractSystem
+
+
+class AbstractReactionRule(eqx.Module):
+    """A way to pick λ among all with Cᵀλ = r."""
+
+    @abstractmethod
+    def multipliers(self, system: AbstractSystem, equations: Equations, r: Velocities) -> Rows:
+        """λ with Cᵀλ = r."""
+
+    @abstractmethod
+    def describe(self, system: AbstractSystem) -> str:
+        """The rule's name as it is printed beside every number that it picked."""
+
+
+class Unique(AbstractReactionRule):
+    """For independent rows: λ is the solution of Cᵀλ = r; there is nothing to pick. One factorisation."""
+
+    def multipliers(self, system, equations, r):
+        # M x − Cᵀλ = −r with C x = 0 has x = 0
+        return equations.factorise().solve(-r, jnp.zeros(system.m))[1]
+
+    def describe(self, system):
+        return "unique"
+
+
+class MinimumNorm(AbstractReactionRule):
+    """The λ whose joint forces and torques are smallest: min Σ |F|² + |T|²/ℓ² over the joints, Cᵀλ = r.
+
+    ℓ is the machine's characteristic length (`system.size`), so the answer does not depend on the unit of length,
+    on how a joint's rows are written, or on the choice of axes. For a `FunctionSystem`, which has no forces and
+    torques, each named group of rows is measured in the mass metric instead, min Σ |C_jᵀλ_j|² in M⁻¹. Dense: an SVD
+    of n × m numbers an instant. It is a convention, not physics: part of the reaction is what it says, the
+    rest is what the rigid-body model leaves open.
+    """
+
+    def multipliers(self, system, equations, r):
+        C = equations.C
+        half = _inverse_square_root(_metric(system, equations))
+        # λ = G^(−1/2) (Cᵀ G^(−1/2))⁺ r
+        return half @ (jnp.linalg.pinv(C.T @ half, rtol=1e-9) @ r)
+
+    def describe(self, system):
+        if isinstance(system, AbsoluteSystem):
+            return f"minimum norm of joint forces and torques, characteristic length {float(system.size):.6g}"
+        return "minimum norm of row groups in the mass metric"
+
+
+class Wrenches(eqx.Module):
+    """Reactions of all joints at one instant, in the order of `system.joints`."""
+
+    force: Float[Array, "joints d"]
+    torque: Float[Array, "joints dw"]
+    joint_force: Float[Array, "joints d"]
+    joint_torque: Float[Array, "joints dw"]
+
+
+def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> Wrenches:
+    """Force and torque on body j of each joint, at marker j, in world axes and in marker i's axes."""
+    K = system.kinematics
+    x = system.block_table(equations.q)
+    found: dict[str, tuple] = {}
+    for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
+        columns = family.group.columns
+        shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
+
+        def one(x, p, share, on_i, family=family):
+            force, torque, R = _wrench_on_j(system, x, p, share, on_i)
+            local_torque = torque if K.d == 2 else R.T @ torque
+            return force, torque, R.T @ force, local_torque
+
+        out = jax.vmap(one)(x[columns], family.p, shares, columns[:, -1] == len(system.body_names))
+        for k, name in enumerate(family.names):
+            found[name] = tuple(a[k] for a in out)
+    if not found:
+        return Wrenches(*(jnp.zeros((0, s)) for s in (K.d, K.dw, K.d, K.dw)))
+    return Wrenches(*(jnp.stack([found[j.name][k] for j in system.joints]) for k in range(4)))
+
+
+def _wrench_on_j(system: AbsoluteSystem, x, p, share, on_i):
+    """Force, torque at marker j on body j, and marker i's axes; `on_i` where j is the ground, which has no share."""
+    K = system.kinematics
+    bodies = [K.frame(x[k]) for k in range(x.shape[0])]
+    markers = system.marker_frames(x, p)
+    point = markers[-1].p
+    force, torque = K.wrench(bodies[-1], point, share[-1])
+    if len(bodies) > 1:
+        # internal forces are opposite and have the same moment about any point
+        force_i, torque_i = K.wrench(bodies[0], point, share[0])
+        force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
+    return force, torque, markers[0].R
+
+
+def _metric(system: AbstractSystem, equations: Equations) -> Float[Array, "m m"]:
+    """G, block-diagonal over the joints: λᵀGλ is the sum of the squared joint reactions."""
+    m = system.m
+    G = jnp.zeros((m, m))
+    if not isinstance(system, AbsoluteSystem):
+        C = equations.C
+        D = C @ jax.vmap(equations.mass.solve, 1, 1)(C.T)
+        for owner in system.owners:
+            rows = jnp.array(owner.rows)
+            G = G.at[rows[:, None], rows].set(D[rows[:, None], rows])
+        return G
+    x = system.block_table(equations.q)
+    for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
+        columns = family.group.columns
+
+        def gram(x, p, block, on_i):
+            def wrench(share):
+                force, torque, _ = _wrench_on_j(system, x, p, share, on_i)
+                return jnp.concatenate([force, torque / system.size])
+
+            W = jax.vmap(wrench)(block)  # one row of C at a time
+            return W @ W.T
+
+        grams = jax.vmap(gram)(x[columns], family.p, block, columns[:, -1] == len(system.body_names))
+        rows = family.group.rows
+        G = G.at[rows[:, :, None], rows[:, None, :]].set(grams)
+    return G
+
+
+def _inverse_square_root(G: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    values, vectors = jnp.linalg.eigh(G)
+    safe = jnp.maximum(values, 1e-12 * jnp.max(values))
+    return (vectors / jnp.sqrt(safe)) @ vectors.T

@@ -1,0 +1,277 @@
+"""6 · simulation: Diffrax marches; here is what we add around it: packing, projection, and a status of our own.
+
+The state is y = (q, v, work): work[0] is the work done by all forces without a potential, work[1] that of the
+constraints (drivers). Three small wrappers:
+
+- `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
+- `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
+  not reuse the stage computed before projection, so the FSAL stage is marked stale;
+- `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
+  (numbers that are not finite, steps that vanish) and can pause the march, so that a progress bar needs no
+  callback (a callback would defeat the persistent compile cache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix
+
+from dalembert._results import Status
+from dalembert.equations import assemble
+from dalembert.formulations import AbstractFormulation
+from dalembert.stabilise import AbstractStabilisation
+from dalembert.systems import AbstractSystem
+
+BAD_STEPS = 5
+"""Steps in a row that may end in numbers that are not finite before the run is stopped."""
+
+
+class Problem(eqx.Module):
+    """What is marched: a system under a formulation and a stabilisation."""
+
+    system: AbstractSystem
+    formulation: AbstractFormulation
+    stabilisation: AbstractStabilisation
+
+    def vector_field(self, t, y, args):
+        """(q̇, v̇, power) at (t, y)."""
+        system = self.system
+        q, v, _ = y
+        equations = assemble(system, t, q, v)
+        equations = eqx.tree_at(lambda e: e.Gamma, equations, self.stabilisation.rhs(equations))
+        acceleration = self.formulation.solve(equations)
+        qdot = system.qdot(q, v)
+        stored = jax.jvp(system.potential, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
+        power = jnp.stack([equations.h @ v + stored, acceleration.r @ v])
+        return qdot, acceleration.vdot, power
+
+    def project(self, t, y):
+        q, v, work = y
+        state = self.stabilisation.project(self.system, t, q, v)
+        return state.q, state.v, work
+
+
+class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
+    """A Diffrax solver whose steps end on the constraints."""
+
+    solver: diffrax.AbstractSolver
+    problem: Problem
+
+    @property
+    def scan_kind(self):
+        return getattr(self.solver, "scan_kind", None) or "checkpointed"  # set by `march`; Diffrax looks but must not write
+
+    @property
+    def term_structure(self):
+        return self.solver.term_structure
+
+    @property
+    def term_compatible_contr_kwargs(self):
+        return self.solver.term_compatible_contr_kwargs
+
+    @property
+    def interpolation_cls(self) -> Callable:
+        return self.solver.interpolation_cls
+
+    def order(self, terms):
+        return self.solver.order(terms)
+
+    def strong_order(self, terms):
+        return self.solver.strong_order(terms)
+
+    def error_order(self, terms):
+        return self.solver.error_order(terms)
+
+    def func(self, terms, t0, y0, args):
+        return self.solver.func(terms, t0, y0, args)
+
+    def init(self, terms, t0, t1, y0, args):
+        return self.solver.init(terms, t0, t1, y0, args)
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
+        y1 = self.problem.project(t1, y1)
+        if isinstance(state, tuple) and len(state) == 2:
+            # first-same-as-last: the stored stage belongs to the state before projection
+            state = (jnp.array(True), state[1])
+        return y1, error, dense, state, result
+
+
+class Watched(diffrax.AbstractStepSizeController):
+    """A step-size controller that speaks: its state is (inner state, bad steps in a row, next step, status).
+
+    Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
+    """
+
+    controller: diffrax.AbstractStepSizeController
+    scale: tuple
+    pause_at: jax.Array
+
+    def wrap(self, direction):
+        return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
+
+    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
+        tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
+        return tnext, (inner, jnp.zeros((), int), tnext - t0, jnp.zeros((), int))
+
+    def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
+        inner, bad, _, _ = controller_state
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(y1_candidate)]))
+        # a step that ends in NaN must be refused, whatever its error estimate says
+        safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
+        if y_error is not None:
+            y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
+        scaled = [jax.tree_util.tree_map(jnp.divide, y, self.scale) for y in (y0, safe)]
+        error = None if y_error is None else jax.tree_util.tree_map(jnp.divide, y_error, self.scale)
+        keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
+            t0, t1, *scaled, args, error, error_order, inner
+        )
+        bad = jnp.where(finite, 0, bad + 1)
+        if y_error is None:  # fixed steps: nothing can be tried again
+            keep, bad = keep & finite, jnp.where(finite, 0, BAD_STEPS)
+        step = tnext - tprev
+        smallest = 1e3 * jnp.finfo(float).eps * jnp.maximum(jnp.abs(tprev), jnp.abs(t1 - t0))
+        status = jnp.where(~keep & (step < smallest), Status.step_too_small.value, 0)
+        status = jnp.where(bad >= BAD_STEPS, Status.not_finite.value, status)
+        result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
+        pause = keep & (tprev >= self.pause_at) & (status == 0)
+        result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
+        return keep, tprev, tnext, jump, (inner, bad, step, status), result
+
+
+# ---- integrators -------------------------------------------------------------------------------------------
+
+INTEGRATORS: dict[str, Callable[[], diffrax.AbstractSolver]] = {
+    "euler": diffrax.Euler,
+    "heun": diffrax.Heun,
+    "bosh3": diffrax.Bosh3,
+    "tsit5": diffrax.Tsit5,
+    "dopri5": diffrax.Dopri5,
+    "dopri8": diffrax.Dopri8,
+    "kvaerno3": diffrax.Kvaerno3,
+    "kvaerno5": diffrax.Kvaerno5,
+}
+"""By name: explicit of rising order, and two stiffly accurate implicit ones."""
+
+
+def _error_norm(y) -> jax.Array:
+    """Root mean square over positions and velocities; the work integrals follow, they do not lead."""
+    q, v, _ = y
+    return optimistix.rms_norm((q, v))
+
+
+class Span(eqx.Module):
+    """Where and when to march from, and how: all leaves, so that no change of a number recompiles."""
+
+    t0: jax.Array
+    t1: jax.Array
+    dt0: jax.Array
+    y0: tuple
+    rtol: jax.Array
+    atol: jax.Array
+    pause_at: jax.Array
+    resume: tuple | None  # solver and controller state of a paused march
+
+
+class Plan(eqx.Module):
+    """The static choices of a march."""
+
+    integrator: str = eqx.field(static=True)
+    fixed: bool = eqx.field(static=True)
+    save: str = eqx.field(static=True)  # "times", "steps" or "dense"
+    max_steps: int = eqx.field(static=True)
+    adjoint: str = eqx.field(static=True)
+
+
+class March(eqx.Module):
+    """What a march returns."""
+
+    ts: jax.Array
+    ys: tuple
+    t_end: jax.Array
+    y_end: tuple
+    controller: tuple
+    solver_state: object
+    stats: dict
+    dense: object
+    status: jax.Array
+    paused: jax.Array
+
+
+def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
+    """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
+    system = problem.system
+    solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
+    controller = diffrax.ConstantStepSize()
+    if not plan.fixed:
+        # PI control; the default of Diffrax (I only) oscillates at the stability limit
+        controller = diffrax.PIDController(
+            rtol=span.rtol, atol=span.atol, pcoeff=0.2, icoeff=0.5, norm=_error_norm, factormax=5.0
+        )
+    if isinstance(solver, diffrax.AbstractImplicitSolver):
+        roots = diffrax.VeryChord(rtol=1e-3 * span.rtol, atol=1e-3 * span.atol, norm=_error_norm)
+        solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
+    scale = (system.coordinate_scale(), system.scale(), jnp.ones(2))
+    watched = Watched(controller, scale, span.pause_at)
+    # interpolated states are off the constraints by the interpolation error: project what is saved
+    saves = [diffrax.SubSaveAt(t1=True)]
+    if plan.save == "times":
+        saves.append(diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: problem.project(t, y)))
+    elif plan.save == "steps":
+        saves.append(diffrax.SubSaveAt(t0=True, steps=True))
+    resume = span.resume if span.resume is not None else (None, None)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(problem.vector_field),
+        Projected(solver, problem),
+        span.t0,
+        span.t1,
+        span.dt0,
+        span.y0,
+        saveat=diffrax.SaveAt(
+            subs=saves, dense=plan.save == "dense", solver_state=True, controller_state=True, made_jump=False
+        ),
+        stepsize_controller=watched,
+        adjoint=diffrax.ForwardMode() if plan.adjoint == "forward" else diffrax.RecursiveCheckpointAdjoint(),
+        max_steps=plan.max_steps,
+        throw=False,
+        solver_state=resume[0],
+        controller_state=resume[1],
+    )
+    status = solution.controller_state[3]
+    exhausted = solution.result == diffrax.RESULTS.max_steps_reached
+    status = jnp.where((status == 0) & exhausted, Status.max_steps.value, status)
+    status = jnp.where((status == 0) & _failed(solution.result), Status.step_too_small.value, status)
+    saved = 1 if plan.save in ("times", "steps") else 0
+    return March(
+        ts=solution.ts[saved],
+        ys=solution.ys[saved],
+        t_end=solution.ts[0][0],
+        y_end=jax.tree_util.tree_map(lambda a: a[0], solution.ys[0]),
+        controller=solution.controller_state,
+        solver_state=solution.solver_state,
+        stats=solution.stats,
+        dense=solution.interpolation,
+        status=status,
+        paused=solution.result == diffrax.RESULTS.event_occurred,
+    )
+
+
+def _stage_loop(plan: Plan) -> dict:
+    """A plain loop over the stages is fastest and runs forward derivatives; reverse ones need checkpoints."""
+    return {"scan_kind": "lax"} if plan.adjoint == "forward" and plan.integrator != "euler" else {}
+
+
+def _failed(result) -> jax.Array:
+    good = (diffrax.RESULTS.successful, diffrax.RESULTS.event_occurred, diffrax.RESULTS.max_steps_reached)
+    return ~jnp.any(jnp.stack([result == g for g in good]))
+
+
+def default_integrator(rtol) -> str:
+    """Tsitouras 5(4) for everyday tolerances, Dormand–Prince 8(7) for tight ones, where its 13 stages pay."""
+    return "dopri8" if np.asarray(rtol) < 3e-7 else "tsit5"

@@ -1,0 +1,237 @@
+"""6 · simulation: `simulate`, the one entry: consistent start → march → `Solution`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert._results import DalembertError, SimulationError, Status
+from dalembert._runtime import compile_stopwatch
+from dalembert.formulations import AbstractFormulation, Proximal
+from dalembert.model import Model
+from dalembert.simulation import _march
+from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
+from dalembert.simulation._solution import Solution
+from dalembert.stabilise import AbstractStabilisation, Projection, State, consistent_state, open_rows, row_sizes
+from dalembert.systems import AbstractSystem, build
+
+_jitted_march = eqx.filter_jit(_march.march)
+
+
+def simulate(
+    system: AbstractSystem | Model,
+    t1: float,
+    state: State | tuple | None = None,
+    *,
+    t0: float = 0.0,
+    formulation: AbstractFormulation | None = None,
+    stabilisation: AbstractStabilisation | None = None,
+    integrator: str | None = None,
+    rtol: float = 1e-8,
+    atol: float | None = None,
+    dt: float | None = None,
+    save: Any = None,
+    max_steps: int | None = None,
+    progress: bool | Callable[[float], None] = False,
+    derivative: str = "reverse",
+    throw: bool = True,
+) -> Solution:
+    """The motion of a system (or a model) from t0 to t1.
+
+    **Arguments**
+
+    - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
+    - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "kvaerno5" (stiff), or another of
+      `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's own size.
+    - `dt`: take fixed steps of this length instead.
+    - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (then
+      `solution.at(t)` gives any time).
+    - `progress`: True for a bar on the terminal, or a function of the finished share.
+    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
+    - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
+
+    Works under `jit`, `vmap` and `grad`; then nothing is raised and `solution.status` is an array.
+    """
+    if isinstance(system, Model):
+        system = build(system)
+    plan, times = _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1)
+    start = time.perf_counter()
+    compiled = compile_stopwatch.seconds
+    q, v = (None, None) if state is None else state
+    q, v = consistent_state(system, q, v, t=t0)
+    problem = Problem(system, formulation or Proximal(), stabilisation or Projection())
+    t0_, t1_ = jnp.asarray(t0, float), jnp.asarray(t1, float)
+    first = 1e-4 * (t1_ - t0_) if dt is None else jnp.asarray(dt, float)
+    tolerance = (jnp.asarray(rtol, float), jnp.asarray(rtol if atol is None else atol, float))
+    span = Span(t0_, t1_, first, (q, v, jnp.zeros(2)), *tolerance, jnp.asarray(jnp.inf), None)
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((problem, span, times)))
+    if traced:
+        out = _march.march(problem, span, plan, times)
+        return _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
+    plan = dataclasses.replace(plan, adjoint="forward")  # nothing is differentiated here: the plain loop is fastest
+    report = _reporter(progress)
+    parts = _march_on_host(problem, span, plan, np.asarray(times), report)
+    compile_s = compile_stopwatch.seconds - compiled
+    clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
+    return _judge(problem, plan, parts, clock, throw)
+
+
+def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
+    if integrator is None:
+        integrator = _march.default_integrator(1e-6 if isinstance(rtol, jax.core.Tracer) else rtol)
+    if integrator not in INTEGRATORS:
+        raise DalembertError(f"integrator={integrator!r} is unknown; use one of {', '.join(INTEGRATORS)}.")
+    if derivative not in ("forward", "reverse"):
+        raise DalembertError(f"derivative={derivative!r} is unknown; use 'forward' or 'reverse'.")
+    if dt is None and integrator == "euler":
+        raise DalembertError("integrator='euler' has no error estimate; give a fixed step with dt=.")
+    for name, value in (("rtol", rtol), ("dt", dt)):
+        if value is not None and not isinstance(value, jax.core.Tracer) and not (np.isfinite(value) and value > 0):
+            raise DalembertError(f"{name}={value} must be a positive number.")
+    if not isinstance(t1, jax.core.Tracer) and not (np.isfinite(t1) and t1 > t0):
+        raise DalembertError(f"t1={t1} must be later than t0={t0}.")
+    kind, times = "times", jnp.zeros(0)
+    if isinstance(save, str):
+        if save not in ("steps", "dense"):
+            raise DalembertError(f"save={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
+        kind = save
+    elif save is None or isinstance(save, int):
+        times = jnp.linspace(t0, t1, 201 if save is None else save)
+    else:
+        times = jnp.asarray(save, float)
+        if not isinstance(times, jax.core.Tracer) and (
+            times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1
+        ):
+            raise DalembertError(f"save= must be rising times within [{t0}, {t1}].")
+    default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
+    # reverse mode keeps checkpoints for at most max_steps
+    if derivative == "reverse" and kind == "times" and max_steps is None:
+        default = 100_000
+    return Plan(integrator, dt is not None, kind, max_steps or default, derivative), times
+
+
+def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[tuple[March, int]]:
+    """March in a few calls of one compiled program, pausing to report; each part comes with its saved count."""
+    t0, t1 = float(span.t0), float(span.t1)
+    stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
+    stops = [*stops, np.inf]
+    span = eqx.tree_at(
+        lambda s: s.resume, span, _fresh_state(span, plan), is_leaf=lambda x: x is None
+    )
+    parts: list[tuple[March, int]] = []
+    done = 0
+    while True:
+        reached = float(span.t0)
+        pause = next(s for s in stops if s > reached)
+        left = np.concatenate([times[done:], np.full(done, t1)]) if plan.save == "times" else times
+        span = eqx.tree_at(lambda s: s.pause_at, span, jnp.asarray(pause))
+        out = _jitted_march(problem, span, plan, jnp.asarray(left))
+        t_end = float(out.t_end)
+        count = min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done) if plan.save == "times" else 0
+        parts.append((out, count))
+        done += count
+        if report is not None:
+            report((t_end - t0) / (t1 - t0))
+        if not bool(out.paused) or t_end >= t1:
+            return parts
+        span = Span(
+            out.t_end, span.t1, out.controller[2], out.y_end, span.rtol, span.atol, span.pause_at,
+            (out.solver_state, out.controller),
+        )  # fmt: skip
+
+
+def _fresh_state(span: Span, plan: Plan):
+    """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
+    tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
+    zeros = jax.tree_util.tree_map(jnp.zeros_like, span.y0)
+    solver = (jnp.array(True), zeros) if getattr(tableau, "fsal", False) else None
+    inner = None if plan.fixed else (jnp.ones(()), jnp.ones(()), jnp.array(False))
+    return solver, (inner, jnp.zeros((), int), span.dt0, jnp.zeros((), int))
+
+
+def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
+    stats = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
+    stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts)
+    stats["steps"] = stats["accepted"] + stats["rejected"]
+    q, v, work = jax.tree_util.tree_map(lambda *a: jnp.concatenate(a), *ys)
+    return Solution(
+        system=problem.system,
+        formulation=problem.formulation,
+        stabilisation=problem.stabilisation,
+        t=jnp.concatenate(ts),
+        q=q,
+        v=v,
+        work=work,
+        status_code=status,
+        t_end=parts[-1].t_end,
+        stats=stats | clock,
+        dense=parts[-1].dense,
+        integrator=plan.integrator,
+    )
+
+
+def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) -> Solution:
+    """Cut what was not reached, name the failure, raise if asked."""
+    marches = [p for p, _ in parts]
+    last = marches[-1]
+    if plan.save == "times":
+        ts = [p.ts[:count] for p, count in parts]
+        ys = [jax.tree_util.tree_map(lambda a, c=count: a[:c], p.ys) for p, count in parts]
+    elif plan.save == "steps":
+        count = int(np.sum(np.isfinite(np.asarray(last.ts))))
+        ts, ys = [last.ts[:count]], [jax.tree_util.tree_map(lambda a: a[:count], last.ys)]
+    else:
+        ts, ys = [last.ts], [last.ys]
+    status = Status(int(last.status))
+    detail = ""
+    if status in (Status.step_too_small, Status.not_finite):
+        status, detail = _diagnose(problem, last, status)
+    solution = _solution(problem, plan, marches, ts, ys, jnp.asarray(status.value), clock)
+    if throw and status not in (Status.done, Status.event):
+        raise SimulationError(f"{status.sentence} {detail}It stopped at t = {float(last.t_end):.6g} s.", solution)
+    return solution
+
+
+def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, str]:
+    """Tell numbers that blow up from constraints that cannot be met just after the last good state."""
+    system = problem.system
+    q, v, _ = last.y_end
+    rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
+    if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
+        return Status.not_finite, _first_bad_force(system, last)
+    t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
+    from dalembert.equations import assemble, residuals
+
+    q, v = problem.stabilisation.project(system, t, q, v)
+    Phi, phi = residuals(system, t, q, v)
+    sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
+    for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
+        if residual.size and np.max(np.abs(residual)) > 1e-9:
+            return Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " "
+    return status, ""
+
+
+def _first_bad_force(system, last: March) -> str:
+    h = np.asarray(system.force(last.t_end, last.y_end[0], last.y_end[1]))
+    bad = np.flatnonzero(~np.isfinite(h))
+    names = getattr(system, "body_names", None)
+    if bad.size and names:
+        return f"The force on body '{names[bad[0] // system.dv]}' is the first that is not finite. "
+    return ""
+
+
+def _reporter(progress) -> Callable[[float], None] | None:
+    if progress is False or progress is None:
+        return None
+    if callable(progress):
+        return progress
+    from dalembert.simulation._progress import Bar
+
+    return Bar()

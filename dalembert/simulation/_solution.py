@@ -1,0 +1,321 @@
+"""6 · simulation: `Solution`, what a person gets: labelled, in names and units, saved and plotted in one call."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dalembert._results import DalembertError, RedundancyWarning, Status
+from dalembert.equations import assemble
+from dalembert.formulations import AbstractFormulation
+from dalembert.linalg import rank_of
+from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique
+from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
+from dalembert.stabilise import AbstractStabilisation, State
+from dalembert.systems import AbsoluteSystem, AbstractSystem, is_angle
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+AXES = ("x", "y", "z")
+
+
+class Solution(eqx.Module):
+    """A motion: times `t`, coordinates `q`, velocities `v`, and everything that follows from them, on demand.
+
+    Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code`. On the host the rest is
+    computed when first asked for: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
+    `to_netcdf(path)`, `to_csv(path)`. Units are those of the model (SI in all built-in mechanisms).
+    """
+
+    system: AbstractSystem
+    formulation: AbstractFormulation
+    stabilisation: AbstractStabilisation
+    t: Float[Array, " times"]
+    q: Float[Array, "times nq"]
+    v: Float[Array, "times n"]
+    work: Float[Array, "times 2"]
+    status_code: Array
+    t_end: Array
+    stats: dict[str, Any]
+    dense: Any
+    integrator: str = eqx.field(static=True)
+
+    # ---- how it went -------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        """How the run ended; `status.sentence` says it in words."""
+        return Status(int(self.status_code))
+
+    @property
+    def state(self) -> State:
+        """The last saved state."""
+        return State(self.q[-1], self.v[-1])
+
+    @functools.cached_property
+    def redundancy(self) -> int:
+        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few)."""
+        picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
+        ranks = []
+        for k in picks:
+            equations = _assemble(self.system, self.t[k], self.q[k], self.v[k])
+            ranks.append(rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks)).rank)
+        return self.system.m - max(ranks, default=0)
+
+    @functools.cached_property
+    def rule(self) -> AbstractReactionRule:
+        """The rule that picked λ: `Unique` when the rows are independent, else a minimum norm free of units."""
+        return MinimumNorm() if self.redundancy > 0 else Unique()
+
+    @functools.cached_property
+    def _observed(self) -> Observation:
+        if len(self.t) == 0:
+            raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
+        found = observe_all(self.system, self.formulation, self.rule, self.t, self.q, self.v)
+        return jax.tree_util.tree_map(np.asarray, found)
+
+    @property
+    def vdot(self) -> np.ndarray:
+        """Accelerations v̇ (times, n)."""
+        return self._observed.vdot
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """λ (times, m) under `rule`."""
+        self._warn_redundant()
+        return self._observed.lam
+
+    @property
+    def violation(self) -> dict[str, float]:
+        """The largest constraint violation over the motion at the three levels (see `violation` for the measure)."""
+        worst = np.max(self._observed.violation, axis=0)
+        return dict(zip(("position", "velocity", "acceleration"), map(float, worst), strict=True))
+
+    @functools.cached_property
+    def energy(self) -> xr.Dataset:
+        """Kinetic, potential, total energy; work done by forces without potential and by constraints; the balance.
+
+        `drift` = total − total(0) − work − work_of_constraints: zero for an exact motion.
+        """
+        import xarray as xr
+
+        T, V, W = self._observed.kinetic, self._observed.potential, np.asarray(self.work)
+        total = T + V
+        values = {
+            "kinetic": T,
+            "potential": V,
+            "total": total,
+            "work": W[:, 0] - W[0, 0],
+            "work_of_constraints": W[:, 1] - W[0, 1],
+        }
+        values["drift"] = total - total[0] - values["work"] - values["work_of_constraints"]
+        return xr.Dataset(
+            {k: ("time", x, {"units": "J"}) for k, x in values.items()}, coords={"time": self._time()}
+        )
+
+    @property
+    def energy_drift(self) -> float:
+        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
+        e = self.energy
+        moving = max(float(np.ptp(e[k].values)) for k in ("kinetic", "potential", "work", "work_of_constraints"))
+        reference = max(moving, float(np.max(e["kinetic"].values)), np.finfo(float).tiny)
+        return float(np.max(np.abs(e["drift"].values))) / reference
+
+    # ---- reactions ---------------------------------------------------------------------------------------
+
+    def reactions(self, joint: str, *, frame: str = "world") -> xr.Dataset:
+        """Force and torque of a joint **on its body j**, at marker j, in the "world" or the "joint" frame.
+
+        The dataset's attribute `rule` says what picked the values: "unique", or the rule's name in a redundant
+        model, where a `RedundancyWarning` is given as well.
+        """
+        if frame not in ("world", "joint"):
+            raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
+        self._joint_index(joint)
+        self._warn_redundant()
+        data = self.dataset.sel(joint=joint)
+        suffix = "" if frame == "world" else "_in_joint"
+        out = data[[f"reaction_force{suffix}", f"reaction_torque{suffix}"]]
+        out = out.rename({f"reaction_force{suffix}": "force", f"reaction_torque{suffix}": "torque"})
+        return out.assign_attrs(rule=self.rule.describe(self.system), frame=frame, joint=joint)
+
+    def _joint_index(self, joint: str) -> int:
+        names = [o.name for o in self.system.owners]
+        if not isinstance(self.system, AbsoluteSystem):
+            raise DalembertError("A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners).")
+        if joint not in names:
+            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.")
+        return names.index(joint)
+
+    def _warn_redundant(self) -> None:
+        if self.redundancy > 0:
+            warnings.warn(
+                f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model does not "
+                f"determine all reactions. Values picked by: {self.rule.describe(self.system)}.",
+                RedundancyWarning,
+                stacklevel=3,
+            )
+
+    # ---- labelled data -----------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def dataset(self) -> xr.Dataset:
+        """All of it as an xarray Dataset with names and units."""
+        import xarray as xr
+
+        o = self._observed
+        data: dict[str, Any] = {}
+        coords: dict[str, Any] = {"time": self._time(), "level": ["position", "velocity", "acceleration"]}
+        if isinstance(self.system, AbsoluteSystem):
+            self._body_data(data, coords)
+            self._joint_data(data, coords)
+        else:
+            data |= {"q": (("time", "coordinate"), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
+            data["vdot"] = (("time", "speed"), o.vdot)
+        owners = [owner.name for row in range(self.system.m) for owner in self.system.owners if row in owner.rows]
+        coords |= {"row": np.arange(self.system.m), "row_owner": ("row", owners)}
+        data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
+        text = {"units": "1", "long_name": "constraint violation, relative to the machine's size"}
+        data["violation"] = (("time", "level"), o.violation, text)
+        for name, value in self.energy.items():
+            unit = {"units": "J"}
+            data[f"energy_{name}" if name in ("kinetic", "potential", "total", "drift") else name] = (
+                "time", value.values, unit,
+            )  # fmt: skip
+        return xr.Dataset(data, coords=coords, attrs=self._attributes())
+
+    def _time(self):
+        return ("time", np.asarray(self.t), {"units": "s"})
+
+    def _attributes(self) -> dict[str, Any]:
+        import dalembert
+
+        keep = {k: float(x) if isinstance(x, float) else int(x) for k, x in self.stats.items()}
+        return {
+            "model": self.system.name,
+            "status": self.status.name,
+            "reaction_rule": self.rule.describe(self.system),
+            "redundancy": self.redundancy,
+            "integrator": self.integrator,
+            "formulation": type(self.formulation).__name__,
+            "stabilisation": type(self.stabilisation).__name__,
+            "dalembert_version": dalembert.__version__,
+            **keep,
+        }
+
+    def _body_data(self, data, coords) -> None:
+        system = self.system
+        assert isinstance(system, AbsoluteSystem)
+        d, nt, nb = system.kinematics.d, len(self.t), len(system.body_names)
+        q = np.asarray(self.q).reshape(nt, nb, system.dq)
+        v = np.asarray(self.v).reshape(nt, nb, system.dv)
+        a = self._observed.vdot.reshape(nt, nb, system.dv)
+        coords |= {"body": list(system.body_names), "axis": list(AXES[:d])}
+        tba = ("time", "body", "axis")
+        data["position"] = (tba, q[..., :d], {"units": "m", "long_name": "centre of mass"})
+        data["velocity"] = (tba, v[..., :d], {"units": "m/s"})
+        data["acceleration"] = (tba, a[..., :d], {"units": "m/s2"})
+        if d == 2:
+            tb = ("time", "body")
+            data["angle"] = (tb, q[..., 2], {"units": "rad"})
+            data["angular_velocity"] = (tb, v[..., 2], {"units": "rad/s"})
+            data["angular_acceleration"] = (tb, a[..., 2], {"units": "rad/s2"})
+        else:
+            coords["component"] = ["w", "x", "y", "z"]
+            text = {"units": "1", "long_name": "unit quaternion, body to world"}
+            data["quaternion"] = (("time", "body", "component"), q[..., 3:], text)
+            data["angular_velocity"] = (tba, v[..., 3:], {"units": "rad/s", "long_name": "in the body frame"})
+            data["angular_acceleration"] = (tba, a[..., 3:], {"units": "rad/s2", "long_name": "in the body frame"})
+
+    def _joint_data(self, data, coords) -> None:
+        system, o = self.system, self._observed
+        assert isinstance(system, AbsoluteSystem) and o.wrenches is not None
+        names = joint_coordinate_names(system)
+        if names:
+            values = np.array(o.coordinates)
+            for k, (_, what) in enumerate(names):
+                if is_angle(what):
+                    values[:, k] = np.unwrap(values[:, k])
+            coords["joint_coordinate"] = [f"{joint}.{what}" for joint, what in names]
+            units = ["rad" if is_angle(what) else "m" for _, what in names]
+            coords["joint_coordinate_units"] = ("joint_coordinate", units)
+            data["coordinate"] = (("time", "joint_coordinate"), values, {"long_name": "joint coordinate"})
+        if not system.joints:
+            return
+        coords["joint"] = [j.name for j in system.joints]
+        turning = ("time", "joint", "axis") if system.kinematics.d == 3 else ("time", "joint")
+        for suffix, force, torque in (
+            ("", o.wrenches.force, o.wrenches.torque),
+            ("_in_joint", o.wrenches.joint_force, o.wrenches.joint_torque),
+        ):
+            where = "world axes" if not suffix else "axes of marker i"
+            note = f"on body j, at marker j, {where}; rule: {self.rule.describe(system)}"
+            data[f"reaction_force{suffix}"] = (("time", "joint", "axis"), force, {"units": "N", "long_name": note})
+            value = torque if system.kinematics.d == 3 else torque[..., 0]
+            data[f"reaction_torque{suffix}"] = (turning, value, {"units": "N m", "long_name": note})
+
+    # ---- any time, files, pictures -----------------------------------------------------------------------
+
+    def at(self, t: float) -> State:
+        """The state at any time of the motion, on the constraints.
+
+        With save="dense" it is as exact as the integration; else a cubic between two saved states.
+        """
+        t = float(t)
+        end = float(self.t_end)
+        first = float(self.t[0]) if len(self.t) else float(self.dense.t0)
+        if not first <= t <= end:
+            raise DalembertError(f"t = {t} is outside the motion [{first}, {end}].")
+        if self.dense is not None:
+            q, v, _ = self.dense.evaluate(t)
+        else:
+            q, v = _hermite(self, t)
+        return _project(self.system, self.stabilisation, jnp.asarray(t), q, v)
+
+    def to_netcdf(self, path) -> Path:
+        """Write the dataset as netCDF-4; a half-written file never replaces a good one."""
+        from dalembert.io import write_netcdf
+
+        return write_netcdf(self.dataset, path)
+
+    def to_csv(self, path) -> Path:
+        """Write the dataset as one wide table, a row a time, with names and units in the header."""
+        from dalembert.io import write_csv
+
+        return write_csv(self.dataset, path)
+
+    def plot(self, path=None):
+        """A page of figures: coordinates, reactions, violation, energy. Returns the matplotlib figure."""
+        from dalembert.view import plot_solution
+
+        return plot_solution(self, path)
+
+
+def _hermite(solution: Solution, t: float):
+    """Cubic in q (with q̇ = N v) and in v (with v̇) between the two saved states around t."""
+    times = np.asarray(solution.t)
+    k = int(np.clip(np.searchsorted(times, t) - 1, 0, len(times) - 2))
+    h = times[k + 1] - times[k]
+    s = (t - times[k]) / h
+    a0, a1, b0, b1 = 2 * s**3 - 3 * s**2 + 1, -2 * s**3 + 3 * s**2, s**3 - 2 * s**2 + s, s**3 - s**2
+    q, v, vdot = solution.q[k : k + 2], solution.v[k : k + 2], solution.vdot[k : k + 2]
+    rate = [solution.system.qdot(q[i], v[i]) for i in (0, 1)]
+    at = a0 * q[0] + a1 * q[1] + h * (b0 * rate[0] + b1 * rate[1])
+    return at, a0 * v[0] + a1 * v[1] + h * (b0 * vdot[0] + b1 * vdot[1])
+
+
+_assemble = eqx.filter_jit(assemble)
+
+
+@eqx.filter_jit
+def _project(system, stabilisation, t, q, v) -> State:
+    return stabilisation.project(system, t, q, v)
