@@ -1,11 +1,13 @@
 """3 · the narrow waist: `Equations` and `assemble`; the only file that differentiates constraints.
 
 For each row family one function is enough, the velocity residual φ(t,q,v) = C v + b: for holonomic rows the
-time derivative of Φ along (1, N v), for the others what the family states. Then
+time derivative of Φ, for the others what the family states. Then
 
-    C = ∂φ/∂v        b = φ(t,q,0) = φ − C v        Γ = −dφ/dt along (1, N v) with v held = −(Ċ v + ḃ)
+    C = ∂φ/∂v        b = φ(t,q,0) = φ − C v        Γ = −dφ/dt along the motion with v held = −(Ċ v + ḃ)
 
-all by automatic differentiation, member by member under vmap. Ċ v is never dropped.
+all by automatic differentiation, member by member under vmap. Ċ v is never dropped. Rows are functions of
+places X (for a body its frame); a system says how places move, Ẋ and Ẍ for held v, so that the compiler
+differentiates short row functions and not the way from a quaternion to a rotation matrix.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ class Equations(eqx.Module):
 
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
     """The equations of motion of a system at (t, q, v)."""
-    x, u = system.block_table(q), system.velocity_table(v)
     t = jnp.asarray(t, float)
-    parts = [_family_terms(system, f, t, x, u) for f in system.families]
+    motion = _Motion(system, q, v)
+    parts = [_family_terms(f, t, motion) for f in system.families]
     Phi, data, phi, Gamma = ([p[k] for p in parts] for k in range(4))
     order = system.pattern.row_order
     return Equations(
@@ -77,49 +79,88 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
 
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
     """Φ(t, q) and φ(t, q, v) without C: what a correction needs after the directions are frozen."""
-    x, u = system.block_table(q), system.velocity_table(v)
+    if not system.families:
+        return jnp.zeros(0), jnp.zeros(0)
     t = jnp.asarray(t, float)
+    motion = _Motion(system, q, v)
     Phi, phi = [], []
     for f in system.families:
-
-        def one(x, u, p, f=f):
-            return _velocity_residual(system, f, t, x, u, p)
-
-        positions, velocities = jax.vmap(one)(x[f.group.columns], u[f.group.columns], f.p)
+        at, twists, rates = (f.gather(table) for table in (motion.places, motion.twists, motion.rates))
+        positions, velocities = jax.vmap(lambda *a, f=f: _velocity_residual(f, t, *a))(at, twists, rates, f.p)
         Phi.append(positions.ravel())
         phi.append(velocities.ravel())
-    if not Phi:
-        return jnp.zeros(0), jnp.zeros(0)
     return _in_order(Phi, system._order(True)), _in_order(phi, system.pattern.row_order)
 
 
-def _velocity_residual(system: AbstractSystem, f: Family, t, x, u, p) -> tuple[Array, Array]:
-    """(Φ, φ) of one member: holonomic rows differentiated along (1, N v), then the nonholonomic rows."""
+class _Motion:
+    """Where all blocks are and how they move, stacked, once for all families: X, twist, Ẋ, Ẍ (u held)."""
+
+    def __init__(self, system: AbstractSystem, q: Coordinates, v: Velocities):
+        self.system = system
+        self.places = system.places(q)
+        self.twists = system.twists(self.places, v)
+        self.rates = jax.vmap(system.block_rate)(self.places, self.twists)
+
+    def biases(self):
+        return jax.vmap(self.system.block_bias)(self.places, self.twists)
+
+    def units(self):
+        """Twist and Ẋ for each unit velocity of each block: leaves (blocks + 1, dv, …)."""
+        system = self.system
+
+        def one(place, e):
+            twist = system.block_twist(place, e)
+            return twist, system.block_rate(place, twist)
+
+        return jax.vmap(lambda place: jax.vmap(lambda e: one(place, e))(jnp.eye(system.dv)))(self.places)
+
+
+def _velocity_residual(f: Family, t, places, twists, rates, p) -> tuple[Array, Array]:
+    """(Φ, φ) of one member: holonomic rows differentiated along (1, Ẋ), then the nonholonomic rows."""
     Phi, out = jnp.zeros(0), []
     if f.position is not None:
-        along = (jnp.ones_like(t), jax.vmap(system.block_qdot)(x, u))
-        Phi, rate = jax.jvp(lambda t, x: f.position(t, x, p), (t, x), along)
+        Phi, rate = jax.jvp(lambda t, X: f.position(t, X, p), (t, places), (jnp.ones_like(t), rates))
         out.append(rate)
     if f.motion is not None:
-        out.append(f.motion(t, x, u, p))
+        out.append(f.motion(t, places, twists, p))
     return Phi, jnp.concatenate(out)
 
 
-def _family_terms(system: AbstractSystem, f: Family, t, x, u):
+def _family_terms(f: Family, t, motion: _Motion):
     """Φ, C (flat), φ, Γ of all members of a family."""
 
-    def one(x, u, p):
-        def phi(t, x, u):
-            return _velocity_residual(system, f, t, x, u, p)[::-1]
+    def one(places, twists, rates, biases, units, p):
+        # φ and its derivative along the motion, velocities held: X moves by Ẋ, Ẋ by Ẍ, the twist stays
+        def phi(t, X, rates):
+            return _velocity_residual(f, t, X, twists, rates, p)[::-1]
 
-        along = (jnp.ones_like(t), jax.vmap(system.block_qdot)(x, u))
-        (value, Phi), (rate, _) = jax.jvp(lambda t, x: phi(t, x, u), (t, x), along)
-        # φ is linear in u: its Jacobian is its value on each unit velocity, with b taken off by the derivative
-        C = jax.jacfwd(lambda u: phi(t, x, u)[0])(u)
-        return Phi, C, value, -rate
+        (value, Phi), (rate, _) = jax.jvp(phi, (t, places, rates), (jnp.ones_like(t), rates, biases))
+        return Phi, _jacobian(f, t, places, twists, units, p), value, -rate
 
-    Phi, C, value, Gamma = jax.vmap(one)(x[f.group.columns], u[f.group.columns], f.p)
+    tables = (motion.places, motion.twists, motion.rates, motion.biases(), motion.units())
+    Phi, C, value, Gamma = jax.vmap(one)(*(f.gather(table) for table in tables), f.p)
     return Phi.ravel(), C.ravel(), value.ravel(), Gamma.ravel()
+
+
+def _jacobian(f: Family, t, places, twists, units, p) -> Float[Array, "r k d"]:
+    """∂φ/∂u of one member: the rows' derivative along each unit velocity of each of its blocks."""
+    parts = []
+    if f.position is not None:
+        _, along = jax.linearize(lambda X: f.position(t, X, p), places)
+        parts.append(_on_units(along, [rate for _, rate in units], places))
+    if f.motion is not None:
+        _, along = jax.linearize(lambda twists: f.motion(t, places, twists, p), twists)
+        parts.append(_on_units(along, [twist for twist, _ in units], twists))
+    return jnp.concatenate(parts)
+
+
+def _on_units(along, units: list, like: list) -> Float[Array, "r k d"]:
+    """A linear function of k slots on the unit vectors of each slot."""
+    zero = jax.tree_util.tree_map(jnp.zeros_like, like)
+    columns = []
+    for k, unit in enumerate(units):
+        columns.append(jax.vmap(lambda e, k=k: along([*zero[:k], e, *zero[k + 1 :]]), out_axes=1)(unit))
+    return jnp.stack(columns, axis=1)
 
 
 def _in_order(parts: list[Array], order) -> Array:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Rows, Velocities
 from dalembert.equations import Equations
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, marker_frames
 
 
 class AbstractReactionRule(eqx.Module):
@@ -77,18 +77,17 @@ class Wrenches(eqx.Module):
 def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> Wrenches:
     """Force and torque on body j of each joint, at marker j, in world axes and in marker i's axes."""
     K = system.kinematics
-    x = system.block_table(equations.q)
+    places = system.places(equations.q)
     found: dict[str, tuple] = {}
     for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
-        columns = family.group.columns
         shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
 
-        def one(x, p, share, on_i, family=family):
-            force, torque, R = _wrench_on_j(system, x, p, share, on_i)
+        def one(at, p, share, on_i):
+            force, torque, R = _wrench_on_j(system, at, p, share, on_i)
             local_torque = torque if K.d == 2 else R.T @ torque
             return force, torque, R.T @ force, local_torque
 
-        out = jax.vmap(one)(x[columns], family.p, shares, columns[:, -1] == len(system.body_names))
+        out = jax.vmap(one)(family.gather(places), family.p, shares, _j_is_ground(system, family))
         for k, name in enumerate(family.names):
             found[name] = tuple(a[k] for a in out)
     if not found:
@@ -96,18 +95,21 @@ def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> W
     return Wrenches(*(jnp.stack([found[j.name][k] for j in system.joints]) for k in range(4)))
 
 
-def _wrench_on_j(system: AbsoluteSystem, x, p, share, on_i):
+def _j_is_ground(system: AbsoluteSystem, family: Family):
+    return family.group.columns[:, -1] == len(system.body_names)
+
+
+def _wrench_on_j(system: AbsoluteSystem, places, p, share, on_i):
     """Force, torque at marker j on body j, and marker i's axes; `on_i` where j is the ground, which has no share."""
     K = system.kinematics
-    bodies = [K.frame(x[k]) for k in range(x.shape[0])]
-    markers = system.marker_frames(x, p)
-    point = markers[-1].p
-    force, torque = K.wrench(bodies[-1], point, share[-1])
-    if len(bodies) > 1:
+    frames = marker_frames(system.space, places, p)
+    point = frames[-1].p
+    force, torque = K.wrench(places[-1], point, share[-1])
+    if len(places) > 1:
         # internal forces are opposite and have the same moment about any point
-        force_i, torque_i = K.wrench(bodies[0], point, share[0])
+        force_i, torque_i = K.wrench(places[0], point, share[0])
         force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
-    return force, torque, markers[0].R
+    return force, torque, frames[0].R
 
 
 def _metric(system: AbstractSystem, equations: Equations) -> Float[Array, "m m"]:
@@ -121,19 +123,18 @@ def _metric(system: AbstractSystem, equations: Equations) -> Float[Array, "m m"]
             rows = jnp.array(owner.rows)
             G = G.at[rows[:, None], rows].set(D[rows[:, None], rows])
         return G
-    x = system.block_table(equations.q)
+    places = system.places(equations.q)
     for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
-        columns = family.group.columns
 
-        def gram(x, p, block, on_i):
+        def gram(at, p, block, on_i):
             def wrench(share):
-                force, torque, _ = _wrench_on_j(system, x, p, share, on_i)
+                force, torque, _ = _wrench_on_j(system, at, p, share, on_i)
                 return jnp.concatenate([force, torque / system.size])
 
             W = jax.vmap(wrench)(block)  # one row of C at a time
             return W @ W.T
 
-        grams = jax.vmap(gram)(x[columns], family.p, block, columns[:, -1] == len(system.body_names))
+        grams = jax.vmap(gram)(family.gather(places), family.p, block, _j_is_ground(system, family))
         rows = family.group.rows
         G = G.at[rows[:, :, None], rows[:, None, :]].set(grams)
     return G

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,7 +27,12 @@ class State(NamedTuple):
 
 
 class AbstractStabilisation(eqx.Module):
-    """What keeps Φ = 0 and φ = 0 while accelerations alone are integrated."""
+    """What keeps Φ = 0 and φ = 0 while accelerations alone are integrated.
+
+    `exact` says that a projected state meets the constraints to rounding; the march then refuses one that does not.
+    """
+
+    exact: eqx.AbstractClassVar[bool]
 
     @abstractmethod
     def rhs(self, equations: Equations) -> Rows:
@@ -47,6 +52,7 @@ class Projection(AbstractStabilisation):
     e², e³, … in position and to e, e², … in velocity. Keeps Φ and φ at rounding level; costs about a stage.
     """
 
+    exact: ClassVar[bool] = True
     corrections: int = 3
 
     def rhs(self, equations: Equations) -> Rows:
@@ -79,6 +85,8 @@ def _corrector(system: AbstractSystem, equations: Equations):
 class NoStabilisation(AbstractStabilisation):
     """Nothing at all: shows the drift (linear in φ, quadratic in Φ). Quaternions are still kept at unit length."""
 
+    exact: ClassVar[bool] = False
+
     def rhs(self, equations: Equations) -> Rows:
         return equations.Gamma
 
@@ -97,6 +105,15 @@ def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
     return jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
 
 
+class Assembled(NamedTuple):
+    """A state with what is left open: relative residuals of the holonomic rows and of all rows in velocity."""
+
+    state: State
+    position: Rows
+    velocity: Rows
+    sizes: Rows
+
+
 def consistent_state(
     system: AbstractSystem,
     q=None,
@@ -113,14 +130,19 @@ def consistent_state(
     joints that stay open, if the constraints cannot be met; `tolerance` is relative to the machine's size.
     Differentiable: the derivative is that of the exact projection.
     """
+    return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
+
+
+def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=1e-9) -> Assembled:
+    """`consistent_state` with the residuals that are left and the sizes of the rows."""
     q = system.q0 if q is None else jnp.asarray(q, float)
     v = system.v0 if v is None else jnp.asarray(v, float)
     _check_shapes(system, q, v)
     free = jnp.asarray(_free_mask(system, hold))
-    state, position, velocity = _consistent(system, jnp.asarray(t, float), q, v, free)
-    if not isinstance(position, jax.core.Tracer):
-        _refuse_open(system, np.asarray(position), np.asarray(velocity), tolerance)
-    return state
+    found = _consistent(system, jnp.asarray(t, float), q, v, free)
+    if not isinstance(found.position, jax.core.Tracer):
+        _refuse_open(system, np.asarray(found.position), np.asarray(found.velocity), tolerance)
+    return found
 
 
 def _check_shapes(system: AbstractSystem, q, v) -> None:
@@ -130,10 +152,10 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
 
 
 @eqx.filter_jit
-def _consistent(system, t, q, v, free) -> tuple[State, Rows, Rows]:
-    """(state, relative residual of each holonomic row, of each row in velocity)."""
+def _consistent(system, t, q, v, free) -> Assembled:
     if system.m == 0:
-        return State(system.retract(q, jnp.zeros(system.n)), v), jnp.zeros(0), jnp.zeros(0)
+        none = jnp.zeros(0)
+        return Assembled(State(system.retract(q, jnp.zeros(system.n)), v), none, none, none)
     found = q
     if system.m_holonomic:
         found = _newton(*jax.lax.stop_gradient((system, t, q, v, free)))
@@ -177,7 +199,7 @@ def _finish(system, t, q, q_found, v, free):
         v = v + delta * free
     Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
-    return State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes
+    return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:

@@ -23,7 +23,7 @@ import numpy as np
 import optimistix
 
 from dalembert._results import Status
-from dalembert.equations import assemble
+from dalembert.equations import assemble, residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
@@ -32,29 +32,64 @@ BAD_STEPS = 5
 """Steps in a row that may end in numbers that are not finite before the run is stopped."""
 
 
+OPEN = 1e-7
+"""Relative gap of a constraint after projection from which on a step is refused: contradiction, not rounding."""
+
+
 class Problem(eqx.Module):
     """What is marched: a system under a formulation and a stabilisation."""
 
     system: AbstractSystem
     formulation: AbstractFormulation
     stabilisation: AbstractStabilisation
+    sizes: jax.Array  # of the constraint rows at the start: what "open" means for each
 
     def vector_field(self, t, y, args):
         """(q̇, v̇, power) at (t, y)."""
-        system = self.system
-        q, v, _ = y
-        equations = assemble(system, t, q, v)
-        equations = eqx.tree_at(lambda e: e.Gamma, equations, self.stabilisation.rhs(equations))
-        acceleration = self.formulation.solve(equations)
-        qdot = system.qdot(q, v)
-        stored = jax.jvp(system.potential, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
-        power = jnp.stack([equations.h @ v + stored, acceleration.r @ v])
-        return qdot, acceleration.vdot, power
+        return _vector_field(self, t, y)
 
     def project(self, t, y):
-        q, v, work = y
-        state = self.stabilisation.project(self.system, t, q, v)
-        return state.q, state.v, work
+        """y moved onto the constraints."""
+        return _project(self, t, y)
+
+    def settle(self, t, y):
+        """`project` after a step; a state that cannot be brought onto the constraints becomes NaN, so it is refused."""
+        return _settle(self, t, y)
+
+
+# jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
+@eqx.filter_jit
+def _vector_field(problem: Problem, t, y):
+    system = problem.system
+    q, v, _ = y
+    equations = assemble(system, t, q, v)
+    equations = eqx.tree_at(lambda e: e.Gamma, equations, problem.stabilisation.rhs(equations))
+    acceleration = problem.formulation.solve(equations)
+    qdot = system.qdot(q, v)
+    stored = jax.jvp(system.potential, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
+    power = jnp.stack([equations.h @ v + stored, acceleration.r @ v])
+    return qdot, acceleration.vdot, power
+
+
+@eqx.filter_jit
+def _project(problem: Problem, t, y):
+    q, v, work = y
+    state = problem.stabilisation.project(problem.system, t, q, v)
+    return state.q, state.v, work
+
+
+@eqx.filter_jit
+def _settle(problem: Problem, t, y):
+    y = _project(problem, t, y)
+    if not problem.stabilisation.exact or problem.system.m == 0:
+        return y
+    q, v, _ = y
+    Phi, phi = residuals(problem.system, t, q, v)
+    speed = 1.0 + jnp.max(jnp.abs(v) / problem.system.scale())
+    gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
+    if problem.system.m_holonomic:
+        gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: problem.system.m_holonomic]))
+    return jax.tree_util.tree_map(lambda a: jnp.where(gap < OPEN, a, jnp.nan), y)
 
 
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
@@ -66,6 +101,10 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
     @property
     def scan_kind(self):
         return getattr(self.solver, "scan_kind", None) or "checkpointed"  # set by `march`; Diffrax looks but must not write
+
+    @property
+    def root_finder(self):
+        return self.solver.root_finder  # of an implicit solver; its tolerances are set by `march`
 
     @property
     def term_structure(self):
@@ -96,7 +135,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1 = self.problem.project(t1, y1)
+        y1 = self.problem.settle(t1, y1)
         if isinstance(state, tuple) and len(state) == 2:
             # first-same-as-last: the stored stage belongs to the state before projection
             state = (jnp.array(True), state[1])
@@ -215,7 +254,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
             rtol=span.rtol, atol=span.atol, pcoeff=0.2, icoeff=0.5, norm=_error_norm, factormax=5.0
         )
     if isinstance(solver, diffrax.AbstractImplicitSolver):
-        roots = diffrax.VeryChord(rtol=1e-3 * span.rtol, atol=1e-3 * span.atol, norm=_error_norm)
+        roots = diffrax.VeryChord(rtol=span.rtol, atol=span.atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
     scale = (system.coordinate_scale(), system.scale(), jnp.ones(2))
     watched = Watched(controller, scale, span.pause_at)

@@ -76,7 +76,7 @@ def _joint_coordinates(system: AbsoluteSystem, q) -> Array:
     out = []
     for joint in system.joints:
         if joint.coordinates:
-            i, j = system.joint_markers(joint, q)
+            i, j = system.joint_frames(joint, q)
             out += [function(i, j) for _, function in joint.coordinates]
     return jnp.stack(out) if out else jnp.zeros(0)
 

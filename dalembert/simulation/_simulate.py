@@ -19,10 +19,13 @@ from dalembert.model import Model
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._solution import Solution
-from dalembert.stabilise import AbstractStabilisation, Projection, State, consistent_state, open_rows, row_sizes
+from dalembert.stabilise import AbstractStabilisation, Projection, State, assembled, open_rows, row_sizes
 from dalembert.systems import AbstractSystem, build
 
-_jitted_march = eqx.filter_jit(_march.march)
+# one small program after the other: XLA's concurrent scheduler costs more than it saves here
+_jitted_march = eqx.filter_jit(
+    _march.march, compiler_options={"xla_cpu_enable_concurrency_optimized_scheduler": False}
+)
 
 
 def simulate(
@@ -65,8 +68,8 @@ def simulate(
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
-    q, v = consistent_state(system, q, v, t=t0)
-    problem = Problem(system, formulation or Proximal(), stabilisation or Projection())
+    (q, v), _, _, sizes = assembled(system, q, v, t=t0)
+    problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), sizes)
     t0_, t1_ = jnp.asarray(t0, float), jnp.asarray(t1, float)
     first = 1e-4 * (t1_ - t0_) if dt is None else jnp.asarray(dt, float)
     tolerance = (jnp.asarray(rtol, float), jnp.asarray(rtol if atol is None else atol, float))

@@ -5,7 +5,7 @@ from dalembert.systems._absolute import AbsoluteSystem, JointView
 from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowOwner
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
-from dalembert.systems._frames import Frame
+from dalembert.systems._frames import Frame, marker_frames
 
 __all__ = [
     "AbsoluteSystem",
@@ -17,4 +17,5 @@ __all__ = [
     "RowOwner",
     "build",
     "is_angle",
+    "marker_frames",
 ]

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from dalembert._typing import Coordinates, Scalar, Velocities
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
-from dalembert.systems._frames import SPACES, Frame, moment
+from dalembert.systems._frames import SPACES, Frame, marker_frames, moment
 
 
 class ForceFamily(eqx.Module):
@@ -25,6 +25,8 @@ class ForceFamily(eqx.Module):
     group: Group = eqx.field(static=True)
     law: Callable = eqx.field(static=True)
     p: dict[str, Array]
+
+    gather = Family.gather
 
 
 class JointView(eqx.Module):
@@ -101,35 +103,35 @@ class AbsoluteSystem(AbstractSystem):
         shares = jnp.concatenate([weight, spin], axis=1)
         if not self.forces:
             return shares.ravel()
-        x, u = self.block_table(q), self.velocity_table(v)
+        places = self.places(q)
+        twists = self.twists(places, v)
+        table = jnp.concatenate([v.reshape(nb, K.dv), jnp.zeros((1, K.dv))])
         shares = jnp.concatenate([shares, jnp.zeros((1, K.dv))])
         for f in self.forces:
-            local = jax.vmap(lambda x, u, p, law=f.law: self._share(law, t, x, u, p))
-            out = local(x[f.group.columns], u[f.group.columns], f.p)
-            shares = shares.at[f.group.columns.ravel()].add(out.reshape(-1, K.dv))
+            one = jax.vmap(lambda at, motion, u, p, law=f.law: self.force_shares(law, t, at, motion, u, p))
+            out = one(f.gather(places), f.gather(twists), f.gather(table), f.p)
+            for k, share in enumerate(out):
+                shares = shares.at[f.group.columns[:, k]].add(share)
         return shares[:-1].ravel()
 
-    def _share(self, law, t, x, u, p):
-        """One force element → the shares (k, dv) of its bodies."""
+    def force_shares(self, law, t, places, twists, u, p) -> list[Float[Array, " dv"]]:
+        """One force element → the share of each of its bodies in h."""
         K = self.kinematics
         if hasattr(law, "generalised"):
-            return law.generalised(lambda x: self.marker_frames(x, p), K.qdot, t, x, u, p)
-        bodies = [K.frame(x[k], u[k]) for k in range(x.shape[0])]
-        markers = self.marker_frames(x, p, u)
+            return law.generalised(K, places, u, p)
+        frames = marker_frames(self.space, places, p, twists)
         out = []
-        for body, marker, (force, torque) in zip(bodies, markers, law(t, markers, p), strict=True):
-            arm = moment(marker.p - body.p, force)
-            out.append(K.generalised(body, force, torque + arm))
-        return jnp.stack(out)
+        for body, frame, (force, torque) in zip(places, frames, law(t, frames, p), strict=True):
+            out.append(K.generalised(body, force, torque + moment(frame.p - body.p, force)))
+        return out
 
     def potential(self, t, q):
         K = self.kinematics
-        x = self.block_table(q)
-        total = -jnp.sum(self.masses[:, None] * x[:-1, : K.d] * self.gravity)
+        total = -jnp.sum(self.masses[:, None] * q.reshape(-1, K.dq)[:, : K.d] * self.gravity)
         for f in self.forces:
             if hasattr(f.law, "potential"):
-                one = jax.vmap(lambda x, p, law=f.law: law.potential(t, self.marker_frames(x, p), p))
-                total = total + jnp.sum(one(x[f.group.columns], f.p))
+                one = jax.vmap(lambda at, p, law=f.law: law.potential(t, marker_frames(self.space, at, p), p))
+                total = total + jnp.sum(one(f.gather(self.places(q)), f.p))
         return total
 
     # ---- kinematics --------------------------------------------------------------------------------------
@@ -140,12 +142,20 @@ class AbsoluteSystem(AbstractSystem):
     def block_retract(self, x, delta):
         return self.kinematics.retract(x, delta)
 
+    def block_place(self, x):
+        return self.kinematics.place(x)
+
+    def block_twist(self, place, u):
+        return self.kinematics.twist(place, u)
+
+    def block_rate(self, place, twist):
+        return self.kinematics.rate(place, twist)
+
+    def block_bias(self, place, twist):
+        return self.kinematics.bias(place, twist)
+
     def fixed_block(self):
         return jnp.zeros(self.dq).at[3].set(1.0) if self.space == "space" else jnp.zeros(self.dq)
-
-    def marker_frames(self, x: Float[Array, "k dq"], p: dict[str, Array], u=None) -> list[Frame]:
-        """The marker frames of one member from its bodies' coordinates; `point_i`, `frame_i`, … in p."""
-        return marker_frames(self.space, x, p, u)
 
     def scale(self):
         K = self.kinematics
@@ -160,12 +170,12 @@ class AbsoluteSystem(AbstractSystem):
     def joint(self, name: str) -> JointView:
         return next(j for j in self.joints if j.name == name)
 
-    def joint_markers(self, joint: JointView, q: Coordinates, v: Velocities | None = None) -> list[Frame]:
-        """The marker frames of a joint at (q, v)."""
-        columns = np.array(joint.blocks)
+    def joint_frames(self, joint: JointView, q: Coordinates) -> list[Frame]:
+        """The marker frames of a joint at q."""
+        places = self.places(q)
         p = jax.tree_util.tree_map(lambda a: a[joint.member], self.families[joint.family].p)
-        u = None if v is None else self.velocity_table(v)[columns]
-        return self.marker_frames(self.block_table(q)[columns], p, u)
+        at = [jax.tree_util.tree_map(lambda a, k=k: a[k], places) for k in joint.blocks]
+        return marker_frames(self.space, at, p)
 
     # ---- parameters --------------------------------------------------------------------------------------
 
@@ -208,16 +218,6 @@ class _Leaf:
         return eqx.tree_at(self.where, system, new)
 
 
-def marker_frames(space: str, x, p: dict[str, Array], u=None) -> list[Frame]:
-    """Marker frames of one member in plane or space; without markers in p, the bodies' own frames."""
-    K = SPACES[space]
-    bodies = [K.frame(x[k], None if u is None else u[k]) for k in range(x.shape[0])]
-    if "point_i" not in p:
-        return bodies
-    sides = ("i", "j")[: len(bodies)]
-    return [K.marker(b, p[f"point_{s}"], p[f"frame_{s}"]) for b, s in zip(bodies, sides, strict=True)]
-
-
 def _small_inverse(I: Float[Array, "nb k k"]) -> Float[Array, "nb k k"]:
     """Inverses of symmetric 1 × 1 or 3 × 3 blocks by cofactors: no LAPACK call inside the march."""
     if I.shape[-1] == 1:
@@ -235,7 +235,7 @@ class MarkerRows:
     rows: Callable
     listed: bool = False  # user's rows get the frames as a list
 
-    def __call__(self, t: Scalar, x, *u_and_p):
-        *u, p = u_and_p
-        frames = marker_frames(self.space, x, p, *u)
+    def __call__(self, t: Scalar, places, *twists_and_p):
+        *twists, p = twists_and_p
+        frames = marker_frames(self.space, places, p, *twists)
         return self.rows(t, frames, p) if self.listed else self.rows(t, *frames, p)

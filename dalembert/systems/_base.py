@@ -20,8 +20,8 @@ from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 class Family(eqx.Module):
     """Constraint rows of one kind, for all its members at once.
 
-    A member touches k coordinate blocks (bodies). `position(t, x, p)` gives its holonomic rows from the block
-    coordinates x (k, dq); `motion(t, x, u, p)` its nonholonomic rows, linear in the velocities u (k, dv).
+    A member touches k coordinate blocks (bodies). `position(t, places, p)` gives its holonomic rows from the
+    places of its k blocks, a list; `motion(t, places, twists, p)` its nonholonomic rows, linear in the twists.
     `p` holds the members' parameters, stacked along the first axis.
     """
 
@@ -34,10 +34,15 @@ class Family(eqx.Module):
     motion: Callable | None = eqx.field(static=True)
     p: dict[str, Array]
 
+    def gather(self, table) -> list:
+        """A table with a row a block → for each of the k slots of a member, the members' rows, stacked."""
+        slots = self.group.columns.T
+        return [jax.tree_util.tree_map(lambda a, k=k: a[k], table) for k in slots]
+
     def rows_of(self, function: Callable, t, *tables):
         """One row function for all members, flat: member after member."""
-        local = [table[self.group.columns] for table in tables]
-        return jax.vmap(function, in_axes=(None, *[0] * len(local), 0))(t, *local, self.p).ravel()
+        local = [self.gather(table) for table in tables]
+        return jax.vmap(lambda *a: function(t, *a))(*local, self.p).ravel()
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,22 @@ class AbstractSystem(eqx.Module):
         """q ⊕ δ for one block: a small displacement given as a velocity times a unit of time."""
 
     @abstractmethod
+    def block_place(self, x: Float[Array, " dq"]):
+        """What constraint rows see of one block's coordinates: a tree X(x), for a body its frame (p, R)."""
+
+    @abstractmethod
+    def block_twist(self, place, u: Float[Array, " dv"]):
+        """What nonholonomic rows see of one block's velocities: a tree, linear in u, constant while u is."""
+
+    @abstractmethod
+    def block_rate(self, place, twist):
+        """Ẋ, with the structure of X and linear in the twist."""
+
+    @abstractmethod
+    def block_bias(self, place, twist):
+        """Ẍ while u is held."""
+
+    @abstractmethod
     def fixed_block(self) -> Float[Array, " dq"]:
         """Coordinates of the ground, which is the block number `blocks` of the row pattern."""
 
@@ -135,23 +156,24 @@ class AbstractSystem(eqx.Module):
 
     def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
         """Φ(t, q): the holonomic rows."""
-        x = self.block_table(q)
-        out = [f.rows_of(f.position, t, x) for f in self.families if f.position is not None]
+        places = self.places(q)
+        out = [f.rows_of(f.position, t, places) for f in self.families if f.position is not None]
         return jnp.concatenate(out)[self._order(True)] if out else jnp.zeros(0)
 
     def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> Rows:
         """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
-        x, u = self.block_table(q), self.velocity_table(v)
-        out = [f.rows_of(f.motion, t, x, u) for f in self.families if f.motion is not None]
+        places = self.places(q)
+        twists = self.twists(places, v)
+        out = [f.rows_of(f.motion, t, places, twists) for f in self.families if f.motion is not None]
         return jnp.concatenate(out)[self._order(False)] if out else jnp.zeros(0)
 
-    def block_table(self, q: Coordinates) -> Float[Array, "blocks_and_ground dq"]:
-        """q as one row a block, with the ground's row last."""
-        return jnp.concatenate([q.reshape(-1, self.dq), self.fixed_block()[None]])
+    def places(self, q: Coordinates):
+        """The places of all blocks, stacked, with the ground's last."""
+        return jax.vmap(self.block_place)(jnp.concatenate([q.reshape(-1, self.dq), self.fixed_block()[None]]))
 
-    def velocity_table(self, v: Velocities) -> Float[Array, "blocks_and_ground dv"]:
-        """v as one row a block, with the ground's zeros last."""
-        return jnp.concatenate([v.reshape(-1, self.dv), jnp.zeros((1, self.dv))])
+    def twists(self, places, v: Velocities):
+        """The twists of all blocks, stacked, with the ground's (zero) last."""
+        return jax.vmap(self.block_twist)(places, jnp.concatenate([v.reshape(-1, self.dv), jnp.zeros((1, self.dv))]))
 
     def _order(self, holonomic: bool) -> np.ndarray:
         """Families' rows, one after the other → the order of C."""
@@ -293,8 +315,20 @@ class FunctionSystem(AbstractSystem):
     def block_retract(self, x, delta):
         return x + self.block_qdot(x, delta)
 
+    def block_place(self, x):
+        return x
+
+    def block_twist(self, place, u):
+        return u
+
+    def block_rate(self, place, twist):
+        return self.block_qdot(place, twist)
+
+    def block_bias(self, place, twist):
+        return jax.jvp(lambda x: self.block_qdot(x, twist), (place,), (self.block_qdot(place, twist),))[1]
+
     def fixed_block(self):
-        return jnp.zeros(self.dq)
+        return self.q0  # no row refers to it
 
     def scale(self):
         return self.size_scale
@@ -316,9 +350,9 @@ class _OnBlock:
     function: Callable
     has_parameters: bool
 
-    def __call__(self, t, *blocks_and_p):
-        *blocks, p = blocks_and_p
-        arguments = [b[0] for b in blocks]
+    def __call__(self, t, *slots_and_p):
+        *slots, p = slots_and_p
+        arguments = [s[0] for s in slots]  # one slot: the whole of q, the whole of v
         return self.function(t, *arguments, p) if self.has_parameters else self.function(t, *arguments)
 
 

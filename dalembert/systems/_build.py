@@ -215,22 +215,20 @@ def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
 
     mistakes = []
     zero = jnp.zeros(())
+    shapes = jax.eval_shape(lambda: (p := system.places(system.q0), system.twists(p, system.v0)))
     for family in system.families:
-        for function, tables in ((family.position, 1), (family.motion, 2)):
-            if function is None:
+        for function, tables in ((family.position, shapes[:1]), (family.motion, shapes)):
+            if function is None or family.kind.split(":")[0] not in ("driver", "holonomic", "pfaffian"):
                 continue
-            local = [system.block_table(system.q0), system.velocity_table(system.v0)][:tables]
             try:
-                jax.eval_shape(lambda *a, f=family, g=function: f.rows_of(g, *a), zero, *local)
+                jax.eval_shape(lambda *a, f=family, g=function: f.rows_of(g, zero, *a), *tables)
             except Exception as error:  # a user's function may raise anything
                 mistakes.append(f"Rows of '{family.names[0]}': its function fails: {_first_line(error)}")
     for f in system.forces:
         if f.kind == "law" or f.kind.split(":")[0] in ("force", "torque"):
+            one = jax.vmap(lambda at, motion, p, law=f.law: system.force_shares(law, zero, at, motion, [], p))
             try:
-                columns = f.group.columns[0]
-                x, u = system.block_table(system.q0)[columns], system.velocity_table(system.v0)[columns]
-                p = {k: a[0] for k, a in f.p.items()}
-                jax.eval_shape(lambda x, u, law=f.law, p=p: system._share(law, zero, x, u, p), x, u)
+                jax.eval_shape(lambda a, b, f=f, one=one: one(f.gather(a), f.gather(b), f.p), *shapes)
             except Exception as error:
                 mistakes.append(f"Force '{f.names[0]}': its law fails: {_first_line(error)}")
     if mistakes:

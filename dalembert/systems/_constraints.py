@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dalembert.systems._frames import Frame, cross
+from dalembert.systems._frames import Frame, back, cross, dot
 
 
 class Kind(NamedTuple):
@@ -39,7 +39,7 @@ def _point_2(t, i: Frame, j: Frame, p):
 
 
 def _prismatic_2(t, i, j, p):
-    return jnp.stack([i.R[:, 1] @ (j.p - i.p), j.angle - i.angle])
+    return jnp.stack([dot(i.R[:, 1], j.p - i.p), j.angle - i.angle])
 
 
 def _weld_2(t, i, j, p):
@@ -51,43 +51,43 @@ def _angle_2(i, j):
 
 
 def _displacement_2(i, j):
-    return i.R[:, 0] @ (j.p - i.p)
+    return dot(i.R[:, 0], j.p - i.p)
 
 
 def _distance(t, i, j, p):
     d = j.p - i.p
-    return (jnp.sqrt(d @ d) - p["length"])[None]
+    return (jnp.sqrt(dot(d, d)) - p["length"])[None]
 
 
 def _knife_edge_2(t, i, j, p):
     # velocity of the edge point against body i [Wojtyra, Fraczek 2013, eq. 30]
-    return (j.R[:, 1] @ (j.v - i.v - cross(i.w, j.p - i.p)))[None]
+    return dot(j.R[:, 1], j.v - i.v - cross(i.w, j.p - i.p))[None]
 
 
 def _contact_2(t, i, j, p):
-    return (i.R[:, 1] @ (j.p - i.p) - p["radius"])[None]
+    return (dot(i.R[:, 1], j.p - i.p) - p["radius"])[None]
 
 
 def _roll_2(t, i, j, p):
     contact = j.p - p["radius"] * i.R[:, 1]
     slip = j.v + cross(j.w, contact - j.p) - i.v - cross(i.w, contact - i.p)
-    return (i.R[:, 0] @ slip)[None]
+    return dot(i.R[:, 0], slip)[None]
 
 
 # ---- in space: rows along the axes of marker i ---------------------------------------------------------------
 
 
 def _point_3(t, i, j, p):
-    return i.R.T @ (j.p - i.p)
+    return back(i.R, j.p - i.p)
 
 
 def _parallel_z(i, j):
-    return jnp.stack([i.R[:, 0] @ j.R[:, 2], i.R[:, 1] @ j.R[:, 2]])
+    return back(i.R, j.R[:, 2])[:2]
 
 
 def _locked(i, j):
     # the rotation vector of j against i, to first order: each row is a small angle about x, y, z of i
-    B = i.R.T @ j.R
+    B = jnp.sum(i.R[:, :, None] * j.R[:, None, :], axis=0)
     return 0.5 * jnp.stack([B[2, 1] - B[1, 2], B[0, 2] - B[2, 0], B[1, 0] - B[0, 1]])
 
 
@@ -104,7 +104,7 @@ def _cylindrical_3(t, i, j, p):
 
 
 def _universal_3(t, i, j, p):
-    return jnp.append(_point_3(t, i, j, p), i.R[:, 0] @ j.R[:, 1])
+    return jnp.append(_point_3(t, i, j, p), dot(i.R[:, 0], j.R[:, 1]))
 
 
 def _weld_3(t, i, j, p):
@@ -112,42 +112,42 @@ def _weld_3(t, i, j, p):
 
 
 def _angle_3(i, j):
-    return jnp.arctan2(i.R[:, 1] @ j.R[:, 0], i.R[:, 0] @ j.R[:, 0])
+    return jnp.arctan2(dot(i.R[:, 1], j.R[:, 0]), dot(i.R[:, 0], j.R[:, 0]))
 
 
 def _displacement_3(i, j):
-    return i.R[:, 2] @ (j.p - i.p)
+    return dot(i.R[:, 2], j.p - i.p)
 
 
 def _universal_angle_i(i, j):
-    return jnp.arctan2(i.R[:, 2] @ j.R[:, 1], i.R[:, 1] @ j.R[:, 1])
+    return jnp.arctan2(dot(i.R[:, 2], j.R[:, 1]), dot(i.R[:, 1], j.R[:, 1]))
 
 
 def _universal_angle_j(i, j):
-    return jnp.arctan2(i.R[:, 0] @ j.R[:, 2], i.R[:, 0] @ j.R[:, 0])
+    return jnp.arctan2(dot(i.R[:, 0], j.R[:, 2]), dot(i.R[:, 0], j.R[:, 0]))
 
 
 def _knife_edge_3(t, i, j, p):
     # sideways in the plane of i: across both i's normal and the edge (x axis of j)
     side = cross(i.R[:, 2], j.R[:, 0])
-    return (side @ (j.v - i.v - cross(i.w, j.p - i.p)) / jnp.sqrt(side @ side))[None]
+    return (dot(side, j.v - i.v - cross(i.w, j.p - i.p)) / jnp.sqrt(dot(side, side)))[None]
 
 
 def _radius_vector(i, j, radius):
     """From the disc's centre to its lowest point over the plane of i."""
     n, a = i.R[:, 2], j.R[:, 2]
-    down = n - (n @ a) * a
-    return -radius * down / jnp.sqrt(down @ down)
+    down = n - dot(n, a) * a
+    return -radius * down / jnp.sqrt(dot(down, down))
 
 
 def _contact_3(t, i, j, p):
-    return (i.R[:, 2] @ (j.p + _radius_vector(i, j, p["radius"]) - i.p))[None]
+    return (dot(i.R[:, 2], j.p + _radius_vector(i, j, p["radius"]) - i.p))[None]
 
 
 def _roll_3(t, i, j, p):
     r = _radius_vector(i, j, p["radius"])
     slip = j.v + cross(j.w, r) - i.v - cross(i.w, j.p + r - i.p)
-    return i.R[:, :2].T @ slip
+    return back(i.R, slip)[:2]
 
 
 KINDS: dict[tuple[str, str], Kind] = {

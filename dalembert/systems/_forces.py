@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from dalembert.systems._frames import Frame
+from dalembert.systems._frames import Frame, dot, marker_frames, rotate
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Load:
         value = jnp.atleast_1d(jnp.asarray(self.function(t, p), float))
         d = f.p.shape[0]
         if self.frame == "body" and value.shape[0] == d:
-            value = f.R @ value
+            value = rotate(f.R, value)
         zero = jnp.zeros(1 if d == 2 else 3)
         return [(value, zero) if self.what == "force" else (jnp.zeros(d), value)]
 
@@ -40,15 +40,15 @@ class LineSpring:
     def __call__(self, t, frames, p):
         i, j = frames
         d = j.p - i.p
-        length = jnp.sqrt(d @ d)
+        length = jnp.sqrt(dot(d, d))
         e = d / length
-        pull = p["stiffness"] * (length - p["length"]) + p["damping"] * (e @ (j.v - i.v))
+        pull = p["stiffness"] * (length - p["length"]) + p["damping"] * dot(e, j.v - i.v)
         zero = jnp.zeros(1 if d.shape[0] == 2 else 3)
         return [(pull * e, zero), (-pull * e, zero)]
 
     def potential(self, t, frames, p):
         d = frames[1].p - frames[0].p
-        return 0.5 * p["stiffness"] * (jnp.sqrt(d @ d) - p["length"]) ** 2
+        return 0.5 * p["stiffness"] * (jnp.sqrt(dot(d, d)) - p["length"]) ** 2
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,15 @@ class JointSpring:
 
     coordinate: Callable
 
-    def generalised(self, markers: Callable, qdot: Callable, t, x, u, p):
-        """The shares of the two bodies (2, dv), by the transpose of u ↦ ȧ."""
-
-        def value(x):
-            return self.coordinate(*markers(x))
+    def generalised(self, K, places: list, u: list, p):
+        """The shares of the two bodies, by the transpose of u ↦ ȧ; K is `Plane` or `Space`."""
+        value, along = jax.linearize(lambda at: self.coordinate(*marker_frames(K.name, at, p)), places)
 
         def rate(u):
-            return jax.jvp(value, (x,), (jax.vmap(qdot)(x, u),))[1]
+            return along([K.rate(at, K.twist(at, x)) for at, x in zip(places, u, strict=True)])
 
         speed, transpose = jax.vjp(rate, u)
-        effort = -p["stiffness"] * (value(x) - p["free"]) - p["damping"] * speed
+        effort = -p["stiffness"] * (value - p["free"]) - p["damping"] * speed
         return transpose(effort)[0]
 
     def potential(self, t, frames, p):

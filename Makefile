@@ -1,0 +1,35 @@
+# Each target sets up what it needs: an environment in .venv, made once and again when pyproject.toml changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+BENCH_STAMP := $(VENV)/.bench-ready
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/dalembert demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/run.py
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) out
