@@ -138,8 +138,8 @@ def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), toleran
     q = system.q0 if q is None else jnp.asarray(q, float)
     v = system.v0 if v is None else jnp.asarray(v, float)
     _check_shapes(system, q, v)
-    free = jnp.asarray(_free_mask(system, hold))
-    found = _consistent(system, jnp.asarray(t, float), q, v, free)
+    t = t if isinstance(t, jax.core.Tracer) else np.asarray(t, float)
+    found = _consistent(system, t, q, v, _free_mask(system, hold))
     if not isinstance(found.position, jax.core.Tracer):
         _refuse_open(system, np.asarray(found.position), np.asarray(found.velocity), tolerance)
     return found

@@ -13,6 +13,7 @@ constraints (drivers). Three small wrappers:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import diffrax
@@ -266,23 +267,24 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     elif plan.save == "steps":
         saves.append(diffrax.SubSaveAt(t0=True, steps=True))
     resume = span.resume if span.resume is not None else (None, None)
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(problem.vector_field),
-        Projected(solver, problem),
-        span.t0,
-        span.t1,
-        span.dt0,
-        span.y0,
-        saveat=diffrax.SaveAt(
-            subs=saves, dense=plan.save == "dense", solver_state=True, controller_state=True, made_jump=False
-        ),
-        stepsize_controller=watched,
-        adjoint=diffrax.ForwardMode() if plan.adjoint == "forward" else diffrax.RecursiveCheckpointAdjoint(),
-        max_steps=plan.max_steps,
-        throw=False,
-        solver_state=resume[0],
-        controller_state=resume[1],
-    )
+    with _unchecked():
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(problem.vector_field),
+            Projected(solver, problem),
+            span.t0,
+            span.t1,
+            span.dt0,
+            span.y0,
+            saveat=diffrax.SaveAt(
+                subs=saves, dense=plan.save == "dense", solver_state=True, controller_state=True, made_jump=False
+            ),
+            stepsize_controller=watched,
+            adjoint=diffrax.ForwardMode() if plan.adjoint == "forward" else diffrax.RecursiveCheckpointAdjoint(),
+            max_steps=plan.max_steps,
+            throw=False,
+            solver_state=resume[0],
+            controller_state=resume[1],
+        )
     status = solution.controller_state[3]
     exhausted = solution.result == diffrax.RESULTS.max_steps_reached
     status = jnp.where((status == 0) & exhausted, Status.max_steps.value, status)
@@ -300,6 +302,23 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         status=status,
         paused=solution.result == diffrax.RESULTS.event_occurred,
     )
+
+
+@contextlib.contextmanager
+def _unchecked():
+    """Diffrax checks its arguments by callbacks into Python, and a program with a callback is never kept in the
+    persistent compile cache. `simulate` has checked them already, so these checks are left out while tracing."""
+    from equinox import _errors
+
+    before = getattr(_errors, "EQX_ON_ERROR", None)
+    if before is None:  # another version of Equinox: only the cache is lost
+        yield
+        return
+    _errors.EQX_ON_ERROR = "off"
+    try:
+        yield
+    finally:
+        _errors.EQX_ON_ERROR = before
 
 
 def _stage_loop(plan: Plan) -> dict:

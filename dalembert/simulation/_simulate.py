@@ -70,11 +70,13 @@ def simulate(
     q, v = (None, None) if state is None else state
     (q, v), _, _, sizes = assembled(system, q, v, t=t0)
     problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), sizes)
-    t0_, t1_ = jnp.asarray(t0, float), jnp.asarray(t1, float)
-    first = 1e-4 * (t1_ - t0_) if dt is None else jnp.asarray(dt, float)
-    tolerance = (jnp.asarray(rtol, float), jnp.asarray(rtol if atol is None else atol, float))
-    span = Span(t0_, t1_, first, (q, v, jnp.zeros(2)), *tolerance, jnp.asarray(jnp.inf), None)
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((problem, span, times)))
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((problem, t0, t1, q, rtol, times)))
+    xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
+    start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
+    first = 1e-4 * (end - start_at) if dt is None else xp.asarray(dt, float)
+    tolerance = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
+    y0 = (q, v, xp.zeros(2))
+    span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
         return _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
@@ -100,15 +102,16 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
             raise DalembertError(f"{name}={value} must be a positive number.")
     if not isinstance(t1, jax.core.Tracer) and not (np.isfinite(t1) and t1 > t0):
         raise DalembertError(f"t1={t1} must be later than t0={t0}.")
-    kind, times = "times", jnp.zeros(0)
+    kind, times = "times", np.zeros(0)
     if isinstance(save, str):
         if save not in ("steps", "dense"):
             raise DalembertError(f"save={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
         kind = save
     elif save is None or isinstance(save, int):
-        times = jnp.linspace(t0, t1, 201 if save is None else save)
+        known = not isinstance(t0, jax.core.Tracer) and not isinstance(t1, jax.core.Tracer)
+        times = (np if known else jnp).linspace(t0, t1, 201 if save is None else save)
     else:
-        times = jnp.asarray(save, float)
+        times = save if isinstance(save, jax.core.Tracer) else np.asarray(save, float)
         if not isinstance(times, jax.core.Tracer) and (
             times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1
         ):
@@ -125,17 +128,15 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
     t0, t1 = float(span.t0), float(span.t1)
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
-    span = eqx.tree_at(
-        lambda s: s.resume, span, _fresh_state(span, plan), is_leaf=lambda x: x is None
-    )
+    span = dataclasses.replace(span, resume=_fresh_state(span, plan))
     parts: list[tuple[March, int]] = []
     done = 0
     while True:
         reached = float(span.t0)
         pause = next(s for s in stops if s > reached)
         left = np.concatenate([times[done:], np.full(done, t1)]) if plan.save == "times" else times
-        span = eqx.tree_at(lambda s: s.pause_at, span, jnp.asarray(pause))
-        out = _jitted_march(problem, span, plan, jnp.asarray(left))
+        span = dataclasses.replace(span, pause_at=np.asarray(pause))
+        out = _jitted_march(problem, span, plan, left)
         t_end = float(out.t_end)
         count = min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done) if plan.save == "times" else 0
         parts.append((out, count))
@@ -153,22 +154,23 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
 def _fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
     tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
-    zeros = jax.tree_util.tree_map(jnp.zeros_like, span.y0)
-    solver = (jnp.array(True), zeros) if getattr(tableau, "fsal", False) else None
-    inner = None if plan.fixed else (jnp.ones(()), jnp.ones(()), jnp.array(False))
-    return solver, (inner, jnp.zeros((), int), span.dt0, jnp.zeros((), int))
+    zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
+    solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
+    inner = None if plan.fixed else (np.ones(()), np.ones(()), np.array(False))
+    return solver, (inner, np.zeros((), int), span.dt0, np.zeros((), int))
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     stats = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
     stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts)
     stats["steps"] = stats["accepted"] + stats["rejected"]
-    q, v, work = jax.tree_util.tree_map(lambda *a: jnp.concatenate(a), *ys)
+    joined = jax.tree_util.tree_map(lambda *a: a[0] if len(a) == 1 else np.concatenate(a), *ys)
+    q, v, work = joined
     return Solution(
         system=problem.system,
         formulation=problem.formulation,
         stabilisation=problem.stabilisation,
-        t=jnp.concatenate(ts),
+        t=ts[0] if len(ts) == 1 else np.concatenate(ts),
         q=q,
         v=v,
         work=work,
@@ -182,6 +184,8 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
 
 def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) -> Solution:
     """Cut what was not reached, name the failure, raise if asked."""
+    # `dense` stays as it is: its polynomials are evaluated by JAX
+    parts = [(dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts]
     marches = [p for p, _ in parts]
     last = marches[-1]
     if plan.save == "times":
@@ -196,7 +200,7 @@ def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) ->
     detail = ""
     if status in (Status.step_too_small, Status.not_finite):
         status, detail = _diagnose(problem, last, status)
-    solution = _solution(problem, plan, marches, ts, ys, jnp.asarray(status.value), clock)
+    solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     if throw and status not in (Status.done, Status.event):
         raise SimulationError(f"{status.sentence} {detail}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution

@@ -295,9 +295,9 @@ class Solution(eqx.Module):
 
     def plot(self, path=None):
         """A page of figures: coordinates, reactions, violation, energy. Returns the matplotlib figure."""
-        from dalembert.view import plot_solution
+        from dalembert.view import plot_dataset
 
-        return plot_solution(self, path)
+        return plot_dataset(self.dataset, path)
 
 
 def _hermite(solution: Solution, t: float):
