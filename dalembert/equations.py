@@ -77,6 +77,10 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
     )
 
 
+assemble_compiled = eqx.filter_jit(assemble)
+"""`assemble` for use outside of compiled code."""
+
+
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
     """Φ(t, q) and φ(t, q, v) without C: what a correction needs after the directions are frozen."""
     if not system.families:

@@ -6,11 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import AssemblyError
-from dalembert.equations import assemble
+from dalembert.equations import assemble_compiled
 from dalembert.linalg import Rank, rank_of
 from dalembert.model import Model
 from dalembert.stabilise import State, consistent_state
@@ -95,11 +94,8 @@ def check(model: Model | AbstractSystem, state: State | None = None, *, t: float
     )
 
 
-_assemble = eqx.filter_jit(assemble)
-
-
 def _rank(system: AbstractSystem, t: float, state: State) -> Rank:
-    equations = _assemble(system, jnp.asarray(t, float), *state)
+    equations = assemble_compiled(system, np.asarray(t, float), *state)
     return rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks))
 
 
@@ -108,12 +104,17 @@ def _neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) 
     rng = np.random.default_rng(20130305)
     out = []
     for size in (0.02, 0.05)[:count]:
-        nudge = size * rng.standard_normal(system.n) * np.asarray(system.scale())
+        nudge = size * rng.standard_normal(system.n)
         try:
-            out.append(consistent_state(system, system.retract(state.q, jnp.asarray(nudge)), state.v, t=t))
+            out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
         except AssemblyError:
             continue  # this nudge left the branch; the others decide
     return out
+
+
+@eqx.filter_jit
+def _nudged(system: AbstractSystem, q, nudge):
+    return system.retract(q, nudge * system.scale())
 
 
 def _readable(kind: str) -> str:

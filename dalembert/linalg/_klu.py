@@ -45,14 +45,14 @@ class KLU(eqx.Module):
     @classmethod
     def analyse(cls, rows: BlockPattern, mass_mask: np.ndarray) -> KLU:
         pattern = SaddlePattern(rows, mass_mask)
-        return cls(pattern, jnp.array(_analysis(pattern), jnp.uint64))
+        return cls(pattern, np.array(_analysis(pattern), np.uint64))
 
     def __getstate__(self):
         return {"pattern": self.pattern}  # a handle means nothing in another process
 
     def __setstate__(self, state):
         object.__setattr__(self, "pattern", state["pattern"])
-        object.__setattr__(self, "handle", jnp.array(_analysis(state["pattern"]), jnp.uint64))
+        object.__setattr__(self, "handle", np.array(_analysis(state["pattern"]), np.uint64))
 
     def solve(self, mass: BlockMass, rows: BlockRows, D: Float[Array, " m"], rhs: Float[Array, "nm r"]):
         """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs."""

@@ -30,7 +30,7 @@ from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
 
 BAD_STEPS = 5
-"""Steps in a row that may end in numbers that are not finite before the run is stopped."""
+"""Steps that may end in numbers that are not finite before the run is stopped."""
 
 
 OPEN = 1e-7
@@ -54,7 +54,7 @@ class Problem(eqx.Module):
         return _project(self, t, y)
 
     def settle(self, t, y):
-        """`project` after a step; a state that cannot be brought onto the constraints becomes NaN, so it is refused."""
+        """`project` after a step, and whether the state could be brought onto the constraints."""
         return _settle(self, t, y)
 
 
@@ -83,14 +83,14 @@ def _project(problem: Problem, t, y):
 def _settle(problem: Problem, t, y):
     y = _project(problem, t, y)
     if not problem.stabilisation.exact or problem.system.m == 0:
-        return y
+        return y, jnp.array(True)
     q, v, _ = y
     Phi, phi = residuals(problem.system, t, q, v)
     speed = 1.0 + jnp.max(jnp.abs(v) / problem.system.scale())
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if problem.system.m_holonomic:
         gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: problem.system.m_holonomic]))
-    return jax.tree_util.tree_map(lambda a: jnp.where(gap < OPEN, a, jnp.nan), y)
+    return y, ~(gap > OPEN)  # a NaN is not for this test to judge
 
 
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
@@ -136,7 +136,12 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1 = self.problem.settle(t1, y1)
+        y1, closed = self.problem.settle(t1, y1)
+        # refuse a step that cannot be closed; with fixed steps only NaN can say so
+        if error is None:
+            y1 = jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1)
+        else:
+            error = jax.tree_util.tree_map(lambda e: jnp.where(closed, e, jnp.inf), error)
         if isinstance(state, tuple) and len(state) == 2:
             # first-same-as-last: the stored stage belongs to the state before projection
             state = (jnp.array(True), state[1])
@@ -144,9 +149,11 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
 
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps in a row, next step, status).
+    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
+    Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
+    them, shorter ones do not, so that creeping up to a pole is noticed as well.
     """
 
     controller: diffrax.AbstractStepSizeController
@@ -158,10 +165,10 @@ class Watched(diffrax.AbstractStepSizeController):
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return tnext, (inner, jnp.zeros((), int), tnext - t0, jnp.zeros((), int))
+        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int))
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        inner, bad, _, _ = controller_state
+        inner, (bad, bad_step), _, _ = controller_state
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(y1_candidate)]))
         # a step that ends in NaN must be refused, whatever its error estimate says
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
@@ -172,7 +179,9 @@ class Watched(diffrax.AbstractStepSizeController):
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
             t0, t1, *scaled, args, error, error_order, inner
         )
-        bad = jnp.where(finite, 0, bad + 1)
+        cleared = finite & (t1 - t0 >= bad_step)
+        bad = jnp.where(finite, jnp.where(cleared, 0, bad), bad + 1)
+        bad_step = jnp.where(finite, jnp.where(cleared, 0.0, bad_step), t1 - t0)
         if y_error is None:  # fixed steps: nothing can be tried again
             keep, bad = keep & finite, jnp.where(finite, 0, BAD_STEPS)
         step = tnext - tprev
@@ -182,7 +191,7 @@ class Watched(diffrax.AbstractStepSizeController):
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
         pause = keep & (tprev >= self.pause_at) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
-        return keep, tprev, tnext, jump, (inner, bad, step, status), result
+        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
 
 
 # ---- integrators -------------------------------------------------------------------------------------------

@@ -19,5 +19,6 @@ class Bar:
 
     def __call__(self, share: float) -> None:
         self._progress.update(self._task, completed=share)
-        if share >= 1.0:
-            self._progress.stop()
+
+    def close(self) -> None:
+        self._progress.stop()

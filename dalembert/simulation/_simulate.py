@@ -14,10 +14,12 @@ import numpy as np
 
 from dalembert._results import DalembertError, SimulationError, Status
 from dalembert._runtime import compile_stopwatch
+from dalembert.equations import assemble_compiled, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.model import Model
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
+from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import AbstractStabilisation, Projection, State, assembled, open_rows, row_sizes
 from dalembert.systems import AbstractSystem, build
@@ -26,6 +28,10 @@ from dalembert.systems import AbstractSystem, build
 _jitted_march = eqx.filter_jit(
     _march.march, compiler_options={"xla_cpu_enable_concurrency_optimized_scheduler": False}
 )
+
+
+BLOWN_UP = 1e6
+"""Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
 
 
 def simulate(
@@ -43,6 +49,7 @@ def simulate(
     save: Any = None,
     max_steps: int | None = None,
     progress: bool | Callable[[float], None] = False,
+    singular: str = "pass",
     derivative: str = "reverse",
     throw: bool = True,
 ) -> Solution:
@@ -57,6 +64,8 @@ def simulate(
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (then
       `solution.at(t)` gives any time).
     - `progress`: True for a bar on the terminal, or a function of the finished share.
+    - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
+      with status `rank_change` and the names of the joints.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
 
@@ -64,6 +73,8 @@ def simulate(
     """
     if isinstance(system, Model):
         system = build(system)
+    if singular not in ("pass", "stop"):
+        raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
     plan, times = _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -82,10 +93,14 @@ def simulate(
         return _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
     plan = dataclasses.replace(plan, adjoint="forward")  # nothing is differentiated here: the plain loop is fastest
     report = _reporter(progress)
-    parts = _march_on_host(problem, span, plan, np.asarray(times), report)
+    try:
+        parts = _march_on_host(problem, span, plan, np.asarray(times), report)
+    finally:
+        getattr(report, "close", lambda: None)()
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
-    return _judge(problem, plan, parts, clock, throw)
+    solution = _judge(problem, plan, parts, clock, throw)
+    return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
 def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
@@ -157,7 +172,7 @@ def _fresh_state(span: Span, plan: Plan):
     zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
     solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
     inner = None if plan.fixed else (np.ones(()), np.ones(()), np.array(False))
-    return solver, (inner, np.zeros((), int), span.dt0, np.zeros((), int))
+    return solver, (inner, (np.zeros((), int), np.zeros(())), span.dt0, np.zeros((), int))
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
@@ -206,6 +221,26 @@ def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) ->
     return solution
 
 
+def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
+    """Cut the motion at its first singular position, if it has one."""
+    found = singular_positions(solution)
+    if not found:
+        return solution
+    count = int(np.sum(np.asarray(solution.t) <= found[0].t))
+    cut = dataclasses.replace(
+        solution,
+        t=solution.t[:count],
+        q=solution.q[:count],
+        v=solution.v[:count],
+        work=solution.work[:count],
+        t_end=np.asarray(found[0].t),
+        status_code=np.asarray(Status.rank_change.value),
+    )
+    if throw:
+        raise SimulationError(found[0].sentence, cut)
+    return cut
+
+
 def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, str]:
     """Tell numbers that blow up from constraints that cannot be met just after the last good state."""
     system = problem.system
@@ -213,12 +248,12 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
         return Status.not_finite, _first_bad_force(system, last)
+    if np.max(np.abs(v) / np.asarray(system.scale())) > BLOWN_UP:
+        return Status.not_finite, "The speeds have grown beyond all measure. "
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
-    from dalembert.equations import assemble, residuals
-
     q, v = problem.stabilisation.project(system, t, q, v)
     Phi, phi = residuals(system, t, q, v)
-    sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
+    sizes = np.asarray(row_sizes(system, assemble_compiled(system, t, q, v)))
     for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
         if residual.size and np.max(np.abs(residual)) > 1e-9:
             return Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " "

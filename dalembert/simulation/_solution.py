@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError, RedundancyWarning, Status
-from dalembert.equations import assemble
+from dalembert.equations import assemble_compiled
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import rank_of
 from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique
@@ -67,7 +66,7 @@ class Solution(eqx.Module):
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
         ranks = []
         for k in picks:
-            equations = _assemble(self.system, self.t[k], self.q[k], self.v[k])
+            equations = assemble_compiled(self.system, self.t[k], self.q[k], self.v[k])
             ranks.append(rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks)).rank)
         return self.system.m - max(ranks, default=0)
 
@@ -101,6 +100,15 @@ class Solution(eqx.Module):
         return dict(zip(("position", "velocity", "acceleration"), map(float, worst), strict=True))
 
     @functools.cached_property
+    def _energies(self) -> dict[str, np.ndarray]:
+        T, V, W = self._observed.kinetic, self._observed.potential, np.asarray(self.work)
+        total = T + V
+        work, driven = W[:, 0] - W[0, 0], W[:, 1] - W[0, 1]
+        drift = total - total[0] - work - driven
+        values = {"kinetic": T, "potential": V, "total": total, "work": work, "work_of_constraints": driven}
+        return values | {"drift": drift}
+
+    @property
     def energy(self) -> xr.Dataset:
         """Kinetic, potential, total energy; work done by forces without potential and by constraints; the balance.
 
@@ -108,27 +116,16 @@ class Solution(eqx.Module):
         """
         import xarray as xr
 
-        T, V, W = self._observed.kinetic, self._observed.potential, np.asarray(self.work)
-        total = T + V
-        values = {
-            "kinetic": T,
-            "potential": V,
-            "total": total,
-            "work": W[:, 0] - W[0, 0],
-            "work_of_constraints": W[:, 1] - W[0, 1],
-        }
-        values["drift"] = total - total[0] - values["work"] - values["work_of_constraints"]
-        return xr.Dataset(
-            {k: ("time", x, {"units": "J"}) for k, x in values.items()}, coords={"time": self._time()}
-        )
+        named = {k: ("time", x, {"units": "J"}) for k, x in self._energies.items()}
+        return xr.Dataset(named, coords={"time": self._time()})
 
     @property
     def energy_drift(self) -> float:
         """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
-        e = self.energy
-        moving = max(float(np.ptp(e[k].values)) for k in ("kinetic", "potential", "work", "work_of_constraints"))
-        reference = max(moving, float(np.max(e["kinetic"].values)), np.finfo(float).tiny)
-        return float(np.max(np.abs(e["drift"].values))) / reference
+        e = self._energies
+        moving = max(np.ptp(e[k]) for k in ("kinetic", "potential", "work", "work_of_constraints"))
+        reference = max(moving, np.max(e["kinetic"]), np.finfo(float).tiny)
+        return float(np.max(np.abs(e["drift"])) / reference)
 
     # ---- reactions ---------------------------------------------------------------------------------------
 
@@ -186,11 +183,9 @@ class Solution(eqx.Module):
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
         text = {"units": "1", "long_name": "constraint violation, relative to the machine's size"}
         data["violation"] = (("time", "level"), o.violation, text)
-        for name, value in self.energy.items():
-            unit = {"units": "J"}
-            data[f"energy_{name}" if name in ("kinetic", "potential", "total", "drift") else name] = (
-                "time", value.values, unit,
-            )  # fmt: skip
+        for name, value in self._energies.items():
+            label = name if name.startswith("work") else f"energy_{name}"
+            data[label] = ("time", value, {"units": "J"})
         return xr.Dataset(data, coords=coords, attrs=self._attributes())
 
     def _time(self):
@@ -263,6 +258,12 @@ class Solution(eqx.Module):
             value = torque if system.kinematics.d == 3 else torque[..., 0]
             data[f"reaction_torque{suffix}"] = (turning, value, {"units": "N m", "long_name": note})
 
+    def singular_positions(self) -> list:
+        """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""
+        from dalembert.simulation._singular import singular_positions
+
+        return singular_positions(self)
+
     # ---- any time, files, pictures -----------------------------------------------------------------------
 
     def at(self, t: float) -> State:
@@ -270,16 +271,34 @@ class Solution(eqx.Module):
 
         With save="dense" it is as exact as the integration; else a cubic between two saved states.
         """
-        t = float(t)
-        end = float(self.t_end)
+        q, v = self.states(np.array([t], float))
+        return State(q[0], v[0])
+
+    def states(self, times) -> State:
+        """`at` for many times: q (times, nq) and v (times, n)."""
+        times = np.asarray(times, float)
         first = float(self.t[0]) if len(self.t) else float(self.dense.t0)
-        if not first <= t <= end:
-            raise DalembertError(f"t = {t} is outside the motion [{first}, {end}].")
-        if self.dense is not None:
-            q, v, _ = self.dense.evaluate(t)
-        else:
-            q, v = _hermite(self, t)
-        return _project(self.system, self.stabilisation, jnp.asarray(t), q, v)
+        end = float(self.t_end)
+        if times.size and not (first <= times.min() and times.max() <= end):
+            raise DalembertError(f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}].")
+        q, v = _evaluate_dense(self.dense, times) if self.dense is not None else self._hermite(times)
+        return State(*jax.device_get(_project_all(self.system, self.stabilisation, times, q, v)))
+
+    def _hermite(self, times: np.ndarray):
+        """Cubics in q (with q̇ = N v) and in v (with v̇) between the saved states around each time."""
+        saved, q, v = (np.asarray(x) for x in (self.t, self.q, self.v))
+        k = np.clip(np.searchsorted(saved, times) - 1, 0, len(saved) - 2)
+        h = (saved[k + 1] - saved[k])[:, None]
+        s = (times[:, None] - saved[k][:, None]) / h
+        a0, a1, b0, b1 = 2 * s**3 - 3 * s**2 + 1, -2 * s**3 + 3 * s**2, s**3 - 2 * s**2 + s, s**3 - s**2
+        return tuple(
+            a0 * x[k] + a1 * x[k + 1] + h * (b0 * rate[k] + b1 * rate[k + 1])
+            for x, rate in ((q, self._qdot), (v, self.vdot))
+        )
+
+    @functools.cached_property
+    def _qdot(self) -> np.ndarray:
+        return np.asarray(_qdot_all(self.system, self.q, self.v))
 
     def to_netcdf(self, path) -> Path:
         """Write the dataset as netCDF-4; a half-written file never replaces a good one."""
@@ -300,22 +319,16 @@ class Solution(eqx.Module):
         return plot_dataset(self.dataset, path)
 
 
-def _hermite(solution: Solution, t: float):
-    """Cubic in q (with q̇ = N v) and in v (with v̇) between the two saved states around t."""
-    times = np.asarray(solution.t)
-    k = int(np.clip(np.searchsorted(times, t) - 1, 0, len(times) - 2))
-    h = times[k + 1] - times[k]
-    s = (t - times[k]) / h
-    a0, a1, b0, b1 = 2 * s**3 - 3 * s**2 + 1, -2 * s**3 + 3 * s**2, s**3 - 2 * s**2 + s, s**3 - s**2
-    q, v, vdot = solution.q[k : k + 2], solution.v[k : k + 2], solution.vdot[k : k + 2]
-    rate = [solution.system.qdot(q[i], v[i]) for i in (0, 1)]
-    at = a0 * q[0] + a1 * q[1] + h * (b0 * rate[0] + b1 * rate[1])
-    return at, a0 * v[0] + a1 * v[1] + h * (b0 * vdot[0] + b1 * vdot[1])
-
-
-_assemble = eqx.filter_jit(assemble)
+@eqx.filter_jit
+def _evaluate_dense(dense, times):
+    return jax.vmap(dense.evaluate)(times)[:2]
 
 
 @eqx.filter_jit
-def _project(system, stabilisation, t, q, v) -> State:
-    return stabilisation.project(system, t, q, v)
+def _qdot_all(system, q, v):
+    return jax.vmap(system.qdot)(q, v)
+
+
+@eqx.filter_jit
+def _project_all(system, stabilisation, t, q, v) -> State:
+    return jax.vmap(lambda t, q, v: stabilisation.project(system, t, q, v))(t, q, v)

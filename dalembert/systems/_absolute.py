@@ -209,11 +209,11 @@ class _Leaf:
     index: int | tuple[int, ...] | None = None
 
     def get(self, system):
-        array = self.where(system)
+        array = jnp.asarray(self.where(system))
         return array if self.index is None else array[self.index]
 
     def set(self, system, value):
-        array = self.where(system)
+        array = jnp.asarray(self.where(system))
         new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)
         return eqx.tree_at(self.where, system, new)
 

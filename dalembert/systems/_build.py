@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError, ModelError
@@ -39,14 +38,15 @@ def build(model: Model, *, coordinates: str = "absolute") -> AbsoluteSystem:
     pattern = BlockPattern(m, len(bodies), width, [f.group for f in families])
     sparse = pattern.n >= SPARSE_FROM and m > 0
     system = AbsoluteSystem(
-        masses=jnp.array([b.mass for b in bodies]),
-        inertias=jnp.array([np.reshape(b.inertia, (dw, dw)) for b in bodies]),
-        gravity=jnp.asarray(model.gravity),
+        # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would be felt
+        masses=np.array([b.mass for b in bodies]),
+        inertias=np.array([np.reshape(b.inertia, (dw, dw)) for b in bodies]),
+        gravity=np.asarray(model.gravity),
         families=families,
         forces=_forces(model, index),
-        q0=jnp.asarray(q0),
-        v0=jnp.asarray(v0),
-        size=jnp.asarray(_size(model)),
+        q0=q0,
+        v0=v0,
+        size=np.asarray(_size(model)),
         klu=KLU.analyse(pattern, _mass_mask(dw)) if sparse else None,
         space=model.space,
         body_names=tuple(model.bodies),
@@ -149,17 +149,17 @@ def _law(space: str, f: Force):
     return UserLaw(f.functions[0])
 
 
-def _stack(space: str, members) -> dict[str, jnp.ndarray]:
+def _stack(space: str, members) -> dict[str, np.ndarray]:
     """The members' numbers and marker places, stacked: what `parameters()` shows."""
-    stacked = {k: jnp.array([m.numbers[k] for m in members]) for k in members[0].numbers}
+    stacked = {k: np.array([m.numbers[k] for m in members]) for k in members[0].numbers}
     if members[0].kind in ("holonomic", "pfaffian", "law"):
         return stacked  # these see the bodies' own frames
     for side, word in enumerate(("i", "j")[: len(members[0].markers)]):
-        stacked[f"point_{word}"] = jnp.array([m.markers[side].position for m in members])
+        stacked[f"point_{word}"] = np.array([m.markers[side].position for m in members])
         if space == "space":
-            stacked[f"frame_{word}"] = jnp.array([m.markers[side].rotation for m in members])
+            stacked[f"frame_{word}"] = np.array([m.markers[side].rotation for m in members])
         else:
-            stacked[f"frame_{word}"] = jnp.array([_plane_angle(m.markers, side) for m in members])
+            stacked[f"frame_{word}"] = np.array([_plane_angle(m.markers, side) for m in members])
     return stacked
 
 
@@ -213,8 +213,11 @@ def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
     """Call every user's function once, on shapes only, so that its mistakes appear here and with its name."""
     import jax
 
+    written = ("driver", "holonomic", "pfaffian", "law", "force", "torque")
+    if not any(f.kind.split(":")[0] in written for f in (*system.families, *system.forces)):
+        return
     mistakes = []
-    zero = jnp.zeros(())
+    zero = np.zeros(())
     shapes = jax.eval_shape(lambda: (p := system.places(system.q0), system.twists(p, system.v0)))
     for family in system.families:
         for function, tables in ((family.position, shapes[:1]), (family.motion, shapes)):
