@@ -15,6 +15,8 @@ import numpy as np
 from problems import Problem, Samples, Tree, tree_of
 from scipy.integrate import solve_ivp
 
+jax.config.update("jax_enable_x64", True)
+
 RTOL = 1e-13
 
 # angles at t = 0.03 s of the Test Set for IVP Solvers 2.4: beta, theta, gamma, phi, delta, omega, epsilon

@@ -167,8 +167,7 @@ def _newton(system, t, q, v, free) -> Coordinates:
 
     def step(carry):
         q, _, _, k = carry
-        equations = assemble(system, t, q, v)
-        saddle = factorise(_held_mass(equations.mass, free), equations.rows, equations.klu)
+        equations, saddle = _directions(system, t, q, v, free)
         delta = free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0]
         sizes = row_sizes(system, equations)[: system.m_holonomic]
         # of a few damped steps the best: a rough guess may overshoot
@@ -185,21 +184,23 @@ def _newton(system, t, q, v, free) -> Coordinates:
     return jax.lax.while_loop(going, step, (q, one, one, jnp.zeros((), int)))[0]
 
 
-def _finish(system, t, q, q_found, v, free):
-    """One last correction through which derivatives flow, then the velocity filter and the residuals."""
+def _finish(system, t, q, q_found, v, free) -> Assembled:
+    """One last correction through which derivatives flow, then the velocity filter at the corrected position."""
     q = q_found + (q - jax.lax.stop_gradient(q))
-    equations = assemble(system, t, q, v)
-    mass = _held_mass(equations.mass, free)
-    saddle = factorise(mass, equations.rows, equations.klu)
-    delta, _ = saddle.leading(system.m_holonomic).solve(None, -equations.Phi)
-    q = system.retract(q, delta * free)
-    for _ in range(3):
+    equations, saddle = _directions(system, t, q, v, free)
+    q = system.retract(q, free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0])
+    equations, saddle = _directions(system, t, q, v, free)
+    phi = equations.phi
+    for _ in range(2):
+        v = v + free * saddle.solve(None, -phi)[0]
         Phi, phi = residuals(system, t, q, v)
-        delta, _ = saddle.solve(None, -phi)
-        v = v + delta * free
-    Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
     return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes)
+
+
+def _directions(system, t, q, v, free):
+    equations = assemble(system, t, q, v)
+    return equations, factorise(_held_mass(equations.mass, free), equations.rows, equations.klu)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:

@@ -14,7 +14,7 @@ __all__ = ["write_csv", "write_netcdf"]
 
 def write_netcdf(dataset, path) -> Path:
     """Write an xarray Dataset as netCDF-4."""
-    return _in_place(path, ".nc", lambda temporary: dataset.to_netcdf(temporary, engine="h5netcdf"))
+    return _in_place(path, ".nc", lambda temporary: dataset.to_netcdf(temporary, engine="netcdf4"))
 
 
 def write_csv(dataset, path) -> Path:

@@ -67,8 +67,12 @@ def _vector_field(problem: Problem, t, y):
     equations = eqx.tree_at(lambda e: e.Gamma, equations, problem.stabilisation.rhs(equations))
     acceleration = problem.formulation.solve(equations)
     qdot = system.qdot(q, v)
-    stored = jax.jvp(system.potential, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
-    power = jnp.stack([equations.h @ v + stored, acceleration.r @ v])
+
+    def stored(t, q):  # with v held: h holds the inertia terms of a mass matrix that changes, ½ v Ṁ v gives them back
+        return system.potential(t, q) + 0.5 * v @ system.mass(t, q).mv(v)
+
+    stored_rate = jax.jvp(stored, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
+    power = jnp.stack([equations.h @ v + stored_rate, acceleration.r @ v])
     return qdot, acceleration.vdot, power
 
 
@@ -169,7 +173,10 @@ class Watched(diffrax.AbstractStepSizeController):
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
         inner, (bad, bad_step), _, _ = controller_state
-        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(y1_candidate)]))
+        fixed = isinstance(self.controller, diffrax.ConstantStepSize)
+        # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
+        judged = (y1_candidate, y_error) if fixed else y1_candidate
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(judged)]))
         # a step that ends in NaN must be refused, whatever its error estimate says
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
@@ -182,7 +189,7 @@ class Watched(diffrax.AbstractStepSizeController):
         cleared = finite & (t1 - t0 >= bad_step)
         bad = jnp.where(finite, jnp.where(cleared, 0, bad), bad + 1)
         bad_step = jnp.where(finite, jnp.where(cleared, 0.0, bad_step), t1 - t0)
-        if y_error is None:  # fixed steps: nothing can be tried again
+        if fixed:  # nothing can be tried again
             keep, bad = keep & finite, jnp.where(finite, 0, BAD_STEPS)
         step = tnext - tprev
         smallest = 1e3 * jnp.finfo(float).eps * jnp.maximum(jnp.abs(tprev), jnp.abs(t1 - t0))
@@ -273,7 +280,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     saves = [diffrax.SubSaveAt(t1=True)]
     if plan.save == "times":
         saves.append(diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: problem.project(t, y)))
-    elif plan.save == "steps":
+    else:
         saves.append(diffrax.SubSaveAt(t0=True, steps=True))
     resume = span.resume if span.resume is not None else (None, None)
     with _unchecked():
@@ -298,10 +305,9 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     exhausted = solution.result == diffrax.RESULTS.max_steps_reached
     status = jnp.where((status == 0) & exhausted, Status.max_steps.value, status)
     status = jnp.where((status == 0) & _failed(solution.result), Status.step_too_small.value, status)
-    saved = 1 if plan.save in ("times", "steps") else 0
     return March(
-        ts=solution.ts[saved],
-        ys=solution.ys[saved],
+        ts=solution.ts[1],
+        ys=solution.ys[1],
         t_end=solution.ts[0][0],
         y_end=jax.tree_util.tree_map(lambda a: a[0], solution.ys[0]),
         controller=solution.controller_state,

@@ -61,8 +61,8 @@ def simulate(
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "kvaerno5" (stiff), or another of
       `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's own size.
     - `dt`: take fixed steps of this length instead.
-    - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (then
-      `solution.at(t)` gives any time).
+    - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
+      and `solution.at(t)` is exact at any time).
     - `progress`: True for a bar on the terminal, or a function of the finished share.
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
@@ -171,7 +171,10 @@ def _fresh_state(span: Span, plan: Plan):
     tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
     zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
     solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
-    inner = None if plan.fixed else (np.ones(()), np.ones(()), np.array(False))
+    inner = (np.ones(()), np.ones(()), np.array(False))
+    if plan.fixed:
+        count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
+        inner = (np.array(1, np.int32), np.array(count, np.int32), span.t0, span.t1)
     return solver, (inner, (np.zeros((), int), np.zeros(())), span.dt0, np.zeros((), int))
 
 
@@ -206,11 +209,9 @@ def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) ->
     if plan.save == "times":
         ts = [p.ts[:count] for p, count in parts]
         ys = [jax.tree_util.tree_map(lambda a, c=count: a[:c], p.ys) for p, count in parts]
-    elif plan.save == "steps":
+    else:
         count = int(np.sum(np.isfinite(np.asarray(last.ts))))
         ts, ys = [last.ts[:count]], [jax.tree_util.tree_map(lambda a: a[:count], last.ys)]
-    else:
-        ts, ys = [last.ts], [last.ys]
     status = Status(int(last.status))
     detail = ""
     if status in (Status.step_too_small, Status.not_finite):

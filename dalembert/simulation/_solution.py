@@ -277,8 +277,7 @@ class Solution(eqx.Module):
     def states(self, times) -> State:
         """`at` for many times: q (times, nq) and v (times, n)."""
         times = np.asarray(times, float)
-        first = float(self.t[0]) if len(self.t) else float(self.dense.t0)
-        end = float(self.t_end)
+        first, end = float(self.t[0]), float(self.t_end)
         if times.size and not (first <= times.min() and times.max() <= end):
             raise DalembertError(f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}].")
         q, v = _evaluate_dense(self.dense, times) if self.dense is not None else self._hermite(times)

@@ -213,8 +213,13 @@ class _Leaf:
         return array if self.index is None else array[self.index]
 
     def set(self, system, value):
-        array = jnp.asarray(self.where(system))
-        new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)
+        array = self.where(system)
+        if isinstance(value, jax.core.Tracer) or isinstance(array, jax.core.Tracer):
+            array = jnp.asarray(array)
+            new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)
+        else:  # plain numbers: no JAX operation, so nothing to compile
+            new = np.array(array, copy=True)
+            new[... if self.index is None else self.index] = value
         return eqx.tree_at(self.where, system, new)
 
 

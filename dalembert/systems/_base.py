@@ -382,7 +382,7 @@ def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tu
             raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
         for slot in slots[name]:
             old = slot.get(system)
-            new = jnp.asarray(value, float)
+            new = value if isinstance(value, jax.core.Tracer) else np.asarray(value, float)
             if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
                 raise DalembertError(
                     f"Parameter '{name}' of system '{system.name}' has shape {old.shape}; got {new.shape}."

@@ -1,0 +1,354 @@
+"""`make bench`: how dalembert scales, and how long it and its peers take to reach an error, side by side.
+
+    python benchmarks/run.py                         everything
+    python benchmarks/run.py --only scaling four-bar  a part; nothing is written
+    python benchmarks/run.py --clock cpu             processor time in place of wall time, for a busy machine
+
+The error is the largest one over the sample times against a tight independent reference (`reference.py`), the time
+the median of several runs of the simulation alone: building and compiling come before. Each engine climbs a ladder
+of step sizes or tolerances; the time to an error level is read off between two rungs on log-log scales.
+"""
+
+from __future__ import annotations
+
+import os
+
+# the compile times below are those of a first run, and one core is compared with one core: before any import
+os.environ["DALEMBERT_CACHE"] = "off"
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+
+import argparse  # noqa: E402
+import importlib  # noqa: E402
+import json  # noqa: E402
+import math  # noqa: E402
+import platform  # noqa: E402
+import subprocess  # noqa: E402
+import time  # noqa: E402
+from dataclasses import asdict, dataclass, field  # noqa: E402
+from pathlib import Path  # noqa: E402
+from statistics import median  # noqa: E402
+
+import jax  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+
+import numpy as np  # noqa: E402
+import scaling  # noqa: E402
+from problems import Problem, problems  # noqa: E402
+from reference import reference  # noqa: E402
+
+import dalembert as da  # noqa: E402
+
+HERE = Path(__file__).parent
+OURS = "dalembert"
+ENGINES = {
+    OURS: "ours",
+    "Exudyn": "peers_exudyn",
+    "MuJoCo": "peers_mujoco",
+    "Pinocchio": "peers_pinocchio",
+    "Diffrax by hand": "hand_diffrax",
+}
+PEERS = ("Exudyn", "MuJoCo", "Pinocchio")
+LONGEST = 6.0  # seconds one run may take; finer rungs are left out
+MEASURES = {"point": "m", "turned": "rad"}
+
+
+@dataclass
+class Rung:
+    """One setting of an engine: its errors and its time."""
+
+    setting: float
+    seconds: float
+    cpu_seconds: float
+    repeats: int
+    errors: dict[str, float]
+    steps: int | None = None
+
+
+@dataclass
+class Reach:
+    """The time to an error level; `how` is "" (measured between rungs), "<", "~" (extrapolated) or "–" (not reached)."""
+
+    seconds: float
+    how: str
+    kind: str = ""
+
+
+@dataclass
+class Bar:
+    """What the design asks for, and what was measured."""
+
+    text: str
+    value: float | None
+    bound: float
+    at_least: bool
+    note: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        if self.value is None:
+            return None
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+
+@dataclass
+class Report:
+    """Everything that is printed and kept."""
+
+    machine: dict
+    scaling: list[dict] = field(default_factory=list)
+    ladders: dict = field(default_factory=dict)  # problem -> engine -> kind -> rungs
+    references: dict[str, str] = field(default_factory=dict)
+    overhead_ms: float | None = None
+    bars: list[Bar] = field(default_factory=list)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", help="scaling, or names of problems")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    arguments = parser.parse_args()
+    only = arguments.only
+    begin = time.perf_counter()
+    engines = load_engines()
+    report = Report(machine(engines) | {"clock": arguments.clock})
+    if only is None or "scaling" in only:
+        print("Scaling …", flush=True)
+        report.scaling = scaling.measure()
+    chosen = [p for p in problems() if only is None or p.name in only]
+    for problem in chosen:
+        truth, note = reference(problem)
+        report.references[problem.name] = note
+        report.ladders[problem.name] = {}
+        for engine, module in engines.items():
+            start = time.perf_counter()
+            report.ladders[problem.name][engine] = {
+                kind: climb(module, problem, kind, settings, truth, arguments.clock)
+                for kind, settings in module.ladders(problem).items()
+            }
+            print(f"{problem.title}: {engine} {time.perf_counter() - start:.0f} s", flush=True)
+    if only is None or "four-bar" in only:
+        report.overhead_ms = overhead()
+    report.bars = bars(report)
+    report.machine["minutes"] = round((time.perf_counter() - begin) / 60, 1)
+    text = markdown(report, chosen)
+    print("\n" + text)
+    if only is None:
+        results = HERE / "results"
+        results.mkdir(exist_ok=True)
+        (results / "latest.md").write_text(text)
+        (results / "latest.json").write_text(json.dumps(asdict(report), indent=1) + "\n")
+
+
+def load_engines() -> dict:
+    """Modules by engine; one that is not installed is left out with a sentence."""
+    out = {}
+    for engine, module in ENGINES.items():
+        try:
+            out[engine] = importlib.import_module(module)
+        except ImportError as error:
+            print(f"{engine} is left out: {error}. `pip install -e '.[bench]'` brings it.")
+    return out
+
+
+def machine(engines) -> dict:
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        model = next((s.split(":")[1].strip() for s in info.read_text().splitlines() if "model name" in s), model)
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "load_at_start": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "engines": {name: getattr(module, "VERSION", "") for name, module in engines.items()},
+        "commit": git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+    }
+
+
+# ---- error against time ------------------------------------------------------------------------------------
+
+
+def climb(module, problem: Problem, kind: str, settings, truth, watch: str) -> list[Rung]:
+    """Rung by rung until the finest error level is passed or a run takes too long."""
+    rungs: list[Rung] = []
+    warm = False
+    for setting in settings:
+        simulation = module.Simulation(problem, kind, setting)
+        if not warm:
+            # the first run compiles, or fills caches
+            simulation.reset()
+            simulation.run()
+            warm = True
+        wall, cpu, repeats = clock(simulation)
+        errors = problem.errors(simulation.samples(), truth)
+        seconds = cpu if watch == "cpu" else wall
+        rungs.append(Rung(setting, seconds, cpu, repeats, errors, getattr(simulation, "steps_taken", None)))
+        finest = all(errors[measure] < min(levels) for measure, levels in problem.levels.items())
+        if finest or wall > 0.5 * LONGEST:
+            break
+    return rungs
+
+
+def clock(simulation) -> tuple[float, float, int]:
+    """Median wall and processor seconds of `run`, and of how many runs: more the shorter they are."""
+    walls: list[float] = []
+    cpus: list[float] = []
+    while len(walls) < 7 and (len(walls) < 1 or sum(walls) < (2.0 if len(walls) < 3 else 1.0)):
+        simulation.reset()
+        start = time.perf_counter(), time.process_time()
+        simulation.run()
+        walls.append(time.perf_counter() - start[0])
+        cpus.append(time.process_time() - start[1])
+    return median(walls), median(cpus), len(walls)
+
+
+def reach(ladders: dict[str, list[Rung]], measure: str, level: float) -> Reach:
+    """The shortest time to an error level over the kinds of an engine."""
+    found = [reach_one(kind, rungs, measure, level) for kind, rungs in ladders.items()]
+    # a measured time counts before an extrapolated one
+    return min(found, key=lambda r: ("< ~–".find(r.how or " ") // 2, r.seconds), default=Reach(math.inf, "–"))
+
+
+def reach_one(kind: str, rungs: list[Rung], measure: str, level: float) -> Reach:
+    best: list[tuple[float, float]] = []
+    for rung in sorted(rungs, key=lambda r: r.seconds):
+        error = rung.errors[measure]
+        # a slower setting that is not more exact is no use to anyone
+        if math.isfinite(error) and error > 0 and (not best or error < best[-1][0]):
+            best.append((error, rung.seconds))
+    for k, (error, seconds) in enumerate(best):
+        if error <= level:
+            return Reach(seconds, "<", kind) if k == 0 else Reach(_between(*best[k - 1 : k + 1], level), "", kind)
+    if len(best) > 1 and best[-1][0] < 100 * level:
+        return Reach(_between(*best[-2:], level), "~", kind)
+    return Reach(math.inf, "–", kind)
+
+
+def _between(coarse, fine, level: float) -> float:
+    (e0, s0), (e1, s1) = coarse, fine
+    share = math.log(level / e0) / math.log(e1 / e0)
+    return math.exp(math.log(s0) + share * math.log(s1 / s0))
+
+
+def overhead() -> float:
+    """ms of a call of `simulate` with next to no motion in it."""
+    system = da.build(da.mechanism("four-bar"))
+    times = np.linspace(0.0, 1e-6, 101)
+    clocked = []
+    for _ in range(12):
+        start = time.perf_counter()
+        jax.block_until_ready(da.simulate(system, 1e-6, integrator="dopri8", save=times).q)
+        clocked.append(time.perf_counter() - start)
+    return 1e3 * median(clocked[1:])
+
+
+# ---- what the design asks for ------------------------------------------------------------------------------
+
+
+def bars(report: Report) -> list[Bar]:
+    out = []
+    if report.scaling:
+        by_size = {row["N"]: row for row in report.scaling}
+        growth = by_size[400]["rhs_us"] / by_size[100]["rhs_us"]
+        out.append(Bar("right-hand side, N = 400 over N = 100", growth, 4.6, False))
+        out.append(Bar("compilation, N = 400 over N = 1", by_size[400]["compile_s"] / by_size[1]["compile_s"], 1.5, False))
+
+    def seconds(problem: str, engine: str, level: float, measure: str = "point") -> Reach:
+        return reach(report.ladders.get(problem, {}).get(engine, {}), measure, level)
+
+    def against(text, problem, level, peers, bound, at_least=True, measure="point") -> None:
+        """The fastest of some peers over dalembert (or dalembert over it)."""
+        if problem not in report.ladders:
+            return
+        us = seconds(problem, OURS, level, measure)
+        them = {peer: seconds(problem, peer, level, measure) for peer in peers if peer in report.ladders[problem]}
+        name, best = min(them.items(), key=lambda item: item[1].seconds, default=("", Reach(math.inf, "–")))
+        value = None
+        if math.isfinite(us.seconds) and math.isfinite(best.seconds):
+            value = best.seconds / us.seconds if at_least else us.seconds / best.seconds
+        elif math.isfinite(us.seconds):
+            value, name = (math.inf, "none reaches it") if at_least else (0.0, "none reaches it")
+        flags = {"~": "extrapolated", "<": "coarsest rung"}
+        note = ", ".join([name, *(f"{who} {flags[r.how]}" for who, r in (("peer", best), ("dalembert", us)) if r.how in flags)])
+        out.append(Bar(text, value, bound, at_least, note))
+
+    against("four-bar at 1e-6: fastest peer over dalembert", "four-bar", 1e-6, PEERS, 3.0)
+    against("four-bar at 1e-8: fastest peer over dalembert", "four-bar", 1e-8, PEERS, 10.0)
+    for level in (1e-6, 1e-8):
+        text = f"four-bar at {level:.0e}: dalembert over Diffrax by hand"
+        against(text, "four-bar", level, ("Diffrax by hand",), 2.5, at_least=False)
+    for measure, unit in MEASURES.items():
+        text = f"Andrews at 1e-6 {unit}: fastest peer over dalembert"
+        against(text, "andrews", 1e-6, PEERS, 2.0, measure=measure)
+    against("Bricard at 1e-6: fastest peer over dalembert", "bricard", 1e-6, PEERS, 1.0)
+    for N in (40, 100):
+        against(f"N = {N} at 1e-4: MuJoCo over dalembert", f"n-four-bar-{N}", 1e-4, ("MuJoCo",), 1.0)
+        against(f"N = {N} at 1e-4: Exudyn over dalembert", f"n-four-bar-{N}", 1e-4, ("Exudyn",), 5.0)
+    if "n-four-bar-40" in report.ladders:
+        us = seconds("n-four-bar-40", OURS, 1e-6)
+        out.append(Bar("N = 40 at 1e-6: seconds", us.seconds, 1.0, False))
+    return out
+
+
+# ---- what is printed ---------------------------------------------------------------------------------------
+
+
+def markdown(report: Report, chosen: list[Problem]) -> str:
+    m = report.machine
+    lines = ["# Benchmark", ""]
+    lines.append(f"{m['cpu']}, {m['cores']} cores, load {m['load_at_start']} at the start; Python {m['python']}, JAX {m['jax']};")
+    lines.append(", ".join(f"{name} {version}".strip() for name, version in m["engines"].items()) + ";")
+    changed = " with changes" if m["uncommitted_changes"] else ""
+    lines.append(f"commit {m['commit'][:12]}{changed}; {m['date']}, {m['minutes']} minutes; {m['clock']} time.")
+    if report.scaling:
+        lines += ["", "## Right-hand side of N four-bars in a row", "", "| N | velocities | µs | compile, s |", "|---|---|---|---|"]
+        lines += [f"| {r['N']} | {r['n']} | {r['rhs_us']:.1f} | {r['compile_s']:.2f} |" for r in report.scaling]
+    if chosen:
+        lines += ["", "## Milliseconds to an error", ""]
+        lines += ["Next to a peer's time: how many times that of dalembert. `<` the coarsest setting is already", "more exact, `~` extrapolated, – not reached.", ""]
+        lines += table(report, chosen)
+        lines += ["", "References: " + "; ".join(f"{name}: {note}" for name, note in report.references.items()) + "."]
+    if report.overhead_ms is not None:
+        lines += ["", f"A call of `simulate` with next to no motion in it (four-bar): {report.overhead_ms:.2f} ms."]
+    lines += ["", "## What the design asks for", "", "| bar | measured | asked | holds | |", "|---|---|---|---|---|"]
+    for bar in report.bars:
+        word = {True: "yes", False: "**no**", None: "not measured"}[bar.holds]
+        sign = "at least" if bar.at_least else "at most"
+        value = "–" if bar.value is None else f"{bar.value:.2f}"
+        lines.append(f"| {bar.text} | {value} | {sign} {bar.bound:g} | {word} | {bar.note} |")
+    return "\n".join(lines) + "\n"
+
+
+def table(report: Report, chosen: list[Problem]) -> list[str]:
+    engines = list(report.machine["engines"])
+    lines = ["| problem | error | " + " | ".join(engines) + " |", "|---" * (len(engines) + 2) + "|"]
+    for problem in chosen:
+        ladders = report.ladders[problem.name]
+        for measure, levels in problem.levels.items():
+            for level in levels:
+                ours = reach(ladders[OURS], measure, level)
+                cells = [cell(reach(ladders.get(e, {}), measure, level), ours, e) for e in engines]
+                lines.append(f"| {problem.title} | {level:.0e} {MEASURES[measure]} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def cell(found: Reach, ours: Reach, engine: str) -> str:
+    if not found.kind or not math.isfinite(found.seconds):
+        return "–" if found.kind else ""
+    text = f"{found.how}{1e3 * found.seconds:.3g}"
+    if engine == OURS or not math.isfinite(ours.seconds):
+        return f"{text} ({found.kind})"
+    return f"{text} · {found.seconds / ours.seconds:.2g}×"
+
+
+if __name__ == "__main__":
+    main()

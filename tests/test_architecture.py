@@ -1,0 +1,79 @@
+"""Imports run one way, the front door is light, and every file says which room it is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "dalembert"
+
+# low to high; a room may import itself and what stands before it. io and view know only labelled data.
+ORDER = [
+    "_runtime", "_typing", "_results", "io", "view", "model", "linalg", "systems", "equations", "formulations",
+    "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
+]  # fmt: skip
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Every dalembert room that a file imports, lazily or not; imports for the type checker do not count."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    rooms = set()
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if node.module != "dalembert" else [f"dalembert.{a.name}" for a in node.names]
+        rooms |= {n.split(".")[1] for n in names if n.startswith("dalembert.")}
+    return rooms
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if f.name != "__init__.py" or f.parent != ROOT], ids=str)
+def test_imports_run_one_way(path):
+    here = ORDER.index(room_of(path))
+    upward = {r for r in imported_rooms(path) if ORDER.index(r) > here}
+    assert not upward, f"{path.name} imports upward: {upward}"
+
+
+def test_linalg_knows_no_mechanics():
+    for path in (ROOT / "linalg").glob("*.py"):
+        assert imported_rooms(path) <= {"linalg", "_runtime"}
+
+
+def test_only_equations_differentiates_constraints():
+    """Rows are stated in systems/_constraints.py and differentiated nowhere but in equations.py."""
+    text = (ROOT / "systems" / "_constraints.py").read_text()
+    assert "jax.jvp" not in text and "jax.jac" not in text and "jax.grad" not in text
+
+
+def test_every_file_begins_with_its_place_in_the_map():
+    for path in FILES:
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no first line"
+
+
+def test_front_door_is_light():
+    """`import dalembert` and the command line's help must not load JAX."""
+    code = "import sys, dalembert, dalembert.cli; sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_all_public_names_load():
+    import dalembert as da
+
+    for name in da.__all__:
+        assert getattr(da, name) is not None

@@ -1,0 +1,96 @@
+"""Model: mistakes are collected, named, and say what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dalembert as da
+
+
+def test_a_good_model_has_no_mistakes():
+    model = da.mechanism("four-bar")
+    assert model.mistakes() == []
+    assert model.validate() is model
+
+
+def test_all_mistakes_come_together():
+    model = da.Model("bad", gravity=(0, -9.81, 0))
+    a = model.body("a", mass=-1.0, inertia=1.0)
+    model.body("a", mass=1.0, inertia=0.0)
+    model.revolute("pin", a, a, at=(0, 0))
+    model.revolute("lost", "crnak", a, at=(0, 0))
+    model.spherical("ball", model.ground, a, at=(0, 0))
+    model.driver("motor", "pinn", lambda t: t)
+    with pytest.raises(da.ModelError) as caught:
+        da.build(model)
+    text = str(caught.value)
+    for sentence in (
+        "gravity must be 2 numbers",
+        "Body 'a': mass must be greater than zero, not -1.",
+        "Body 'a': this name is taken.",
+        "Body 'a': inertia must be greater than zero",
+        "Joint 'pin' connects body 'a' to itself",
+        "Joint 'lost': there is no body 'crnak'.",
+        "Joint 'ball': a spherical joint exists only in space",
+        "Driver 'motor': there is no joint 'pinn'. Did you mean 'pin'?",
+    ):
+        assert sentence in text
+    assert len(caught.value.mistakes) == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda m, b: m.revolute("j", m.ground, b, at=(0, 0, 0)), "give its axis"),
+        (lambda m, b: m.revolute("j", m.ground, b, axis=(0, 0, 1)), "say where it is"),
+        (lambda m, b: m.revolute("j", m.ground, b, at=(0, 0, 0), axis=(0, 0, 0)), "has no direction"),
+        (lambda m, b: m.revolute("j", m.ground, b, at=(0, 0), axis=(0, 0, 1)), "at must be 3 numbers"),
+        (lambda m, b: m.revolute("j", m.ground, b, at=(0, np.nan, 0), axis=(0, 0, 1)), "must be finite"),
+        (lambda m, b: m.universal("j", m.ground, b, at=(0, 0, 0), axis_i=(1, 0, 0), axis_j=(1, 1, 0)), "perpendicular"),
+        (lambda m, b: m.distance("j", m.ground, b), "length must be greater than zero"),
+        (lambda m, b: m.rolling_disc("j", m.ground, b, radius=-1, axis=(0, 1, 0)), "radius must be greater"),
+        (lambda m, b: m.rolling_disc("j", m.ground, b, radius=1, axis=(0, 0, 1)), "the disc lies flat"),
+        (lambda m, b: m.holonomic("j", [b], "no function"), "residual must be a function"),
+        (lambda m, b: m.holonomic("j", [], lambda t, f: 0.0), "name the bodies"),
+        (lambda m, b: m.holonomic("j", [b], lambda t, f: f[0].nothing), "its function fails"),
+        (lambda m, b: m.holonomic("j", [b], lambda t, f: f[0].p, size=2), "its function fails"),
+        (lambda m, b: m.force_law("f", [b], lambda t, f: [(1.0, 2.0, 3.0)]), "its law fails"),
+        (lambda m, b: m.force("f", m.ground, (0, 0, 1)), "acts only on ground"),
+        (lambda m, b: m.force("f", b, (0, 0, 1), frame="wrold"), "frame='wrold' is unknown"),
+        (lambda m, b: m.torque("f", b, (0, 0)), "torque must be 3 numbers"),
+        (lambda m, b: m.driver("d", m.spherical("s", m.ground, b, at=(0, 0, 0)), 1.0), "no free coordinate"),
+        (lambda m, b: m.driver("d", m.weld("s", m.ground, b), "fast"), "must be a function of time or a number"),
+        (lambda m, b: m.body("b.x", mass=1, inertia=(1, 1, 1)), "must not contain '.'"),
+        (lambda m, b: m.body("c", mass=1, inertia=(1, 1, 3)), "no rigid body has the principal moments"),
+        (lambda m, b: m.body("c", mass=1, inertia=[[1, 1, 0], [0, 1, 0], [0, 0, 1]]), "symmetric"),
+        (lambda m, b: m.body("c", mass="heavy", inertia=(1, 1, 1)), "mass must be a number"),
+        (lambda m, b: m.body("c", mass=1, inertia=(1, 1, 1), rotation=np.ones((3, 3))), "3x3 rotation matrix"),
+        (lambda m, b: m.revolute("j", da.Model(space="space").ground, b, at=(0, 0, 0), axis=(0, 0, 1)), "another model"),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_a_sentence(make, sentence):
+    model = da.Model("bad", space="space")
+    body = model.body("b", mass=1.0, inertia=(1, 1, 1))
+    make(model, body)
+    with pytest.raises(da.ModelError, match=sentence.replace("(", r"\(").replace(".", r"\.")):
+        da.build(model)
+
+
+def test_empty_model_and_unknown_space():
+    with pytest.raises(da.ModelError, match="There is no body"):
+        da.build(da.Model("empty"))
+    with pytest.raises(da.ModelError, match="space='volume' is unknown"):
+        da.Model("odd", space="volume").validate()
+
+
+def test_quaternion_and_rotation_describe_the_same_pose():
+    """Bar-Itzhack's extraction against Rodrigues' formula, at random rotations and at half turns."""
+    from dalembert.model import axis_angle, quaternion_of, rotation_matrix
+
+    rng = np.random.default_rng(1)
+    cases = [(rng.standard_normal(3), rng.uniform(-np.pi, np.pi)) for _ in range(20)]
+    cases += [((1, 0, 0), np.pi), ((0, 1, 0), np.pi), ((0, 0, 1), np.pi), ((1, 1, 0), np.pi)]
+    for axis, angle in cases:
+        R = axis_angle(axis, angle)
+        np.testing.assert_allclose(rotation_matrix(quaternion_of(R)), R, atol=1e-14)  # a few roundings

@@ -1,0 +1,396 @@
+"""Joint reactions: free bodies by hand, power, frames, closed forms, and the two doors."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+from _helpers_joints import (
+    DRIVEN,
+    JOINTS,
+    ORDERS,
+    add_joint,
+    motion,
+    motion_rate,
+    quiet_model,
+    random_body,
+    rotation,
+    rotation_2,
+    spot,
+)
+
+import dalembert as da
+
+SPACES = ("plane", "space")
+# v̇ and λ come from one linear solve with a condition number of some 1e2–1e3: rounding, relative to the largest term
+BALANCE = 1e-11
+
+
+def kinds_of(space: str):
+    return (*JOINTS[space], *(f"driver_{k}_{c}" for k, c in DRIVEN[space]))
+
+
+CASES = [
+    (space, kind, order)
+    for space in SPACES
+    for kind in kinds_of(space)
+    for order in ORDERS
+]
+
+
+# ---- plain mechanics from the dataset ------------------------------------------------------------------------------
+
+
+class Motion:
+    """What the dataset says of each body, in plain NumPy: pose and rates in world axes."""
+
+    def __init__(self, model, data):
+        self.model, self.data, self.plane = model, data, model.space == "plane"
+        self.nt, d = data.sizes["time"], model.dimension
+        self.still = np.zeros((self.nt, d)), np.zeros(self.nt) if self.plane else np.zeros((self.nt, 3))
+
+    def of(self, body):
+        """(centre, R, velocity, ω in world axes)."""
+        if body.is_ground:
+            R = np.broadcast_to(np.eye(self.model.dimension), (self.nt,) + (self.model.dimension,) * 2)
+            return self.still[0], R, *self.still
+        x = self.data.sel(body=body.name)
+        R = rotation_2(x["angle"].values) if self.plane else rotation(x["quaternion"].values)
+        w = x["angular_velocity"].values
+        return x["position"].values, R, x["velocity"].values, w if self.plane else np.einsum("tij,tj->ti", R, w)
+
+    def marker(self, m):
+        """Point, axes of a marker."""
+        p, R, *_ = self.of(m.body)
+        return p + R @ m.position, R @ m.rotation
+
+    def speed(self, body, point):
+        """Velocity of the point of a body that is at `point`."""
+        p, _, v, w = self.of(body)
+        return v + self.turned(w, point - p)
+
+    def turned(self, w, r):
+        return w[:, None] * np.stack([-r[:, 1], r[:, 0]], 1) if self.plane else np.cross(w, r)
+
+    def moment(self, r, f):
+        return r[:, 0] * f[:, 1] - r[:, 1] * f[:, 0] if self.plane else np.cross(r, f)
+
+    def needed(self, body):
+        """Force and torque about the centre that the motion needs, less weight and applied loads (Newton, Euler)."""
+        x = self.data.sel(body=body.name)
+        force = body.mass * (x["acceleration"].values - self.model.gravity)
+        if self.plane:
+            torque = body.inertia[0] * x["angular_acceleration"].values
+        else:
+            R, w, a = self.of(body)[1], x["angular_velocity"].values, x["angular_acceleration"].values
+            local = a @ body.inertia + np.cross(w, w @ body.inertia)
+            torque = np.einsum("tij,tj->ti", R, local)
+        for f in self.model.forces.values():
+            load, moment = self.applied(f, body)
+            force, torque = force - load, torque - moment
+        return force, torque
+
+    def applied(self, f, body):
+        """Force and torque about the centre of a spring-damper or of a constant torque in the plane."""
+        zero = np.zeros_like(self.still[0]), np.zeros_like(self.still[1])
+        if body.name not in [b.name for b in f.bodies]:
+            return zero
+        if f.kind == "torque:world":
+            return zero[0], zero[1] + (f.numbers["value"][0] if self.plane else f.numbers["value"])
+        assert f.kind == "spring_damper", f.kind
+        (pi, _), (pj, _) = (self.marker(m) for m in f.markers)
+        d = pj - pi
+        length = np.linalg.norm(d, axis=1)
+        e = d / length[:, None]
+        rate = np.sum(e * (self.speed(f.bodies[1], pj) - self.speed(f.bodies[0], pi)), axis=1)
+        pull = f.numbers["stiffness"] * (length - f.numbers["length"]) + f.numbers["damping"] * rate
+        first = f.bodies[0].name == body.name
+        force = pull[:, None] * e * (1 if first else -1)
+        return force, self.moment((pi if first else pj) - self.of(body)[0], force)
+
+
+def wrench(solution, joint, frame="world"):
+    """Force and torque of a joint as arrays."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.RedundancyWarning)  # balances hold whatever rule picked the values
+        x = solution.reactions(joint, frame=frame)
+    return x["force"].values, x["torque"].values
+
+
+def body_gap(model, solution, body):
+    """|what the motion needs − what the joints give| relative to the largest term, over force and torque."""
+    now = Motion(model, solution.dataset)
+    force, torque = now.needed(body)
+    sizes = [np.max(np.abs(force)), np.max(np.abs(torque)), body.mass * np.linalg.norm(model.gravity)]
+    centre = now.of(body)[0]
+    for c in model.constraints.values():
+        for sign, side in ((-1, 0), (1, 1)):
+            if c.bodies[side] is not body:
+                continue
+            F, T = wrench(solution, c.name)
+            point, _ = now.marker(c.markers[1])  # both bodies: about the point of marker j
+            moment = T + now.moment(point - centre, F)
+            force, torque = force - sign * F, torque - sign * moment
+            sizes += [np.max(np.abs(F)), np.max(np.abs(T)), np.max(np.abs(moment))]
+    return max(np.max(np.abs(force)), np.max(np.abs(torque))) / max(sizes)
+
+
+def power(model, solution, joint):
+    """Power of a joint's reaction on both bodies, and its size |F||v| + |T||ω|."""
+    c = model.constraints[joint]
+    now = Motion(model, solution.dataset)
+    F, T = wrench(solution, joint)
+    point, _ = now.marker(c.markers[1])
+    (i, j) = c.bodies
+    slip, spin = now.speed(j, point) - now.speed(i, point), now.of(j)[3] - now.of(i)[3]
+    total = np.sum(F * slip, axis=1) + (T * spin if now.plane else np.sum(T * spin, axis=1))
+    speeds = [np.linalg.norm(now.speed(b, point), axis=1) for b in (i, j)]
+    turning = [np.abs(now.of(b)[3]) if now.plane else np.linalg.norm(now.of(b)[3], axis=1) for b in (i, j)]
+    torque = np.abs(T) if now.plane else np.linalg.norm(T, axis=1)
+    size = np.linalg.norm(F, axis=1) * sum(speeds) + torque * sum(turning)
+    return total, np.max(size)
+
+
+# ---- every kind, alone on its own bodies ---------------------------------------------------------------------------
+
+
+NONHOLONOMIC = ("knife_edge", "rolling_disc", "pfaffian")
+
+
+def zoo(space: str, kind: str):
+    """The model and the motion that hold a kind's small mechanisms."""
+    return motion_of_zoo(space, kind in NONHOLONOMIC)
+
+
+def make_zoo(space: str, kinds):
+    """For every kind and order a small mechanism of its own (one or two bodies), all in one model."""
+    rng = np.random.default_rng(5)
+    model = quiet_model(space, "zoo")
+    for kind in kinds:
+        for order in ORDERS:
+            name = f"{kind}_{order}"
+            one = model.ground if order == "gb" else random_body(model, f"{name}_one", rng, moving=True)
+            two = model.ground if order == "bg" else random_body(model, f"{name}_two", rng, moving=True)
+            s = spot(space, rng)
+            if kind.startswith("driver"):
+                _, carrier, coordinate = kind.split("_", 2)
+                add_joint(model, carrier, f"{name}_joint", one, two, s)
+                model.driver(name, f"{name}_joint", motion, coordinate=coordinate, parameters={"start": 0.0})
+            else:
+                add_joint(model, kind, name, one, two, s)
+            if order == "bb":  # a spring that pulls off the centre, so that a floating pair turns
+                model.spring_damper(
+                    f"{name}_spring", model.ground, two, at_i=s.off, at_j=s.at, stiffness=20.0, damping=0.5
+                )
+    return model
+
+
+@functools.cache
+def motion_of_zoo(space: str, nonholonomic: bool):
+    """Two zoos a space; the holonomic one in space is large enough to be sparse, the others are dense."""
+    model = make_zoo(space, [k for k in kinds_of(space) if (k in NONHOLONOMIC) == nonholonomic])
+    return model, da.simulate(model, 0.3, save=7, rtol=1e-7)
+
+
+def test_sparse_model_with_nonholonomic_rows_assembles():
+    """34 bodies on knife edges (n = 102, from 100 on sparse), each pinned to a free one: positions must still close."""
+    model = quiet_model("plane", "edges")
+    rng = np.random.default_rng(6)
+    for k in range(17):
+        one, two = random_body(model, f"one{k}", rng, moving=True), random_body(model, f"two{k}", rng, moving=True)
+        model.revolute(f"pin{k}", one, two, at=one.position)
+        model.knife_edge(f"edge{k}", model.ground, two, at=two.position, direction=(1, 0.5))
+    system = da.build(model)
+    assert system.klu is not None
+    q, v = da.consistent_state(system)
+    Phi, phi = da.residuals(system, 0.0, q, v)
+    assert max(np.max(np.abs(Phi)), np.max(np.abs(phi))) < 1e-12
+
+
+@pytest.mark.parametrize("nonholonomic", [False, True])
+@pytest.mark.parametrize("space", SPACES)
+def test_zoo_moves_and_its_reactions_are_unique(space, nonholonomic):
+    model, solution = motion_of_zoo(space, nonholonomic)
+    assert solution.status is da.Status.done and solution.redundancy == 0
+    assert np.max(np.abs(solution.v)) > 0.5
+    for joint in model.constraints:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = solution.reactions(joint)
+        assert found.attrs["rule"] == "unique"
+
+
+@pytest.mark.parametrize(("space", "kind", "order"), CASES)
+def test_free_body(space, kind, order):
+    """Newton and Euler for each body: inertia − weight − springs = Σ ± joint wrenches (+ on j, − on i)."""
+    model, solution = zoo(space, kind)
+    for side in ("one", "two"):
+        body = model.bodies.get(f"{kind}_{order}_{side}")
+        if body is not None:
+            assert body_gap(model, solution, body) < BALANCE
+
+
+@pytest.mark.parametrize(("space", "kind", "order"), CASES)
+def test_reactions_work_only_where_driven(space, kind, order):
+    """Power over both bodies: zero for fixed geometry, −λ b for rows that depend on time."""
+    model, solution = zoo(space, kind)
+    name = f"{kind}_{order}"
+    for joint in (name, f"{name}_joint"):
+        if joint not in model.constraints:
+            continue
+        total, size = power(model, solution, joint)
+        expected = np.zeros_like(total)
+        if joint == name and kind.startswith(("driver", "holonomic", "pfaffian")):
+            expected = minus_lambda_b(model, solution, name, kind)
+            assert np.max(np.abs(expected)) > 1e-4 * size  # it does work
+        assert np.max(np.abs(total - expected)) < BALANCE * size
+
+
+def minus_lambda_b(model, solution, name, kind):
+    """−λ b with b by hand: a driver's is −motion'(t); the user's rows' from their formulas."""
+    data = solution.dataset
+    (row,) = next(o.rows for o in solution.system.owners if o.name == name)
+    lam, t = data["multiplier"].values[:, row], data["time"].values
+    if kind.startswith("driver"):
+        return lam * motion_rate(t)
+    c, now = model.constraints[name], Motion(model, data)
+    length = c.numbers.get("length")
+    if kind == "holonomic":
+        return lam * length * 0.2 * np.cos(2 * t)
+    ends = []
+    for body, s in zip(c.bodies, (c.numbers["s_i"], c.numbers["s_j"]), strict=True):
+        p, R, *_ = now.of(body)
+        ends.append(p + R @ s)
+    gap = ends[1] - ends[0]
+    return lam * 0.3 * np.cos(2 * t) * (1 + np.sum(gap * gap, axis=1))
+
+
+@pytest.mark.parametrize(("space", "kind", "order"), CASES)
+def test_joint_frame_is_the_world_turned_into_marker_i(space, kind, order):
+    model, solution = zoo(space, kind)
+    name = f"{kind}_{order}"
+    F, T = wrench(solution, name)
+    local_F, local_T = wrench(solution, name, "joint")
+    _, A = Motion(model, solution.dataset).marker(model.constraints[name].markers[0])
+    size = max(np.max(np.abs(F)), np.max(np.abs(T)), 1e-9)
+    assert np.max(np.abs(np.einsum("tji,tj->ti", A, F) - local_F)) < 1e-13 * size
+    turned = T if space == "plane" else np.einsum("tji,tj->ti", A, T)
+    assert np.max(np.abs(turned - local_T)) < 1e-13 * size
+
+
+# which components, in the joint's own frame, a joint can transmit at all: force (x, y[, z]) and torque
+TRANSMITS = {
+    ("plane", "revolute"): ("11", "0"), ("plane", "prismatic"): ("01", "1"), ("plane", "rolling_disc"): ("11", None),
+    ("plane", "driver_revolute_angle"): ("00", "1"), ("plane", "driver_prismatic_displacement"): ("10", "0"),
+    ("space", "revolute"): ("111", "110"), ("space", "prismatic"): ("110", "111"),
+    ("space", "cylindrical"): ("110", "110"), ("space", "spherical"): ("111", "000"),
+    ("space", "distance"): (None, "000"), ("space", "knife_edge"): (None, "000"),
+    ("space", "driver_revolute_angle"): ("000", "001"), ("space", "driver_cylindrical_angle"): ("000", "001"),
+    ("space", "driver_prismatic_displacement"): ("001", "000"),
+    ("space", "driver_cylindrical_displacement"): ("001", "000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("space", "kind"), TRANSMITS)
+def test_a_joint_gives_nothing_along_its_free_directions(space, kind):
+    model, solution = zoo(space, kind)
+    for order in ORDERS:
+        F, T = wrench(solution, f"{kind}_{order}", "joint")
+        size = max(np.max(np.abs(F)), np.max(np.abs(T)))
+        for values, mask in ((F, TRANSMITS[space, kind][0]), (np.reshape(T, (len(T), -1)), TRANSMITS[space, kind][1])):
+            for k, sign in enumerate(mask or ""):
+                if sign == "0":
+                    assert np.max(np.abs(values[:, k])) < BALANCE * size, (order, k)
+
+
+# ---- built-in mechanisms: the same free bodies on the dense path and under a redundancy rule -----------------------
+
+
+@functools.cache
+def built_in(name: str, t1: float = 0.3, **numbers):
+    model = da.mechanism(name, **numbers)
+    return model, da.simulate(model, t1, save=7)
+
+
+@pytest.mark.parametrize("name", ["four-bar", "slider-crank", "rolling-disc", "mobile-robot", "bricard", "door-two-hinges"])
+def test_free_bodies_of_a_mechanism(name):
+    model, solution = built_in(name)
+    for body in model.bodies.values():
+        assert body_gap(model, solution, body) < BALANCE
+
+
+def test_pin_force_of_a_physical_pendulum():
+    """Uniform rod from rest, level: with ψ the angle fallen, energy gives ω² = 3g sin ψ/l, so the pin pulls
+    (5/2) m g sin ψ along the rod and pushes (1/4) m g cos ψ across it (a textbook result)."""
+    model, solution = built_in("physical-pendulum", 0.8)
+    F, T = wrench(solution, "pin")
+    theta = solution.dataset["angle"].values[:, 0]
+    psi, weight = -theta, 1.0 * 9.81
+    along, across = np.stack([np.cos(theta), np.sin(theta)], 1), np.stack([np.sin(psi), np.cos(psi)], 1)
+    exact = -2.5 * weight * np.sin(psi)[:, None] * along + 0.25 * weight * np.cos(psi)[:, None] * across
+    # ω² comes from the integration (rtol 1e-8, a few steps), the rest is linear algebra
+    assert np.max(np.abs(F - exact)) < 1e-6 * weight
+    assert np.max(np.abs(T)) < 1e-12 * weight
+    assert np.allclose(exact[0], [0, 0.25 * weight], atol=1e-12) and psi[-1] > 1.2
+
+
+def test_reactions_of_a_mechanism_without_redundancy_are_unique():
+    _, solution = built_in("four-bar")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert solution.reactions("B").attrs["rule"] == "unique"
+
+
+# ---- the doors: 1 × 0.05 × 2 m, 10 kg, centre 0.5 m off the hinge line, supports at z = ±0.75 ----------------------
+
+WEIGHT = 10.0 * 9.81
+LEVER = WEIGHT * 0.5  # moment of the weight about the hinge line's foot: 49.05 N m
+REST = 1e-9  # a door at rest: rounding of one solve, times the condition of the rule's pseudo-inverse
+
+
+@pytest.mark.parametrize(("name", "redundancy"), [("door-two-balls", 1), ("door-two-hinges", 5)])
+def test_doors_warn_and_name_their_rule(name, redundancy):
+    _, solution = built_in(name, swing=0.0)
+    assert solution.redundancy == redundancy
+    for joint in ("top", "bottom"):
+        with pytest.warns(da.RedundancyWarning, match=f"{redundancy} redundant"):
+            found = solution.reactions(joint)
+        assert found.attrs["rule"].startswith("minimum norm of joint forces and torques")
+
+
+def test_door_on_two_balls_at_rest():
+    """Moments about the bottom: 1.5 Fx = −49.05, so Fx = ∓32.7 N (top, bottom); the sum of Fz is the weight."""
+    _, solution = built_in("door-two-balls", swing=0.0)
+    (top, torque), (bottom, _) = wrench(solution, "top"), wrench(solution, "bottom")
+    for F, sign in ((top, -1), (bottom, 1)):
+        assert np.max(np.abs(F[:, 0] - sign * 32.7)) < REST * WEIGHT
+        assert np.max(np.abs(F[:, 1])) < REST * WEIGHT
+    assert np.max(np.abs(top[:, 2] + bottom[:, 2] - 98.1)) < REST * WEIGHT
+    # not unique; by the rule the two alike balls share it
+    assert np.max(np.abs(top[:, 2] - bottom[:, 2])) < REST * WEIGHT
+    assert np.max(np.abs(torque)) < REST * WEIGHT
+
+
+def test_door_on_two_hinges_at_rest_by_the_rule():
+    """Alike hinges carry Fx = ∓a and torque τ with 1.5a + 2τ = 49.05; least 2a² + 2τ²/ℓ²: a = 0.375μ, τ = ℓ²μ/2,
+    μ = 49.05/(0.5625 + ℓ²). ℓ² = 0.5² + 1.5² = 2.5, the box around the hinges and the centre of mass."""
+    _, solution = built_in("door-two-hinges", swing=0.0)
+    assert abs(float(solution.system.size) ** 2 - 2.5) < 1e-14
+    mu = LEVER / (0.5625 + 2.5)
+    for joint, sign in (("top", -1), ("bottom", 1)):
+        F, T = wrench(solution, joint)
+        exact = np.array([sign * 0.375 * mu, 0, WEIGHT / 2])
+        assert np.max(np.abs(F - exact)) < REST * WEIGHT
+        # each hinge turns the leaf by −τ about y: it holds up the outer edge
+        assert np.max(np.abs(T - [0, -1.25 * mu, 0])) < REST * WEIGHT
+
+
+def test_door_that_swings_needs_the_centripetal_force():
+    """Turning at 1 rad/s about the vertical, no torque about it: Σ F = weight upwards and m ω² r = 5 N inwards."""
+    model, solution = built_in("door-two-balls")
+    F = wrench(solution, "top")[0] + wrench(solution, "bottom")[0]
+    centre = solution.dataset["position"].values[:, 0]
+    exact = np.column_stack([-10.0 * centre[:, :2], np.full(len(F), WEIGHT)])
+    assert np.max(np.abs(F - exact)) < 1e-6 * WEIGHT  # ω from the integration at rtol 1e-8

@@ -1,0 +1,217 @@
+"""simulate: what it returns, how it ends, and that the constraints hold on every built-in mechanism."""
+
+from __future__ import annotations
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.mechanisms import mechanisms
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_violation_with_default_settings_over_ten_seconds(name):
+    """Position 1e-12 of the machine's size, velocity 1e-11, acceleration 1e-9 relative; Andrews turns in 0.03 s."""
+    entry = mechanisms()[name]
+    t_end = 0.03 if name == "andrews" else 10.0
+    solution = da.simulate(entry.model(), t_end, **entry.run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.RedundancyWarning)
+        violation = solution.violation
+    assert solution.status is da.Status.done
+    assert violation["position"] <= 1e-12
+    assert violation["velocity"] <= 1e-11
+    assert violation["acceleration"] <= 1e-9
+    # what moves is accounted for, a hundred times the tolerance of 1e-8 (1e-7 for the governor)
+    assert solution.energy_drift < 1e-5
+
+
+def test_without_stabilisation_the_constraints_drift(four_bar):
+    """The projection does the work: the same run without it leaves the manifold."""
+    drifting = da.simulate(four_bar, 2.0, stabilisation=da.NoStabilisation(), rtol=1e-6, integrator="tsit5")
+    assert 1e-8 < drifting.violation["position"] < 1e-2
+
+
+def test_saved_times_steps_and_dense_agree(four_bar, four_bar_motion):
+    times = np.array([0.0, 0.31, 1.0, 1.7, 2.0])
+    at_times = da.simulate(four_bar, 2.0, save=times)
+    dense = da.simulate(four_bar, 2.0, save="dense")
+    steps = da.simulate(four_bar, 2.0, save="steps")
+    np.testing.assert_array_equal(at_times.t, times)
+    for k, t in enumerate(times):
+        # the same steps and the same interpolation, then a projection: rounding
+        np.testing.assert_allclose(dense.at(t).q, at_times.q[k], atol=1e-12)
+        # a cubic between states 0.01 s apart: h⁴/384 · |q⁗| ≈ 1e-7
+        np.testing.assert_allclose(four_bar_motion.at(t).q, at_times.q[k], atol=1e-6)
+    assert len(steps.t) == steps.stats["accepted"] + 1
+    assert steps.t[0] == 0.0 and steps.t[-1] == 2.0
+    np.testing.assert_allclose(steps.q[-1], at_times.q[-1], atol=1e-12)
+    with pytest.raises(da.DalembertError, match="outside the motion"):
+        dense.at(2.1)
+
+
+def test_progress_changes_nothing(four_bar, four_bar_motion):
+    shares = []
+    watched = da.simulate(four_bar, 2.0, progress=shares.append)
+    assert shares[-1] == 1.0 and shares == sorted(shares) and len(shares) > 5
+    np.testing.assert_array_equal(watched.t, four_bar_motion.t)
+    # pausing must not change a single step
+    np.testing.assert_array_equal(watched.q, four_bar_motion.q)
+    assert watched.stats["steps"] == four_bar_motion.stats["steps"]
+
+
+def test_fixed_steps_converge_with_their_order(four_bar):
+    exact = da.simulate(four_bar, 0.5, rtol=1e-12, save=2).q[-1]
+
+    def error(h):
+        return np.abs(da.simulate(four_bar, 0.5, dt=h, integrator="tsit5", save=2).q[-1] - exact).max()
+
+    assert 4.5 < np.log2(error(0.025) / error(0.0125)) < 6.5  # order 5, errors 2e-8 and 5e-10
+
+
+def test_implicit_integrator_agrees(four_bar):
+    explicit = da.simulate(four_bar, 0.5, rtol=1e-9, save=2).q[-1]
+    implicit = da.simulate(four_bar, 0.5, rtol=1e-8, integrator="kvaerno5", save=2)
+    assert implicit.status is da.Status.done
+    np.testing.assert_allclose(implicit.q[-1], explicit, atol=1e-5)  # a hundred tolerances
+
+
+def test_stiff_model_needs_few_implicit_steps():
+    """A pendulum on a spring of 1e8 N/m with heavy damping: the implicit method steps over the fast decay."""
+    model = da.Model("stiff", gravity=(0, -9.81))
+    bob = model.body("bob", mass=1.0, inertia=0.1, position=(1.0, 0.0))
+    model.spring_damper("rod", model.ground, bob, at_i=(0, 0), stiffness=1e8, damping=1e6, length=1.0)
+    solution = da.simulate(model, 0.5, integrator="kvaerno5", rtol=1e-6)
+    assert solution.stats["steps"] < 300  # an explicit method needs ~1e5
+    # like a rigid pendulum but for the sag m g/k = 1e-7 m
+    from scipy.integrate import solve_ivp
+
+    rigid = solve_ivp(lambda t, y: [y[1], -9.81 * np.cos(y[0])], (0, 0.5), [0, 0], rtol=1e-10, atol=1e-12).y[0, -1]
+    np.testing.assert_allclose(solution.q[-1, :2], [np.cos(rigid), np.sin(rigid)], atol=1e-4)
+
+
+# ---- how a run can end ------------------------------------------------------------------------------------
+
+
+def ball(law) -> da.Model:
+    model = da.Model("ball")
+    body = model.body("ball", mass=1.0, inertia=1.0, position=(1.0, 1.0))
+    model.force_law("law", [body], law)
+    return model
+
+
+def test_nan_is_found_within_five_steps():
+    model = ball(lambda t, f: [(jnp.where(t > 0.5, jnp.nan, 1.0) * jnp.ones(2), 0.0)])
+    with pytest.raises(da.SimulationError, match="no longer finite") as caught:
+        da.simulate(model, 2.0)
+    solution = caught.value.solution
+    assert solution.status is da.Status.not_finite
+    assert solution.stats["rejected"] <= 5
+    assert 0.0 < float(solution.t_end) <= 0.5 and np.all(np.isfinite(solution.q))
+    fixed = da.simulate(model, 2.0, dt=0.01, integrator="tsit5", throw=False)
+    assert fixed.status is da.Status.not_finite and float(fixed.t_end) == pytest.approx(0.5, abs=0.011)
+
+
+def test_blow_up_is_told():
+    solution = da.simulate(ball(lambda t, f: [(1e3 * f[0].p * jnp.sum(f[0].p ** 2), 0.0)]), 20.0, throw=False)
+    assert solution.status is da.Status.not_finite
+
+
+def test_all_steps_used(four_bar):
+    with pytest.raises(da.SimulationError, match="used all its steps"):
+        da.simulate(four_bar, 10.0, max_steps=20)
+
+
+def test_contradicting_drivers_are_named():
+    model = da.Model("two drivers")
+    arm = model.body("arm", mass=1.0, inertia=1.0, position=(1.0, 0.0))
+    model.revolute("A", model.ground, arm, at=(0, 0))
+    model.driver("first", "A", lambda t: t)
+    model.driver("second", "A", lambda t: t + jnp.where(t > 0.3, (t - 0.3) ** 3, 0.0))
+    with pytest.raises(da.SimulationError, match="contradict each other.*'second'.*'first'") as caught:
+        da.simulate(model, 2.0)
+    assert caught.value.solution.status is da.Status.inconsistent
+    # the gap (t − 0.3)³ reaches 1e-7 of the size at 0.305 s
+    assert float(caught.value.solution.t_end) == pytest.approx(0.3, abs=0.01)
+
+
+def test_impossible_assembly_names_its_joints():
+    model = da.Model("impossible")
+    arm = model.body("arm", mass=1.0, inertia=0.1, position=(0.5, 0.0))
+    model.revolute("pin", model.ground, arm, at=(0, 0))
+    model.distance("rod", model.ground, arm, at_i=(3, 0), at_j=(1, 0), length=1.0)
+    with pytest.raises(da.AssemblyError, match="cannot be assembled.*'pin'.*'rod'|cannot be assembled.*'rod'.*'pin'"):
+        da.simulate(model, 1.0)
+
+
+def test_singular_positions_are_found_and_can_stop_a_run():
+    """The N-four-bar upright at 1 m/s: its rods are first in line when θ = 90°, by the closed form of IFToMM A02."""
+    from scipy.integrate import solve_ivp
+
+    system = da.build(da.mechanism("n-four-bar", N=1))
+    level = lambda t, y: y[0] - np.pi / 2  # noqa: E731
+    level.terminal = True
+    closed = solve_ivp(lambda t, y: [y[1], 1.2 * 9.81 * np.sin(y[0])], (0, 2), [0, 1], events=level, rtol=1e-12, atol=1e-12)
+    passed = da.simulate(system, 1.0).singular_positions()
+    assert [p.rank for p in passed] == [7] and passed[0].rank_elsewhere == 8
+    assert passed[0].t == pytest.approx(closed.t_events[0][0], abs=1e-6)  # error of the motion at rtol 1e-8
+    with pytest.raises(da.SimulationError, match="rank fell from 8 to 7 at t = 0.708") as caught:
+        da.simulate(system, 1.0, singular="stop")
+    assert caught.value.solution.status is da.Status.rank_change
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"integrator": "rk45"}, "integrator='rk45' is unknown"),
+        ({"rtol": -1.0}, "rtol=-1.0 must be a positive number"),
+        ({"dt": float("nan")}, "dt=nan must be a positive number"),
+        ({"save": "all"}, "save='all' is unknown"),
+        ({"save": [0.0, 3.0]}, "rising times within"),
+        ({"save": [1.0, 0.5]}, "rising times within"),
+        ({"t0": 5.0}, "must be later than"),
+        ({"integrator": "euler"}, "no error estimate"),
+        ({"derivative": "backward"}, "derivative='backward' is unknown"),
+        ({"singular": "explode"}, "singular='explode' is unknown"),
+        ({"state": (np.zeros(3), np.zeros(9))}, "must have shape"),
+    ],
+)
+def test_wrong_arguments_get_a_sentence(four_bar, options, sentence):
+    with pytest.raises(da.DalembertError, match=sentence):
+        da.simulate(four_bar, 2.0, **options)
+
+
+# ---- a consistent start -------------------------------------------------------------------------------------
+
+
+def test_consistent_state_from_a_rough_guess(four_bar):
+    rng = np.random.default_rng(3)
+    rough = np.asarray(four_bar.q0) + 0.1 * rng.standard_normal(9)
+    q, v = da.consistent_state(four_bar, rough, rng.standard_normal(9))
+    Phi, phi = da.residuals(four_bar, 0.0, q, v)
+    assert np.abs(Phi).max() < 1e-13 and np.abs(phi).max() < 1e-13  # rounding
+
+
+def test_held_coordinates_do_not_move(four_bar):
+    rough = np.asarray(four_bar.q0).copy()
+    rough[2] += 0.3
+    q, _ = da.consistent_state(four_bar, rough, hold=["crank.angle"])
+    assert q[2] == rough[2]
+    assert np.abs(da.residuals(four_bar, 0.0, q, np.zeros(9))[0]).max() < 1e-13
+    with pytest.raises(da.DalembertError, match="there is no body 'crnk'"):
+        da.consistent_state(four_bar, hold=["crnk"])
+    with pytest.raises(da.DalembertError, match="'crank.q' is unknown"):
+        da.consistent_state(four_bar, hold=["crank.q"])
+
+
+def test_velocity_filter_is_the_mass_metric_projection(four_bar):
+    """v − v_rough must be M⁻¹Cᵀμ: the admissible part is kept [Kövecses, Piedbœuf 2003, eq. 33]."""
+    rough = np.random.default_rng(4).standard_normal(9)
+    q, v = da.consistent_state(four_bar, None, rough)
+    e = da.assemble(four_bar, 0.0, q, v)
+    impulse = np.asarray(e.M) @ (np.asarray(v) - rough)
+    null = np.linalg.svd(np.asarray(e.C))[2][8:]
+    assert np.abs(null @ impulse).max() < 1e-13  # rounding
