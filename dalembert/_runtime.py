@@ -37,7 +37,7 @@ def cache_folder() -> Path | None:
 
 def _switch_on_cache() -> None:
     folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir is not None:
+    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)

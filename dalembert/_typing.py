@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+import jax
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 Scalar: TypeAlias = Float[Array, ""] | float
@@ -15,5 +16,8 @@ Velocities: TypeAlias = Float[Array, " n"]
 """v: the velocities, q̇ = N(q) v; also forces and accelerations, which live on the same index."""
 Rows: TypeAlias = Float[Array, " m"]
 """A number for each constraint row: Φ (holonomic rows only), φ, b, Γ, λ."""
-TimeFunction: TypeAlias = Callable[[Any], Any]
-"""A JAX function of time."""
+
+
+def is_traced(*trees: object) -> bool:
+    """Whether any number in these is being traced by jit, vmap or grad: then its value cannot be looked at."""
+    return any(isinstance(x, Tracer) for x in jax.tree_util.tree_leaves(trees))

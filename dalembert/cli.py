@@ -48,7 +48,9 @@ def check(model: ModelName, as_json: AsJson = False) -> None:
 @app.command()
 def run(
     model: ModelName,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the result: .nc (netCDF) or .csv.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the result: .nc (netCDF) or .csv.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a page of figures: .png, .pdf or .svg.")] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
@@ -97,7 +99,11 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -
     except SimulationError as error:
         failure, solution = str(error), error.solution
     enough = solution is not None and len(solution.t) > 0
-    report = _report(solution) if enough else {"status": Status(int(solution.status_code)).name}
+    report = (
+        _report(solution)
+        if enough
+        else {"status": Status.not_assembled.name if solution is None else solution.status.name}
+    )
     if as_json:
         print(json.dumps(report | ({"message": failure} if failure else {})))
     elif enough:

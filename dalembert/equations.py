@@ -12,6 +12,8 @@ differentiates short row functions and not the way from a quaternion to a rotati
 
 from __future__ import annotations
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -90,7 +92,7 @@ def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) 
     Phi, phi = [], []
     for f in system.families:
         at, twists, rates = (f.gather(table) for table in (motion.places, motion.twists, motion.rates))
-        positions, velocities = jax.vmap(lambda *a, f=f: _velocity_residual(f, t, *a))(at, twists, rates, f.p)
+        positions, velocities = jax.vmap(functools.partial(_velocity_residual, f, t))(at, twists, rates, f.p)
         Phi.append(positions.ravel())
         phi.append(velocities.ravel())
     return _in_order(Phi, system._order(True)), _in_order(phi, system.pattern.row_order)
@@ -122,8 +124,9 @@ class _Motion:
 def _velocity_residual(f: Family, t, places, twists, rates, p) -> tuple[Array, Array]:
     """(Φ, φ) of one member: holonomic rows differentiated along (1, Ẋ), then the nonholonomic rows."""
     Phi, out = jnp.zeros(0), []
-    if f.position is not None:
-        Phi, rate = jax.jvp(lambda t, X: f.position(t, X, p), (t, places), (jnp.ones_like(t), rates))
+    position = f.position
+    if position is not None:
+        Phi, rate = jax.jvp(lambda t, X: position(t, X, p), (t, places), (jnp.ones_like(t), rates))
         out.append(rate)
     if f.motion is not None:
         out.append(f.motion(t, places, twists, p))
@@ -149,11 +152,12 @@ def _family_terms(f: Family, t, motion: _Motion):
 def _jacobian(f: Family, t, places, twists, units, p) -> Float[Array, "r k d"]:
     """∂φ/∂u of one member: the rows' derivative along each unit velocity of each of its blocks."""
     parts = []
-    if f.position is not None:
-        _, along = jax.linearize(lambda X: f.position(t, X, p), places)
+    position, motion = f.position, f.motion
+    if position is not None:
+        _, along = jax.linearize(lambda X: position(t, X, p), places)
         parts.append(_on_units(along, [rate for _, rate in units], places))
-    if f.motion is not None:
-        _, along = jax.linearize(lambda twists: f.motion(t, places, twists, p), twists)
+    if motion is not None:
+        _, along = jax.linearize(lambda twists: motion(t, places, twists, p), twists)
         parts.append(_on_units(along, [twist for twist, _ in units], twists))
     return jnp.concatenate(parts)
 

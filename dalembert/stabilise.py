@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.equations import Equations, assemble, residuals
 from dalembert.linalg import BlockMass, factorise
 from dalembert.systems import AbsoluteSystem, AbstractSystem
@@ -138,9 +138,9 @@ def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), toleran
     q = system.q0 if q is None else jnp.asarray(q, float)
     v = system.v0 if v is None else jnp.asarray(v, float)
     _check_shapes(system, q, v)
-    t = t if isinstance(t, jax.core.Tracer) else np.asarray(t, float)
+    t = t if is_traced(t) else np.asarray(t, float)
     found = _consistent(system, t, q, v, _free_mask(system, hold))
-    if not isinstance(found.position, jax.core.Tracer):
+    if not is_traced(found.position):
         _refuse_open(system, np.asarray(found.position), np.asarray(found.velocity), tolerance)
     return found
 
@@ -222,7 +222,9 @@ def _free_mask(system: AbstractSystem, hold: Sequence[str]) -> np.ndarray:
     for item in hold:
         if not isinstance(system, AbsoluteSystem):
             if not isinstance(item, int) or not 0 <= item < system.n:
-                raise DalembertError(f"hold={item!r}: for a FunctionSystem name velocities by index 0 … {system.n - 1}.")
+                raise DalembertError(
+                    f"hold={item!r}: for a FunctionSystem name velocities by index 0 … {system.n - 1}."
+                )
             free[item] = 0
             continue
         body, _, which = str(item).partition(".")

@@ -54,8 +54,8 @@ class Check:
         ]
         if self.redundancy:
             lines.append(
-                f"  redundant: {self.redundancy} of the {self.m} rows (counting joints gives {self.gruebler} degrees of "
-                "freedom); the motion is unique, not all reactions are"
+                f"  redundant: {self.redundancy} of the {self.m} rows (counting joints gives {self.gruebler} degrees "
+                "of freedom); the motion is unique, not all reactions are"
             )
         else:
             lines.append("  no redundant rows: all reactions are unique")

@@ -58,7 +58,9 @@ class BlockPattern:
         return self._hash
 
     def __eq__(self, other) -> bool:
-        return self is other or (isinstance(other, BlockPattern) and self._hash == other._hash and self.key == other.key)
+        return self is other or (
+            isinstance(other, BlockPattern) and self._hash == other._hash and self.key == other.key
+        )
 
     def dense_lookup(self) -> np.ndarray:
         """(m, n) positions in the flat data with one zero appended: a gather is faster than a scatter."""

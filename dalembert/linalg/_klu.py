@@ -33,7 +33,9 @@ class SaddlePattern:
         return self._hash
 
     def __eq__(self, other) -> bool:
-        return self is other or (isinstance(other, SaddlePattern) and self._hash == other._hash and self.key == other.key)
+        return self is other or (
+            isinstance(other, SaddlePattern) and self._hash == other._hash and self.key == other.key
+        )
 
 
 class KLU(eqx.Module):

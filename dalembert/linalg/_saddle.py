@@ -15,8 +15,11 @@ from jaxtyping import Array, Float
 from dalembert.linalg._blocks import BlockMass, BlockRows, rows_times_blocks
 from dalembert.linalg._klu import KLU
 
-DENSE_EPS, DENSE_REFINEMENTS = 1e-9, 2
-SPARSE_EPS = 1e-13  # each refinement is a factorisation here; one solve with less regularisation is exact enough
+EPS = 1e-9
+"""Regularisation, relative to unit diagonal. Directions with σ below it are let go for the instant in which a machine
+passes a singular position, where noise over σ would kick it off its motion; the refinements take it out elsewhere."""
+DENSE_REFINEMENTS = 2
+SPARSE_REFINEMENTS = 1  # each is a factorisation here: KLU keeps no factor between two calls inside a compiled program
 
 
 class DenseSaddle(eqx.Module):
@@ -101,26 +104,30 @@ class SparseSaddle(eqx.Module):
 
     def solve(self, a, g):
         head = jnp.zeros(self.mass.n) if a is None else a
-        z = self._solve(jnp.concatenate([head, g])[:, None])[:, 0]
+        z = self._solve(jnp.concatenate([head, g])[:, None], SPARSE_REFINEMENTS)[:, 0]
         return z[: self.mass.n], -z[self.mass.n :]
 
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
-        """x of least mass norm with C x = g, for several g at once (one factorisation)."""
+        """x of least mass norm with C x = g, for several g at once, without refinement (one factorisation)."""
         n, missing = self.mass.n, self.D.shape[0] - g.shape[0]
         rhs = jnp.concatenate([jnp.zeros((n, g.shape[1])), g, jnp.zeros((missing, g.shape[1]))])
-        return jax.lax.stop_gradient(self)._solve(rhs)[:n]
+        return jax.lax.stop_gradient(self)._solve(rhs, 0)[:n]
 
-    def _solve(self, rhs: Float[Array, "nm r"]) -> Float[Array, "nm r"]:
+    def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> Float[Array, "nm r"]:
         n, mass, C = self.mass.n, self.mass, self.C
-        values = jax.lax.stop_gradient((mass, C, SPARSE_EPS * self.D))
+        values = jax.lax.stop_gradient((mass, C, EPS * self.D))
 
         def matvec(z):
             return jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
 
+        def prox(apply, b):
+            z = self.klu.solve(*values, b)
+            for _ in range(refinements):
+                z = z + self.klu.solve(*values, b - apply(z))
+            return z
+
         # derivatives go through the exact equation, never through the regularised factor
-        return jax.lax.custom_linear_solve(
-            jax.vmap(matvec, 1, 1), rhs, lambda _, b: self.klu.solve(*values, b), symmetric=True
-        )
+        return jax.lax.custom_linear_solve(jax.vmap(matvec, 1, 1), rhs, prox, symmetric=True)
 
 
 def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None) -> DenseSaddle | SparseSaddle:
@@ -136,7 +143,7 @@ def _inverse_root(d):
 
 
 def _cholesky(A):
-    regularised = A + DENSE_EPS * jnp.eye(A.shape[0])
+    regularised = A + EPS * jnp.eye(A.shape[0])
     return jax.lax.linalg.cholesky(jax.lax.stop_gradient(regularised), symmetrize_input=False)
 
 

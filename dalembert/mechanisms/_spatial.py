@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dalembert.mechanisms._registry import register
-from dalembert.model import Model, axis_angle, frame_on_axis
+from dalembert.model import Body, Model, axis_angle, frame_on_axis
 
 
 def cuboid_inertia(mass: float, sides) -> np.ndarray:
@@ -81,11 +81,13 @@ def governor(stiffness: float = 8e5, damping: float = 4e4) -> Model:
     return model
 
 
-def _door(name: str, swing: float) -> tuple[Model, object]:
+def _door(name: str, swing: float) -> tuple[Model, Body]:
     model = Model(name, space="space", gravity=(0, 0, -9.81))
     inertia = cuboid_inertia(10.0, (1.0, 0.05, 2.0))
     velocity, spin = (0, 0.5 * swing, 0), (0, 0, swing)
-    leaf = model.body("leaf", mass=10.0, inertia=inertia, position=(0.5, 0, 0), velocity=velocity, angular_velocity=spin)
+    leaf = model.body(
+        "leaf", mass=10.0, inertia=inertia, position=(0.5, 0, 0), velocity=velocity, angular_velocity=spin
+    )
     return model, leaf
 
 

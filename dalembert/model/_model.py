@@ -268,7 +268,7 @@ class Model:
         return self._force(name, "spring_damper", (mi, mj), numbers)
 
     def joint_spring(self, name, joint, *, stiffness=0.0, damping=0.0, free=0.0, coordinate=None) -> Force:
-        """A torsional (or, on a sliding joint, linear) spring-damper on a joint coordinate; `free` is its rest value."""
+        """A torsional (on a sliding joint: linear) spring-damper on a joint coordinate; `free` is its rest value."""
         who = f"Force '{name}'"
         target = self._joint_of(who, joint)
         numbers = {
@@ -282,7 +282,7 @@ class Model:
         return self._force(name, f"joint_spring:{target.kind}:{which}", target.markers, numbers)
 
     def force_law(self, name: str, bodies: Sequence[Place], law: Callable, *, parameters=None) -> Force:
-        """Your own law: law(t, frames) (or (t, frames, p)) → for each body (force, torque), world axes, at its centre."""
+        """Your own law(t, frames) or law(t, frames, p): for each body (force, torque), world axes, at its centre."""
         who = f"Force '{name}'"
         markers = tuple(self._centre(self._body(who, b)) for b in bodies)
         if not callable(law):

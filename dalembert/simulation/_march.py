@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -105,11 +106,13 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
     @property
     def scan_kind(self):
-        return getattr(self.solver, "scan_kind", None) or "checkpointed"  # set by `march`; Diffrax looks but must not write
+        return (
+            getattr(self.solver, "scan_kind", None) or "checkpointed"
+        )  # set by `march`; Diffrax looks but must not write
 
     @property
     def root_finder(self):
-        return self.solver.root_finder  # of an implicit solver; its tolerances are set by `march`
+        return self.solver.root_finder  # pyright: ignore[reportAttributeAccessIssue]  # of an implicit solver; its tolerances are set by `march`
 
     @property
     def term_structure(self):
@@ -181,10 +184,10 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
-        scaled = [jax.tree_util.tree_map(jnp.divide, y, self.scale) for y in (y0, safe)]
+        y0, safe = (jax.tree_util.tree_map(jnp.divide, y, self.scale) for y in (y0, safe))
         error = None if y_error is None else jax.tree_util.tree_map(jnp.divide, y_error, self.scale)
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
-            t0, t1, *scaled, args, error, error_order, inner
+            t0, t1, y0, safe, args, error, error_order, inner
         )
         cleared = finite & (t1 - t0 >= bad_step)
         bad = jnp.where(finite, jnp.where(cleared, 0, bad), bad + 1)
@@ -284,7 +287,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         saves.append(diffrax.SubSaveAt(t0=True, steps=True))
     resume = span.resume if span.resume is not None else (None, None)
     with _unchecked():
-        solution = diffrax.diffeqsolve(
+        solution: Any = diffrax.diffeqsolve(
             diffrax.ODETerm(problem.vector_field),
             Projected(solver, problem),
             span.t0,
@@ -323,7 +326,9 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
 def _unchecked():
     """Diffrax checks its arguments by callbacks into Python, and a program with a callback is never kept in the
     persistent compile cache. `simulate` has checked them already, so these checks are left out while tracing."""
-    from equinox import _errors
+    from equinox import _errors as errors
+
+    _errors: Any = errors
 
     before = getattr(_errors, "EQX_ON_ERROR", None)
     if before is None:  # another version of Equinox: only the cache is lost

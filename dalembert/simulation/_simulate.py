@@ -14,6 +14,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, SimulationError, Status
 from dalembert._runtime import compile_stopwatch
+from dalembert._typing import is_traced
 from dalembert.equations import assemble_compiled, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.model import Model
@@ -25,10 +26,8 @@ from dalembert.stabilise import AbstractStabilisation, Projection, State, assemb
 from dalembert.systems import AbstractSystem, build
 
 # one small program after the other: XLA's concurrent scheduler costs more than it saves here
-_jitted_march = eqx.filter_jit(
-    _march.march, compiler_options={"xla_cpu_enable_concurrency_optimized_scheduler": False}
-)
-
+_NO_CONCURRENCY: dict = {"compiler_options": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
+_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march, **_NO_CONCURRENCY)
 
 BLOWN_UP = 1e6
 """Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
@@ -81,7 +80,7 @@ def simulate(
     q, v = (None, None) if state is None else state
     (q, v), _, _, sizes = assembled(system, q, v, t=t0)
     problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), sizes)
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((problem, t0, t1, q, rtol, times)))
+    traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
     first = 1e-4 * (end - start_at) if dt is None else xp.asarray(dt, float)
@@ -105,7 +104,7 @@ def simulate(
 
 def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
     if integrator is None:
-        integrator = _march.default_integrator(1e-6 if isinstance(rtol, jax.core.Tracer) else rtol)
+        integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
     if integrator not in INTEGRATORS:
         raise DalembertError(f"integrator={integrator!r} is unknown; use one of {', '.join(INTEGRATORS)}.")
     if derivative not in ("forward", "reverse"):
@@ -113,9 +112,9 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
     if dt is None and integrator == "euler":
         raise DalembertError("integrator='euler' has no error estimate; give a fixed step with dt=.")
     for name, value in (("rtol", rtol), ("dt", dt)):
-        if value is not None and not isinstance(value, jax.core.Tracer) and not (np.isfinite(value) and value > 0):
+        if value is not None and not is_traced(value) and not (np.isfinite(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
-    if not isinstance(t1, jax.core.Tracer) and not (np.isfinite(t1) and t1 > t0):
+    if not is_traced(t1) and not (np.isfinite(t1) and t1 > t0):
         raise DalembertError(f"t1={t1} must be later than t0={t0}.")
     kind, times = "times", np.zeros(0)
     if isinstance(save, str):
@@ -123,11 +122,11 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
             raise DalembertError(f"save={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
         kind = save
     elif save is None or isinstance(save, int):
-        known = not isinstance(t0, jax.core.Tracer) and not isinstance(t1, jax.core.Tracer)
+        known = not is_traced(t0, t1)
         times = (np if known else jnp).linspace(t0, t1, 201 if save is None else save)
     else:
-        times = save if isinstance(save, jax.core.Tracer) else np.asarray(save, float)
-        if not isinstance(times, jax.core.Tracer) and (
+        times = save if is_traced(save) else np.asarray(save, float)
+        if not is_traced(times) and (
             times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1
         ):
             raise DalembertError(f"save= must be rising times within [{t0}, {t1}].")
@@ -203,7 +202,9 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
 def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) -> Solution:
     """Cut what was not reached, name the failure, raise if asked."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
-    parts = [(dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts]
+    parts = [
+        (dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts
+    ]
     marches = [p for p, _ in parts]
     last = marches[-1]
     if plan.save == "times":

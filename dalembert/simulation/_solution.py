@@ -148,7 +148,9 @@ class Solution(eqx.Module):
     def _joint_index(self, joint: str) -> int:
         names = [o.name for o in self.system.owners]
         if not isinstance(self.system, AbsoluteSystem):
-            raise DalembertError("A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners).")
+            raise DalembertError(
+                "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
+            )
         if joint not in names:
             raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.")
         return names.index(joint)
@@ -156,8 +158,8 @@ class Solution(eqx.Module):
     def _warn_redundant(self) -> None:
         if self.redundancy > 0:
             warnings.warn(
-                f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model does not "
-                f"determine all reactions. Values picked by: {self.rule.describe(self.system)}.",
+                f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model "
+                f"does not determine all reactions. Values picked by: {self.rule.describe(self.system)}.",
                 RedundancyWarning,
                 stacklevel=3,
             )
@@ -279,7 +281,9 @@ class Solution(eqx.Module):
         times = np.asarray(times, float)
         first, end = float(self.t[0]), float(self.t_end)
         if times.size and not (first <= times.min() and times.max() <= end):
-            raise DalembertError(f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}].")
+            raise DalembertError(
+                f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}]."
+            )
         q, v = _evaluate_dense(self.dense, times) if self.dense is not None else self._hermite(times)
         return State(*jax.device_get(_project_all(self.system, self.stabilisation, times, q, v)))
 

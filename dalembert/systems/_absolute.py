@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._typing import Coordinates, Scalar, Velocities
+from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
 from dalembert.systems._frames import SPACES, Frame, marker_frames, moment
@@ -214,7 +214,7 @@ class _Leaf:
 
     def set(self, system, value):
         array = self.where(system)
-        if isinstance(value, jax.core.Tracer) or isinstance(array, jax.core.Tracer):
+        if is_traced(value, array):
             array = jnp.asarray(array)
             new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)
         else:  # plain numbers: no JAX operation, so nothing to compile

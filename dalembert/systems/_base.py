@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 
 
@@ -382,7 +383,7 @@ def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tu
             raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
         for slot in slots[name]:
             old = slot.get(system)
-            new = value if isinstance(value, jax.core.Tracer) else np.asarray(value, float)
+            new: Any = value if is_traced(value) else np.asarray(value, float)
             if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
                 raise DalembertError(
                     f"Parameter '{name}' of system '{system.name}' has shape {old.shape}; got {new.shape}."

@@ -160,9 +160,7 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("space", "weld"): Kind(6, 0, _weld_3),
     ("space", "revolute"): Kind(5, 0, _revolute_3, None, {"angle": _angle_3}),
     ("space", "prismatic"): Kind(5, 0, _prismatic_3, None, {"displacement": _displacement_3}),
-    ("space", "cylindrical"): Kind(
-        4, 0, _cylindrical_3, None, {"displacement": _displacement_3, "angle": _angle_3}
-    ),
+    ("space", "cylindrical"): Kind(4, 0, _cylindrical_3, None, {"displacement": _displacement_3, "angle": _angle_3}),
     ("space", "spherical"): Kind(3, 0, _point_3),
     ("space", "universal"): Kind(
         4, 0, _universal_3, None, {"angle_i": _universal_angle_i, "angle_j": _universal_angle_j}

@@ -52,6 +52,7 @@ class Frame(eqx.Module):
 
     def point_velocity(self, s) -> Float[Array, " d"]:
         """World velocity of the point with components `s` in this frame."""
+        assert self.v is not None, "this frame has no velocities: use them in pfaffian rows and force laws only"
         return self.v + cross(self.w, rotate(self.R, jnp.asarray(s)))
 
 
