@@ -46,7 +46,7 @@ class AbstractStabilisation(eqx.Module):
 class Projection(AbstractStabilisation):
     """Newton corrections of position and velocity in the mass metric, after each step (the default).
 
-    Position: q ← q ⊕ (−M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺ Φ) [Blajer 2002, eq. 4.5a; Kövecses, Piedbœuf 2003, eq. 36]; velocity
+    Position: q ← q ⊕ (−M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺ Φ) [Blajer 1995, eq. 4.5a; Kövecses, Piedbœuf 2003, eq. 36]; velocity
     filtering: v ← v − M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺ φ [Kövecses, Piedbœuf 2003, eq. 33, with b]. The directions are frozen at the
     point of the first correction (their eq. 35), so one factorisation serves all: the error e of a step falls to
     e², e³, … in position and to e, e², … in velocity. Keeps Φ and φ at rounding level; costs about a stage.

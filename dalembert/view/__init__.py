@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,8 @@ def _reactions(axis, data) -> None:
     axis.set_ylabel("N")
     if int(data.attrs.get("redundancy", 0)):
         rule = str(data.attrs["reaction_rule"])
-        axis.annotate(
-            f"not all unique; picked by: {rule}", (0.01, 0.99), xycoords="axes fraction", va="top", fontsize=8
-        )
+        words = textwrap.fill(f"not all unique; picked by: {rule}", 72)
+        axis.set_title(f"{axis.get_title()}\n{words}", fontsize=9)
 
 
 def _violation(axis, data) -> None:
@@ -72,7 +72,7 @@ def _violation(axis, data) -> None:
         axis.semilogy(data["time"].values, values, label=str(level), linewidth=1)
     axis.set_title("constraint violation, relative to the machine's size")
     axis.set_ylim(1e-18, None)
-    axis.legend(loc="upper right", fontsize=8)
+    _legend(axis)
 
 
 def _energy(axis, data) -> None:
@@ -81,7 +81,7 @@ def _energy(axis, data) -> None:
         axis.plot(t, data[name].values, label=name.removeprefix("energy_"), linewidth=1.2)
     scale = float(np.max(np.abs(data["energy_total"].values))) or 1.0
     for name, label in (("work", "work of forces"), ("work_of_constraints", "work of drivers")):
-        if np.max(np.abs(data[name].values)) > 1e-9 * scale:
+        if np.max(np.abs(data[name].values)) > 1e-6 * scale:
             axis.plot(t, data[name].values, "--", label=label, linewidth=1)
     axis.set_title("energy")
     axis.set_ylabel("J")
