@@ -34,7 +34,7 @@ def ladders(problem: Problem) -> dict[str, tuple[float, ...]]:
         kinds = ("generalised-α, modified Newton", "generalised-α, full Newton")
     else:
         kinds = ("generalised-α", "trapezoidal") if problem.name in ("four-bar", "andrews") else ("generalised-α",)
-    return {kind: LADDERS[problem.name] for kind in kinds}
+    return dict.fromkeys(kinds, LADDERS[problem.name])
 
 
 class Simulation:
@@ -89,9 +89,7 @@ def _plane(sim: Simulation) -> list[int]:
         angle = float(np.arctan2(body.rotation[1, 0], body.rotation[0, 0]))
         spin = float(np.ravel(body.angular_velocity)[0])
         node = mbs.AddNode(
-            eu.NodeRigidBody2D(
-                referenceCoordinates=[*body.position, angle], initialVelocities=[*body.velocity, spin]
-            )
+            eu.NodeRigidBody2D(referenceCoordinates=[*body.position, angle], initialVelocities=[*body.velocity, spin])
         )
         inertia = float(np.ravel(body.inertia)[0])
         sim.nodes[body.name] = node
@@ -112,7 +110,10 @@ def _plane(sim: Simulation) -> list[int]:
         mbs.AddLoad(eu.LoadTorqueVector(markerNumber=marker, loadVector=[0, 0, value]))
     for force in model.forces.values():
         if force.kind == "spring_damper":
-            numbers = {"stiffness": float(force.numbers["stiffness"]), "referenceLength": float(force.numbers["length"])}
+            numbers = {
+                "stiffness": float(force.numbers["stiffness"]),
+                "referenceLength": float(force.numbers["length"]),
+            }
             mbs.AddObject(eu.SpringDamper(markerNumbers=[at(m) for m in force.markers], **numbers))
     watched = list(model.bodies) if "turned" in sim.problem.levels else []
     kind = exu.OutputVariableType.Coordinates
@@ -138,9 +139,7 @@ def _space(sim: Simulation) -> list[int]:
         markers, frames = [], []
         for m in joint.markers:
             local = list(m.position)
-            markers.append(
-                mbs.AddMarker(eu.MarkerBodyRigid(bodyNumber=sim.objects[m.body.name], localPosition=local))
-            )
+            markers.append(mbs.AddMarker(eu.MarkerBodyRigid(bodyNumber=sim.objects[m.body.name], localPosition=local)))
             frames.append(m.rotation)
         mbs.AddObject(
             eu.GenericJoint(

@@ -21,14 +21,14 @@ LADDERS = {
     "bricard": (5e-2, 2e-2, 1e-2, 5e-3, 2e-3, 1e-3, 5e-4),
     "andrews": (2e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6),
     "n-four-bar-40": (1e-2, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4),
-    "n-four-bar-100": (1e-2, 5e-3, 2e-3, 1e-3),
+    "n-four-bar-100": (1e-2, 5e-3, 2e-3, 1e-3, 5e-4),
 }
 
 
 def ladders(problem: Problem) -> dict[str, tuple[float, ...]]:
     """Step sizes by integrator, coarse to fine."""
     kinds = ("implicitfast", "RK4") if problem.is_large else ("RK4",)
-    return {kind: LADDERS[problem.name] for kind in kinds}
+    return dict.fromkeys(kinds, LADDERS[problem.name])
 
 
 class Simulation:
@@ -68,9 +68,7 @@ def _xml(tree: Tree, kind: str, h: float) -> str:
     for k, closure in enumerate(tree.closures):
         for i, (at_a, at_b) in enumerate(tree.closing_points(closure)):
             ends = site(closure.a, f"a{k}_{i}", at_a), site(closure.b, f"b{k}_{i}", at_b)
-            connects.append(
-                f'<connect site1="{ends[0]}" site2="{ends[1]}" solref="{2 * h!r} 1" solimp="{IMPEDANCE}"/>'
-            )
+            connects.append(f'<connect site1="{ends[0]}" site2="{ends[1]}" solref="{2 * h!r} 1" solimp="{IMPEDANCE}"/>')
     for k, spring in enumerate(tree.springs):
         ends = site(spring.link, f"hook{k}", spring.at), site(-1, f"anchor{k}", spring.anchor)
         tendons.append(

@@ -24,7 +24,7 @@ def ladders(problem: Problem) -> dict[str, tuple[float, ...]]:
     """Step sizes by algorithm, coarse to fine."""
     if problem.name not in LADDERS:
         return {}
-    return {kind: LADDERS[problem.name] for kind in ("plain", "Baumgarte", "lcaba")}
+    return dict.fromkeys(("plain", "Baumgarte", "lcaba"), LADDERS[problem.name])
 
 
 class Simulation:

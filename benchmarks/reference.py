@@ -115,7 +115,9 @@ def _index_1(problem: Problem) -> tuple[Samples, str]:
     note = f"index 1, loops closed to {gap:.0e} m"
     if problem.name == "andrews":
         assert samples.turned is not None
-        note += f", angles at the end within {np.max(np.abs(_andrews_angles(samples) - ANDREWS_END)):.0e} of the Test Set"
+        note += (
+            f", angles at the end within {np.max(np.abs(_andrews_angles(samples) - ANDREWS_END)):.0e} of the Test Set"
+        )
     return samples, note
 
 

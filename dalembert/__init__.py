@@ -43,7 +43,7 @@ _HOMES = {
 }
 _ROOMS = ("model", "systems", "equations", "linalg", "formulations", "stabilise", "reactions", "simulation", "analysis")
 
-__all__ = [*_HOMES, "__version__"]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

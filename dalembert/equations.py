@@ -144,8 +144,9 @@ def _family_terms(f: Family, t, motion: _Motion):
         (value, Phi), (rate, _) = jax.jvp(phi, (t, places, rates), (jnp.ones_like(t), rates, biases))
         return Phi, _jacobian(f, t, places, twists, units, p), value, -rate
 
-    tables = (motion.places, motion.twists, motion.rates, motion.biases(), motion.units())
-    Phi, C, value, Gamma = jax.vmap(one)(*(f.gather(table) for table in tables), f.p)
+    places, twists, rates = f.gather(motion.places), f.gather(motion.twists), f.gather(motion.rates)
+    biases, units = f.gather(motion.biases()), f.gather(motion.units())
+    Phi, C, value, Gamma = jax.vmap(one)(places, twists, rates, biases, units, f.p)
     return Phi.ravel(), C.ravel(), value.ravel(), Gamma.ravel()
 
 

@@ -32,7 +32,8 @@ system = da.FunctionSystem(
     name="bead on a wire",
 )
 solution = da.simulate(system, 5.0)
-print(f"{solution.status.sentence} energy drift {solution.energy_drift:.1e}, violation {solution.violation['position']:.1e}")
+print(solution.status.sentence)
+print(f"energy drift {solution.energy_drift:.1e}, violation {solution.violation['position']:.1e}")
 
 stiffer = da.simulate(system.replace({"k": 30.0}), 5.0)  # no recompilation
 print(f"compiling for the second run took {stiffer.stats['compile_s']:.2f} s")

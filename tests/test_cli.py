@@ -61,7 +61,13 @@ def test_run_json_and_files(tmp_path):
 def test_run_says_what_a_person_wants_to_know():
     result = dalembert("run", "door-two-balls", "--t-end", "1")
     assert result.returncode == 0
-    for words in ("redundant: 1 of the 6 rows", "steps", "violation", "energy", "not all unique; picked by: minimum norm"):
+    for words in (
+        "redundant: 1 of the 6 rows",
+        "steps",
+        "violation",
+        "energy",
+        "not all unique; picked by: minimum norm",
+    ):
         assert words in result.stdout
 
 

@@ -66,7 +66,7 @@ def test_all_mistakes_come_together():
         (lambda m, b: m.body("c", mass=1, inertia=[[1, 1, 0], [0, 1, 0], [0, 0, 1]]), "symmetric"),
         (lambda m, b: m.body("c", mass="heavy", inertia=(1, 1, 1)), "mass must be a number"),
         (lambda m, b: m.body("c", mass=1, inertia=(1, 1, 1), rotation=np.ones((3, 3))), "3x3 rotation matrix"),
-        (lambda m, b: m.revolute("j", da.Model(space="space").ground, b, at=(0, 0, 0), axis=(0, 0, 1)), "another model"),
+        (lambda m, b: m.revolute("j", da.Model(space="space").ground, b, at=(0, 0, 0), axis=(0, 0, 1)), "another"),
     ],
 )  # fmt: skip
 def test_each_mistake_is_a_sentence(make, sentence):

@@ -32,12 +32,7 @@ def kinds_of(space: str):
     return (*JOINTS[space], *(f"driver_{k}_{c}" for k, c in DRIVEN[space]))
 
 
-CASES = [
-    (space, kind, order)
-    for space in SPACES
-    for kind in kinds_of(space)
-    for order in ORDERS
-]
+CASES = [(space, kind, order) for space in SPACES for kind in kinds_of(space) for order in ORDERS]
 
 
 # ---- plain mechanics from the dataset ------------------------------------------------------------------------------
@@ -138,7 +133,7 @@ def body_gap(model, solution, body):
 
 
 def power(model, solution, joint):
-    """Power of a joint's reaction on both bodies, and its size |F||v| + |T||ω|."""
+    """Power of a joint's reaction on both bodies, and what it is small against."""
     c = model.constraints[joint]
     now = Motion(model, solution.dataset)
     F, T = wrench(solution, joint)
@@ -146,11 +141,9 @@ def power(model, solution, joint):
     (i, j) = c.bodies
     slip, spin = now.speed(j, point) - now.speed(i, point), now.of(j)[3] - now.of(i)[3]
     total = np.sum(F * slip, axis=1) + (T * spin if now.plane else np.sum(T * spin, axis=1))
-    speeds = [np.linalg.norm(now.speed(b, point), axis=1) for b in (i, j)]
-    turning = [np.abs(now.of(b)[3]) if now.plane else np.linalg.norm(now.of(b)[3], axis=1) for b in (i, j)]
-    torque = np.abs(T) if now.plane else np.linalg.norm(T, axis=1)
-    size = np.linalg.norm(F, axis=1) * sum(speeds) + torque * sum(turning)
-    return total, np.max(size)
+    # a joint on ground may stand still: speeds of the whole machine, of order one, are the measure
+    size = (np.max(np.abs(F)) + np.max(np.abs(T))) * float(np.max(np.abs(solution.v)))
+    return total, size
 
 
 # ---- every kind, alone on its own bodies ---------------------------------------------------------------------------
@@ -295,7 +288,7 @@ TRANSMITS = {
 
 @pytest.mark.parametrize(("space", "kind"), TRANSMITS)
 def test_a_joint_gives_nothing_along_its_free_directions(space, kind):
-    model, solution = zoo(space, kind)
+    _, solution = zoo(space, kind)
     for order in ORDERS:
         F, T = wrench(solution, f"{kind}_{order}", "joint")
         size = max(np.max(np.abs(F)), np.max(np.abs(T)))
@@ -314,9 +307,14 @@ def built_in(name: str, t1: float = 0.3, **numbers):
     return model, da.simulate(model, t1, save=7)
 
 
-@pytest.mark.parametrize("name", ["four-bar", "slider-crank", "rolling-disc", "mobile-robot", "bricard", "door-two-hinges"])
+# the robot drives straight on, free of forces, until its steering begins at 2 s
+MECHANISMS = {"four-bar": 0.3, "slider-crank": 0.3, "rolling-disc": 0.3, "mobile-robot": 4.0, "bricard": 0.3}
+MECHANISMS |= {"door-two-hinges": 0.3}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_free_bodies_of_a_mechanism(name):
-    model, solution = built_in(name)
+    model, solution = built_in(name, MECHANISMS[name])
     for body in model.bodies.values():
         assert body_gap(model, solution, body) < BALANCE
 
@@ -324,7 +322,7 @@ def test_free_bodies_of_a_mechanism(name):
 def test_pin_force_of_a_physical_pendulum():
     """Uniform rod from rest, level: with ψ the angle fallen, energy gives ω² = 3g sin ψ/l, so the pin pulls
     (5/2) m g sin ψ along the rod and pushes (1/4) m g cos ψ across it (a textbook result)."""
-    model, solution = built_in("physical-pendulum", 0.8)
+    _, solution = built_in("physical-pendulum", 0.8)
     F, T = wrench(solution, "pin")
     theta = solution.dataset["angle"].values[:, 0]
     psi, weight = -theta, 1.0 * 9.81
@@ -389,7 +387,7 @@ def test_door_on_two_hinges_at_rest_by_the_rule():
 
 def test_door_that_swings_needs_the_centripetal_force():
     """Turning at 1 rad/s about the vertical, no torque about it: Σ F = weight upwards and m ω² r = 5 N inwards."""
-    model, solution = built_in("door-two-balls")
+    _, solution = built_in("door-two-balls")
     F = wrench(solution, "top")[0] + wrench(solution, "bottom")[0]
     centre = solution.dataset["position"].values[:, 0]
     exact = np.column_stack([-10.0 * centre[:, :2], np.full(len(F), WEIGHT)])

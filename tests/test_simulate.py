@@ -154,7 +154,9 @@ def test_singular_positions_are_found_and_can_stop_a_run():
     system = da.build(da.mechanism("n-four-bar", N=1))
     level = lambda t, y: y[0] - np.pi / 2  # noqa: E731
     level.terminal = True
-    closed = solve_ivp(lambda t, y: [y[1], 1.2 * 9.81 * np.sin(y[0])], (0, 2), [0, 1], events=level, rtol=1e-12, atol=1e-12)
+    closed = solve_ivp(
+        lambda t, y: [y[1], 1.2 * 9.81 * np.sin(y[0])], (0, 2), [0, 1], events=level, rtol=1e-12, atol=1e-12
+    )
     passed = da.simulate(system, 1.0).singular_positions()
     assert [p.rank for p in passed] == [7] and passed[0].rank_elsewhere == 8
     assert passed[0].t == pytest.approx(closed.t_events[0][0], abs=1e-6)  # error of the motion at rtol 1e-8

@@ -5,85 +5,114 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import dalembert as da
 from dalembert.mechanisms import find, mechanisms
+from dalembert.reactions import joint_wrenches
 
-LENGTH, MASS = 1e3, 1e3  # mm in a metre, g in a kilogram; seconds stay
-FORCE = MASS * LENGTH  # g mm/s² in a newton
-TORQUE = ENERGY = FORCE * LENGTH
-INERTIA = MASS * LENGTH**2
+
+class Units(NamedTuple):
+    """How many new units go into a metre and a kilogram; seconds stay."""
+
+    length: float
+    mass: float
+
+    @property
+    def force(self):
+        return self.mass * self.length
+
+    @property
+    def energy(self):
+        return self.force * self.length
+
+
+MILLI = Units(1e3, 1e3)  # millimetres and grams; a newton is 1e6 g mm/s²
+# powers of two: every product and quotient is scaled without rounding, so nothing at all may change, not even the
+# rounding noise that steers the first steps of an adaptive march
+BINARY = Units(1024.0, 1024.0)
 
 # parameters of drivers that are lengths, by mechanism; all others are times, angles or angular speeds
 DRIVEN_LENGTHS = {"mobile-robot": {"drive": {"reach", "offset"}}}
-KNOWN_DRIVERS = {"slider-crank": {"motor": {"speed"}}, "mobile-robot": {"drive": {"reach", "offset", "begin", "back", "length"}}}
+KNOWN_DRIVERS = {
+    "slider-crank": {"motor": {"speed"}},
+    "mobile-robot": {"drive": {"reach", "offset", "begin", "back", "length"}},
+}
 
-# how long and how: the conversion changes the last digits of all numbers, which no short motion amplifies much
-SHORT = {"andrews": 0.003, "governor": 0.05}
+# t1 and a fixed step for those that 0.3 s and 0.01 s do not suit; the robot is free of forces until 2 s
+SPANS = {"andrews": (0.003, 3e-5), "governor": (0.05, 1e-4), "mobile-robot": (4.0, 0.05)}
 SMALL = {"chain": {"N": 3}, "chain-in-space": {"N": 2}}
-# both runs do the same arithmetic on numbers that differ by rounding (1e-16 relative, 1e-13 after a few hundred steps
-# and a projection each); 1e-9 of the largest value is far above that and far below any dependence on units
+# the bar for everything, relative to the largest value: far above rounding (1e-13 after some hundred steps, times the
+# condition of a reaction), far below any dependence on units
 SAME = 1e-9
 
 
 # ---- the conversion ------------------------------------------------------------------------------------------------
 
 
-def converted(model):
-    """The same machine in millimetres and grams: every number scaled by its dimension."""
-    out = da.Model(model.name, space=model.space, gravity=model.gravity * LENGTH)
+def converted(model, units: Units = MILLI):
+    """The same machine in other units: every number scaled by its dimension."""
+    L = units.length
+    out = da.Model(model.name, space=model.space, gravity=model.gravity * L)
     bodies = {"ground": out.ground}
     for b in model.bodies.values():
         bodies[b.name] = out.bodies[b.name] = dataclasses.replace(
             b,
-            mass=b.mass * MASS,
-            inertia=b.inertia * INERTIA,
-            position=b.position * LENGTH,
-            velocity=b.velocity * LENGTH,
+            mass=b.mass * units.mass,
+            inertia=b.inertia * (units.mass * L**2),
+            position=b.position * L,
+            velocity=b.velocity * L,
         )
 
     def marker(m):
-        return dataclasses.replace(m, body=bodies[m.body.name], position=m.position * LENGTH)
+        return dataclasses.replace(m, body=bodies[m.body.name], position=m.position * L)
 
-    for kind, numbers in ((model.constraints, constraint_numbers), (model.forces, force_numbers)):
-        target = out.constraints if kind is model.constraints else out.forces
-        for item in kind.values():
-            scaled = {k: x * numbers(model.name, item)[k] for k, x in item.numbers.items()}
-            target[item.name] = dataclasses.replace(item, markers=tuple(map(marker, item.markers)), numbers=scaled)
+    for items, target, factors in (
+        (model.constraints, out.constraints, constraint_factors),
+        (model.forces, out.forces, force_factors),
+    ):
+        for item in items.values():
+            factor = factors(model.name, item, units)
+            numbers = {k: x * factor[k] for k, x in item.numbers.items()}
+            target[item.name] = dataclasses.replace(item, markers=tuple(map(marker, item.markers)), numbers=numbers)
     return out
 
 
-def constraint_numbers(model_name, c):
+def constraint_factors(model_name, c, units):
     """The factor of each number of a constraint."""
     if c.kind in ("distance", "rolling_disc"):
-        return {"length": LENGTH, "radius": LENGTH}
+        return {"length": units.length, "radius": units.length}
     if c.kind.startswith("driver:"):
         assert set(c.numbers) <= KNOWN_DRIVERS[model_name][c.name], "say here which of its parameters are lengths"
         lengths = DRIVEN_LENGTHS.get(model_name, {}).get(c.name, set())
-        return {k: LENGTH if k in lengths else 1.0 for k in c.numbers}
+        return {k: units.length if k in lengths else 1.0 for k in c.numbers}
     assert not c.numbers, f"say here how the numbers of {c.kind} scale"
     return {}
 
 
-def force_numbers(model_name, f):
+def force_factors(model_name, f, units):
     """The factor of each number of a force."""
+    line = units.force / units.length
     if f.kind == "spring_damper":
-        return {"stiffness": FORCE / LENGTH, "damping": FORCE / LENGTH, "length": LENGTH}
+        return {"stiffness": line, "damping": line, "length": units.length}
     if f.kind.startswith("joint_spring:"):
         angle = f.kind.rsplit(":", 1)[1].startswith("angle")
-        size = TORQUE if angle else FORCE / LENGTH
-        return {"stiffness": size, "damping": size, "free": 1.0 if angle else LENGTH}
-    return {"value": {"force": FORCE, "torque": TORQUE}[f.kind.split(":")[0]]}
+        size = units.energy if angle else line
+        return {"stiffness": size, "damping": size, "free": 1.0 if angle else units.length}
+    return {"value": {"force": units.force, "torque": units.energy}[f.kind.split(":")[0]]}
 
 
-FACTORS = {
-    "position": LENGTH, "velocity": LENGTH, "acceleration": LENGTH, "angle": 1.0, "quaternion": 1.0,
-    "angular_velocity": 1.0, "angular_acceleration": 1.0, "reaction_force": FORCE, "reaction_torque": TORQUE,
-    "reaction_force_in_joint": FORCE, "reaction_torque_in_joint": TORQUE, "energy_kinetic": ENERGY,
-    "energy_potential": ENERGY, "energy_total": ENERGY, "work": ENERGY, "work_of_constraints": ENERGY,
+# dimension of each quantity, as powers (length, mass); "typical" is the size it is compared with, see `sizes`
+QUANTITIES = {
+    "position": ("length", 1, 0), "velocity": ("speed", 1, 0), "acceleration": ("acceleration", 1, 0),
+    "angle": ("angle", 0, 0), "quaternion": ("angle", 0, 0), "angular_velocity": ("turning", 0, 0),
+    "angular_acceleration": ("turning2", 0, 0), "reaction_force": ("force", 1, 1), "reaction_torque": ("torque", 2, 1),
+    "reaction_force_in_joint": ("force", 1, 1), "reaction_torque_in_joint": ("torque", 2, 1),
+    "energy_kinetic": ("energy", 2, 1), "energy_potential": ("energy", 2, 1), "energy_total": ("energy", 2, 1),
+    "work": ("energy", 2, 1), "work_of_constraints": ("energy", 2, 1),
 }  # fmt: skip
 
 
@@ -91,51 +120,81 @@ FACTORS = {
 
 
 @functools.cache
-def both(name: str):
-    """The mechanism and its motion in SI units, and in millimetres and grams, with the same settings."""
-    entry = find(name)
+def run(name: str, units: Units | None, fixed: bool):
+    """The system and its motion; SI for `units` None."""
     model = da.mechanism(name, **SMALL.get(name, {}))
-    out = []
-    for m in (model, converted(model)):
-        system = da.build(m)
-        out.append((m, system, da.simulate(system, SHORT.get(name, 0.3), save=5, **entry.run)))
-    return out
+    system = da.build(model if units is None else converted(model, units))
+    t1, dt = SPANS.get(name, (0.3, 0.01))
+    return system, da.simulate(system, t1, save=5, dt=dt if fixed else None, **find(name).run)
 
 
-def scales(data):
-    """The largest force, torque and so on of a run: a component that is zero has no size of its own."""
-    lever = max(float(np.ptp(data["position"].values)), 1e-3)
-    force = float(np.abs(data["reaction_force"]).max()) if "reaction_force" in data else 0.0
-    torque = float(np.abs(data["reaction_torque"]).max()) if "reaction_torque" in data else 0.0
-    energy = max(float(np.abs(data[k]).max()) for k in ("energy_kinetic", "energy_potential"))
-    both = {"reaction_force": max(force, torque / lever), "reaction_torque": max(torque, force * lever)}
-    both |= {f"{k}_in_joint": x for k, x in both.items()}
-    return both | {k: energy for k in FACTORS if FACTORS[k] == ENERGY and k not in both}
+def largest(data, *keys):
+    return max((float(np.abs(data[k]).max()) for k in keys if k in data), default=0.0)
+
+
+def sizes(system, data):
+    """The largest value of each dimension in a run: a part that is zero but for rounding has no size of its own."""
+    ell = float(system.size)
+    speed = max(largest(data, "velocity"), ell * largest(data, "angular_velocity"))
+    acceleration = max(largest(data, "acceleration"), ell * largest(data, "angular_acceleration"), speed**2 / ell)
+    force = max(largest(data, "reaction_force"), largest(data, "reaction_torque") / ell)
+    energy = largest(data, "energy_kinetic", "energy_potential", "work", "work_of_constraints")
+    return {
+        "length": largest(data, "position"), "speed": speed, "acceleration": acceleration, "angle": 1.0,
+        "turning": speed / ell, "turning2": acceleration / ell, "force": force, "torque": force * ell, "energy": energy,
+    }  # fmt: skip
+
+
+def compare(name, units, fixed):
+    """The largest gap of each quantity between SI and `units`, and equal statistics."""
+    (system, si), (_, other) = run(name, None, fixed), run(name, units, fixed)
+    assert si.status is other.status is da.Status.done
+    assert si.redundancy == other.redundancy and type(si.rule) is type(other.rule)
+    typical = sizes(system, si.dataset)
+    gaps = {}
+    for key, (what, length, mass) in QUANTITIES.items():
+        if key in si.dataset and typical[what] > 0:
+            values = other.dataset[key].values / (units.length**length * units.mass**mass)
+            gaps[key] = float(np.max(np.abs(si.dataset[key].values - values)) / typical[what])
+    steps = [(int(x.stats["accepted"]), int(x.stats["rejected"])) for x in (si, other)]
+    return gaps, steps
 
 
 @pytest.mark.parametrize("name", sorted(mechanisms()))
-def test_motion_reactions_and_energy_do_not_depend_on_units(name):
-    """Positions, velocities, accelerations, reactions (redundant ones under their rule), energies; same steps."""
-    (_, _, si), (_, _, mm) = both(name)
-    assert si.status is mm.status is da.Status.done
-    for key in ("accepted", "rejected"):
-        assert int(si.stats[key]) == int(mm.stats[key]), key
-    assert si.redundancy == mm.redundancy and type(si.rule) is type(mm.rule)
-    typical = scales(si.dataset)
-    gaps = {}
-    for key, factor in FACTORS.items():
-        if key in si.dataset:
-            a, b = si.dataset[key].values, mm.dataset[key].values / factor
-            size = max(np.max(np.abs(a)), typical.get(key, 0.0), np.finfo(float).tiny)
-            gaps[key] = float(np.max(np.abs(a - b)) / size)
-    print(name, {k: f"{x:.0e}" for k, x in gaps.items()}, int(si.stats["steps"]))
+def test_binary_units_change_nothing(name):
+    """Adaptive steps, 1024 units to a metre and to a kilogram: the same steps, and numbers alike to 1e-9.
+
+    Scaling by powers of two makes no rounding, so any constant with a hidden unit, in a tolerance, a rank, a
+    regularisation or a rule, is the only thing that could show here."""
+    gaps, steps = compare(name, BINARY, fixed=False)
+    assert steps[0] == steps[1]
+    assert max(gaps.values()) < SAME, gaps
+
+
+@pytest.mark.parametrize("name", sorted(mechanisms()))
+def test_millimetres_and_grams_at_fixed_steps(name):
+    """Positions, velocities, accelerations, reactions (redundant ones under their rule), energies, at equal steps."""
+    gaps, _ = compare(name, MILLI, fixed=True)
+    assert max(gaps.values()) < SAME, gaps
+
+
+@pytest.mark.parametrize("name", sorted(mechanisms()))
+def test_millimetres_and_grams_at_adaptive_steps(name):
+    """The same with step control: same number of steps, and 1e-9.
+
+    Shows a weakness: the first steps are so short that their error estimate is rounding noise, and the PI control
+    carries it on. A mass changed by one last digit moves the steps in the same way, in the same units; the
+    two tests above show that no unit is involved.
+    """
+    gaps, steps = compare(name, MILLI, fixed=False)
+    assert steps[0] == steps[1]
     assert max(gaps.values()) < SAME, gaps
 
 
 @pytest.mark.parametrize("name", sorted(mechanisms()))
 def test_check_does_not_depend_on_units(name):
     """Ranks, redundancy, mobility, and the singular values they are read from."""
-    first, second = (da.check(system) for _, system, _ in both(name))
+    first, second = (da.check(run(name, units, False)[0]) for units in (None, MILLI))
     same = ("n", "m", "holonomic", "rank", "rank_here", "redundancy", "mobility", "gruebler", "singular", "joints")
     for field in same:
         assert getattr(first, field) == getattr(second, field), field
@@ -169,18 +228,33 @@ def plain_minimum_norm(system):
 
 
 def test_a_plain_minimum_norm_depends_on_the_unit_of_length_and_ours_does_not():
-    """Two hinges share 1.5a + 2τ = 49.05 N m with a² + τ² least, whatever the unit of τ: a = 0.375 · 49.05/(0.5625 + ℓ²)
+    """Two hinges share 1.5a + 2τ = 49.05 N m with a² + τ² least, whatever τ's unit: a = 0.375 · 49.05/(0.5625 + ℓ²)
     for a unit of length ℓ: 11.77 N for a metre and 32.70 N for a millimetre (the reference numbers of this door)."""
     model = da.mechanism("door-two-hinges", swing=0.0)
     systems = [da.build(m) for m in (model, converted(model))]
-    metre, millimetre = plain_minimum_norm(systems[0]), plain_minimum_norm(systems[1]) / FORCE
+    metre, millimetre = plain_minimum_norm(systems[0]), plain_minimum_norm(systems[1]) / MILLI.force
     assert abs(metre - 11.77) < 0.005 and abs(millimetre - 32.70) < 0.005  # the digits that the reference prints
     assert abs(metre - 0.375 * 49.05 / (0.5625 + 1)) < 1e-9
     ours = []
-    for system, factor in zip(systems, (1.0, FORCE), strict=True):
+    for system, factor in zip(systems, (1.0, MILLI.force), strict=True):
         solution = da.simulate(system, 0.3, save=5)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", da.RedundancyWarning)
             ours.append(solution.reactions("top")["force"].values / factor)
     assert np.max(np.abs(ours[0] - ours[1])) < SAME * 98.1
     assert np.max(np.abs(ours[0][:, 0])) < metre - 1  # and it is neither of the two
+
+
+@pytest.mark.parametrize("length", [1e-6, 1e-3, 1.0, 1e3, 1e5, 1e6, 1e7])
+def test_the_rule_does_not_depend_on_the_unit_of_length(length):
+    """The door on two hinges in units from a thousand kilometres to 0.1 µm, against its closed form (ℓ² = 2.5 m²):
+    Fx = −0.375 · 49.05/(0.5625 + 2.5) N at the top. A door in µm has the numbers of a machine of 1 km in mm."""
+    units = Units(length, 1e3)
+    system = da.build(converted(da.mechanism("door-two-hinges", swing=0.0), units))
+    e = da.assemble(system, 0.0, system.q0, system.v0)
+    r = -e.h  # at rest
+    wrenches = joint_wrenches(system, e, da.MinimumNorm().multipliers(system, e, r))
+    top = [j.name for j in system.joints].index("top")
+    exact = np.array([-0.375 * 49.05 / (0.5625 + 2.5), 0, 49.05])
+    # relative to the weight; the pseudo-inverse of numbers scaled apart by the unit may lose digits, not the rule
+    assert np.max(np.abs(np.asarray(wrenches.force[top]) / units.force - exact)) < SAME * 98.1

@@ -436,8 +436,8 @@ class Model:
         return None
 
     def _coordinate_of(self, who: str, joint: Constraint, coordinate: str | None) -> str:
-        free = COORDINATES.get(joint.kind, {}).get(self.space, ())
-        if not free:
+        free: tuple[str, ...] = COORDINATES.get(joint.kind, {}).get(self.space, ())
+        if len(free) == 0:
             self._mistakes.append(f"{who}: joint '{joint.name}' ({joint.kind}) has no free coordinate to act on.")
             return "angle"
         if coordinate is None:

@@ -126,9 +126,7 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
         times = (np if known else jnp).linspace(t0, t1, 201 if save is None else save)
     else:
         times = save if is_traced(save) else np.asarray(save, float)
-        if not is_traced(times) and (
-            times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1
-        ):
+        if not is_traced(times) and (times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1):
             raise DalembertError(f"save= must be rising times within [{t0}, {t1}].")
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
     # reverse mode keeps checkpoints for at most max_steps

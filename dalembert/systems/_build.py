@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+import jax
 import numpy as np
 
 from dalembert._results import DalembertError, ModelError
@@ -15,7 +16,7 @@ from dalembert.systems._base import Family, RowOwner
 from dalembert.systems._constraints import KINDS, DriverRow, UserRows, coordinate_of, is_angle
 from dalembert.systems._forces import JointSpring, LineSpring, Load, UserLaw
 
-SPARSE_FROM = 100
+SPARSE_FROM = 48
 """Number of velocities from which on the equations are sparse: where KLU overtakes a dense Cholesky."""
 
 
@@ -35,7 +36,8 @@ def build(model: Model, *, coordinates: str = "absolute") -> AbsoluteSystem:
     dw = 1 if model.space == "plane" else 3
     width = 3 if model.space == "plane" else 6
     pattern = BlockPattern(m, len(bodies), width, [f.group for f in families])
-    sparse = pattern.n >= SPARSE_FROM and m > 0
+    # KLU runs on the CPU only; on an accelerator a dense factorisation is batched instead
+    sparse = pattern.n >= SPARSE_FROM and m > 0 and jax.default_backend() == "cpu"
     system = AbsoluteSystem(
         # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would be felt
         masses=np.array([b.mass for b in bodies]),
@@ -210,8 +212,6 @@ def _size(model: Model) -> float:
 
 def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
     """Call every user's function once, on shapes only, so that its mistakes appear here and with its name."""
-    import jax
-
     written = ("driver", "holonomic", "pfaffian", "law", "force", "torque")
     if not any(f.kind.split(":")[0] in written for f in (*system.families, *system.forces)):
         return

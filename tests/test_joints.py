@@ -1,0 +1,666 @@
+"""Rows of every joint kind: C, b and Γ against finite differences and against forms derived by hand."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from _helpers_joints import (
+    DRIVEN,
+    JOINTS,
+    ORDERS,
+    add_joint,
+    motion,
+    moved,
+    quiet_model,
+    random_body,
+    rotation,
+    rotation_2,
+    rows_of,
+    spot,
+)
+
+import dalembert as da
+from dalembert.linalg import rank_of
+from dalembert.mechanisms import _wheeled
+from dalembert.model import axis_angle, frame_on_axis
+
+_assemble, _residuals = eqx.filter_jit(da.assemble), eqx.filter_jit(da.residuals)
+
+
+def assemble(system, t, q, v):
+    """Compiled, with the time as an array: a plain float would compile anew for each time."""
+    return _assemble(system, *(jnp.asarray(x, float) for x in (t, q, v)))
+
+
+def residuals(system, t, q, v):
+    return _residuals(system, *(jnp.asarray(x, float) for x in (t, q, v)))
+
+
+SPACES = ("plane", "space")
+STEP = 5e-4
+# The 4-point central difference errs by h⁴|f⁽⁵⁾|/30 ≈ 2e-15 |f⁽⁵⁾| and by 1.5 ε|f|/h ≈ 1e-12; the fifth
+# derivatives here (some rad/s, angles by arctan2) reach 1e4 times the value. Halving h cuts the error 16 times.
+DIFFERENCE = 2e-10
+ROUNDING = 1e-13  # sums of some tens of products of numbers of order one
+
+NAMES = [
+    (space, f"{kind}_{order}")
+    for space in SPACES
+    for kind in (*JOINTS[space], *(f"driver_{k}_{c}" for k, c in DRIVEN[space]))
+    for order in ORDERS
+]
+
+
+@functools.cache
+def everything(space: str):
+    """A model with every joint kind in every order between two bodies and ground, and each joint's spot."""
+    rng = np.random.default_rng(7)
+    model = quiet_model(space)
+    one, two = random_body(model, "one", rng), random_body(model, "two", rng)
+    pairs = {"bb": (one, two), "gb": (model.ground, two), "bg": (one, model.ground)}
+    spots = {}
+    for kind in JOINTS[space]:
+        for order in ORDERS:
+            s = spots[f"{kind}_{order}"] = spot(space, rng)
+            add_joint(model, kind, f"{kind}_{order}", *pairs[order], s)
+    for kind, coordinate in DRIVEN[space]:
+        for order in ORDERS:
+            joint = f"{kind}_{order}"
+            model.driver(
+                f"driver_{kind}_{coordinate}_{order}", joint, motion, coordinate=coordinate, parameters={"start": 0.2}
+            )
+    return model, da.build(model), spots
+
+
+def states(system, count: int = 4):
+    """Random times, poses off the constraints, and velocities; within half a radian of the start, off branch cuts."""
+    rng = np.random.default_rng(11)
+    for _ in range(count):
+        q = system.retract(system.q0, jnp.asarray(0.35 * rng.standard_normal(system.n)))
+        yield rng.uniform(0.2, 1.5), np.asarray(q), 1.5 * rng.standard_normal(system.n)
+
+
+def difference(f, h: float = STEP):
+    """f'(0) by the 4-point central difference."""
+    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
+
+
+STENCIL = ((1, 8), (-1, -8), (2, -1), (-2, 1))  # (f(h) − f(−h)) 8/12h − (f(2h) − f(−2h)) 1/12h
+
+
+def probes(space, system, t, q, v):
+    """All (t, q, v) at which the rows are wanted around one state, by purpose."""
+    n = system.n
+    zero, eye = np.zeros(n), np.eye(n)
+    displaced = jax.vmap(lambda d: system.retract(jnp.asarray(q), d))
+    moves = np.concatenate([k * STEP * eye for k, _ in STENCIL])
+    return {
+        "Phi_q": [(t, x, zero) for x in np.asarray(displaced(moves))],
+        "Phi_t": [(t + k * STEP, q, zero) for k, _ in STENCIL],
+        "phi_rate": [(t + k * STEP, moved(space, q, v, k * STEP), v) for k, _ in STENCIL],
+        "on_units": [(t, q, e) for e in eye],
+        "at_rest": [(t, q, zero)],
+    }
+
+
+def by_stencil(values):
+    """Values at the stencil's points, point after point → the derivative."""
+    values = np.reshape(values, (len(STENCIL), -1, values.shape[-1]))
+    return sum(w * x for (_, w), x in zip(STENCIL, values, strict=True)) / (12 * STEP)
+
+
+@functools.cache
+def measured(space: str):
+    """Per state: the assembled equations and the same things by finite differences or by plain evaluation."""
+    _, system, _ = everything(space)
+    given = list(states(system))
+    asked = [probes(space, system, *x) for x in given]
+    points = [p for a in asked for group in a.values() for p in group]
+    # one compiled batch for all points
+    Phi, phi = jax.jit(jax.vmap(lambda *x: da.residuals(system, *x)))(*(np.array(x) for x in zip(*points, strict=True)))
+    Phi, phi = iter(np.asarray(Phi)), iter(np.asarray(phi))
+    out = []
+    for (t, q, v), groups in zip(given, asked, strict=True):
+        e = assemble(system, t, q, v)
+        got = {}
+        for key, group in groups.items():
+            pairs = [(next(Phi), next(phi)) for _ in group]
+            got[key] = np.array([p[0] if key.startswith("Phi") else p[1] for p in pairs])
+        out.append(
+            {key: np.asarray(getattr(e, key)) for key in ("C", "b", "Gamma", "phi", "Phi")}
+            | {
+                "t": t,
+                "q": q,
+                "v": v,
+                "Phi_q": by_stencil(got["Phi_q"]).T,
+                "Phi_t": by_stencil(got["Phi_t"])[0],
+                "phi_rate": by_stencil(got["phi_rate"])[0],
+                "at_rest": got["at_rest"][0],
+                "on_units": (got["on_units"] - got["at_rest"]).T,
+            }
+        )
+    return out
+
+
+def close(a, b, tolerance):
+    """|a − b| within a tolerance relative to the larger of 1 and the numbers compared."""
+    a, b = np.asarray(a), np.asarray(b)
+    return np.max(np.abs(a - b), initial=0.0) <= tolerance * max(1.0, np.max(np.abs(b), initial=0.0))
+
+
+# ---- every kind, every order: against finite differences ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("space", "name"), NAMES)
+def test_C_is_the_derivative_of_the_rows(space, name):
+    """Holonomic rows: C = ∂Φ/∂q N by displacements q ⊕ εe; all rows: φ − φ(v=0) = C v, linear in v."""
+    _, system, _ = everything(space)
+    rows = rows_of(system, name)
+    holonomic = [r for r in rows if r < system.m_holonomic]
+    for x in measured(space):
+        assert close(x["C"][holonomic], x["Phi_q"][holonomic], DIFFERENCE)
+        assert close(x["C"][rows], x["on_units"][rows], ROUNDING)
+        assert close(x["phi"][rows], x["C"][rows] @ x["v"] + x["at_rest"][rows], 10 * ROUNDING)
+
+
+@pytest.mark.parametrize(("space", "name"), NAMES)
+def test_b_is_the_rate_at_rest(space, name):
+    """b = φ(t, q, 0), and for holonomic rows ∂Φ/∂t."""
+    _, system, _ = everything(space)
+    rows = rows_of(system, name)
+    holonomic = [r for r in rows if r < system.m_holonomic]
+    for x in measured(space):
+        assert close(x["b"][rows], x["at_rest"][rows], 10 * ROUNDING)
+        assert close(x["b"][holonomic], x["Phi_t"][holonomic], DIFFERENCE)
+    rheonomic = name.startswith(("driver", "holonomic", "pfaffian"))
+    assert np.any(np.abs(measured(space)[0]["b"][rows]) > 0.01) == rheonomic
+
+
+@pytest.mark.parametrize(("space", "name"), NAMES)
+def test_Gamma_is_minus_the_rate_of_phi_with_v_held(space, name):
+    _, system, _ = everything(space)
+    rows = rows_of(system, name)
+    for x in measured(space):
+        assert close(x["Gamma"][rows], -x["phi_rate"][rows], DIFFERENCE)
+    # a row of constant coefficients alone may have Γ = 0: the plane's angle
+    if name.rsplit("_", 1)[0] != "driver_revolute_angle" or space == "space":
+        assert np.max(np.abs(measured(space)[0]["Gamma"][rows])) > 1e-3
+
+
+# ---- number of rows, and which motions a joint leaves free -----------------------------------------------------
+
+EYE3 = np.eye(3)
+ROWS = {
+    ("plane", "weld"): 3, ("plane", "revolute"): 2, ("plane", "prismatic"): 2, ("plane", "distance"): 1,
+    ("plane", "knife_edge"): 1, ("plane", "rolling_disc"): 2, ("plane", "holonomic"): 1, ("plane", "pfaffian"): 1,
+    ("space", "weld"): 6, ("space", "revolute"): 5, ("space", "prismatic"): 5, ("space", "cylindrical"): 4,
+    ("space", "spherical"): 3, ("space", "universal"): 4, ("space", "distance"): 1, ("space", "knife_edge"): 1,
+    ("space", "rolling_disc"): 3, ("space", "holonomic"): 1, ("space", "pfaffian"): 1,
+}  # fmt: skip
+
+
+def contact_point(model, name):
+    """Where the disc touches: marker i's point, since the plane passes under the disc at the start."""
+    return model.constraints[name].markers[0].start_position
+
+
+def free_motions(space, kind, s, contact):
+    """Motions of a body against ground that the joint must allow: (velocity, angular velocity, through which point)."""
+    zero, axis, across = np.zeros(len(s.at)), s.axis, s.across
+    rod = s.off - s.at
+    if space == "plane":
+        normal = np.array([-rod[1], rod[0]])
+        return {
+            "weld": [], "revolute": [(zero, 1.0, s.at)], "prismatic": [(axis, 0.0, s.at)],
+            "distance": [(normal, 0.0, s.off), (zero, 1.0, s.off)],
+            "knife_edge": [(axis, 0.0, s.at), (zero, 1.0, s.at)],
+            "rolling_disc": [(zero, 1.0, contact)],
+        }[kind]  # fmt: skip
+    turns = [(zero, e, s.at) for e in EYE3]
+    around = [(zero, e, s.off) for e in EYE3]
+    shifts = [(np.cross(rod, e), zero, s.off) for e in EYE3[:2]]
+    edge = axis - axis[2] * EYE3[2]  # the edge lies in the horizontal plane of marker i
+    return {
+        "weld": [], "revolute": [(zero, axis, s.at)], "prismatic": [(axis, zero, s.at)],
+        "cylindrical": [(axis, zero, s.at), (zero, axis, s.at)], "spherical": turns,
+        "universal": [(zero, axis, s.at), (zero, across, s.at)], "distance": [*around, *shifts],
+        "knife_edge": [*turns, (edge, zero, s.at), (EYE3[2], zero, s.at)],
+        "rolling_disc": [(zero, e, contact) for e in EYE3],
+    }[kind]  # fmt: skip
+
+
+def velocity_of(space, body, free):
+    """(velocity, ω, point) in world axes → the body's velocities as the package orders them."""
+    velocity, w, point = free
+    arm = body.position - point
+    if space == "plane":
+        return np.array([*(velocity + w * np.array([-arm[1], arm[0]])), w])
+    return np.concatenate([velocity + np.cross(w, arm), body.rotation.T @ w])
+
+
+@pytest.mark.parametrize(("space", "kind"), ROWS)
+def test_number_of_rows_and_free_directions(space, kind):
+    model, system, spots = everything(space)
+    e = assemble(system, 0.0, system.q0, system.v0)
+    C, blocks, d = np.asarray(e.C), np.asarray(e.mass.blocks), system.dv
+    for order in ORDERS:
+        rows = rows_of(system, f"{kind}_{order}")
+        assert len(rows) == ROWS[space, kind]
+        # at the start pose all joints are met, so no joint loses rank there
+        assert rank_of(C[rows], blocks).rank == ROWS[space, kind]
+    assert np.max(np.abs(np.asarray(e.Phi)[[r for r in rows if r < system.m_holonomic]]), initial=0.0) < ROUNDING
+    if kind in ("holonomic", "pfaffian"):
+        return
+    for order, body, k in (("gb", "two", 1), ("bg", "one", 0)):
+        name = f"{kind}_{order}"
+        s, contact = spots[name], contact_point(model, name)
+        if order == "bg" and kind == "distance":  # the body is i: it holds the other end of the rod
+            s = type(s)(s.off, s.at, s.axis, s.across)
+        free = [velocity_of(space, model.bodies[body], f) for f in free_motions(space, kind, s, contact)]
+        assert len(free) == d - ROWS[space, kind]
+        if free:
+            assert np.linalg.matrix_rank(np.array(free)) == len(free)
+            block = C[rows_of(system, name)][:, k * d : (k + 1) * d]
+            assert np.max(np.abs(block @ np.array(free).T)) < ROUNDING
+
+
+@pytest.mark.parametrize(("space", "name"), [(s, n) for s, n in NAMES if n.startswith("driver")])
+def test_driver_row_counts_one_for_a_unit_rate(space, name):
+    """At the start a unit motion of j against i along the coordinate changes the driver's row by +1."""
+    model, system, spots = everything(space)
+    _, kind, *coordinate, order = name.split("_")
+    coordinate = "_".join(coordinate)
+    s = spots[f"{kind}_{order}"]
+    zero = np.zeros(len(s.at))
+    turning = 1.0 if space == "plane" else (s.across if coordinate == "angle_j" else s.axis)
+    free = (s.axis, zero if space == "space" else 0.0, s.at) if coordinate == "displacement" else (zero, turning, s.at)
+    C = np.asarray(assemble(system, 0.0, system.q0, system.v0).C)[rows_of(system, name)[0]].reshape(2, system.dv)
+    body, k = ("one", 0) if order == "bg" else ("two", 1)
+    sign = -1 if order == "bg" else 1
+    assert abs(C[k] @ velocity_of(space, model.bodies[body], free) - sign) < ROUNDING
+
+
+# ---- joint coordinates -----------------------------------------------------------------------------------------
+
+
+def coordinates(system, joint: str, q) -> dict[str, float]:
+    view = system.joint(joint)
+    i, j = system.joint_frames(view, jnp.asarray(q))
+    return {name: float(function(i, j)) for name, function in view.coordinates}
+
+
+@pytest.mark.parametrize(("space", "name"), [(s, n) for s, n in NAMES if n.startswith("driver")])
+def test_coordinate_and_its_rate_agree(space, name):
+    """The driver's row is coordinate − motion(t), and C v of that row is the coordinate's rate along the motion."""
+    _, system, _ = everything(space)
+    _, kind, *coordinate, order = name.split("_")
+    joint, coordinate = f"{kind}_{order}", "_".join(coordinate)
+    (row,) = rows_of(system, name)
+    for x in measured(space)[:2]:
+        value = coordinates(system, joint, x["q"])[coordinate]
+        gap = value - float(motion(x["t"], {"start": 0.2})) - x["Phi"][row]
+        if coordinate != "displacement":  # angles are compared up to full turns
+            gap = (gap + math.pi) % (2 * math.pi) - math.pi
+        assert abs(gap) < 10 * ROUNDING
+        rate = difference(lambda h, x=x: coordinates(system, joint, moved(space, x["q"], x["v"], h))[coordinate])
+        assert close(rate, x["C"][row] @ x["v"], DIFFERENCE)
+
+
+ANGLES = (-2.9, -1.2, 0.4, 2.5)
+
+
+@pytest.mark.parametrize("joint", ["revolute_gb", "prismatic_gb", "cylindrical_gb", "universal_gb"])
+def test_coordinate_measures_what_the_body_was_moved_by(joint):
+    """Turn or shift body j about or along the axis by a known amount: the coordinates are that amount."""
+    model, system, spots = everything("space")
+    body, s = model.bodies["two"], spots[joint]
+    for angle in ANGLES:
+        turned, shift = axis_angle(s.axis, angle), 0.3 * angle * s.axis
+        expected = {"displacement": 0.3 * angle, "angle": angle}
+        if joint == "prismatic_gb":
+            turned = np.eye(3)
+        if joint in ("revolute_gb", "universal_gb"):
+            shift = np.zeros(3)
+        if joint == "universal_gb":
+            # first about axis_j, fixed in j, then about axis_i, fixed in i; half the angle keeps |angle_j| < π/2
+            turned = turned @ axis_angle(s.across, 0.5 * angle)
+            expected = {"angle_i": angle, "angle_j": 0.5 * angle}
+        R, p = turned @ body.rotation, s.at + shift + turned @ (body.position - s.at)
+        q = np.asarray(system.q0).copy()
+        q[7:] = np.concatenate([p, da.model.quaternion_of(R)])
+        found = coordinates(system, joint, q)
+        for key, value in found.items():
+            assert abs(value - expected[key]) < 1e-12, key  # quaternion from a matrix: a few ε more than ROUNDING
+        rows = [r for r in rows_of(system, joint) if r < system.m_holonomic]
+        assert np.max(np.abs(np.asarray(residuals(system, 0.0, q, system.v0)[0])[rows])) < 1e-12
+
+
+def test_plane_angle_counts_full_turns():
+    model, system, spots = everything("plane")
+    s = spots["revolute_gb"]
+    for angle in (*ANGLES, 7.0, -20.0):
+        q = np.asarray(system.q0).copy()
+        q[3:5] = s.at + rotation_2(angle) @ (model.bodies["two"].position - s.at)
+        q[5] += angle
+        assert abs(coordinates(system, "revolute_gb", q)["angle"] - angle) < 1e-13 * 20
+
+
+# ---- point and axis, or two markers: the same joint --------------------------------------------------------------
+
+
+def by_markers(model, kind, name, i, j, s):
+    """The same joint as `add_joint` makes, through markers placed by hand."""
+    plane = model.space == "plane"
+    frame = np.column_stack([s.axis, s.across]) if plane else frame_on_axis(s.axis)
+    at_i = at_j = s.at
+    frame_i = frame_j = frame
+    numbers = {}
+    if kind in ("weld", "spherical"):
+        frame_i = frame_j = np.eye(model.dimension)
+    elif kind == "universal":
+        frame_i = frame_j = np.column_stack([s.axis, s.across, np.cross(s.axis, s.across)])
+    elif kind == "distance":
+        at_j = s.off
+    elif kind == "knife_edge" and not plane:
+        frame_i = frame_j = frame_on_axis((0, 0, 1), s.axis)
+    elif kind == "rolling_disc":
+        normal = s.across if plane else 0.9 * s.across + 0.3 * s.axis
+        normal = normal / np.linalg.norm(normal)
+        down = normal if plane else normal - (normal @ s.axis) * s.axis
+        at_i = s.at - 0.35 * down / np.linalg.norm(down)
+        frame_i = np.column_stack([[normal[1], -normal[0]], normal]) if plane else frame_on_axis(normal)
+        frame_j = np.eye(2) if plane else frame
+        numbers = {"radius": 0.35}
+    mi = model.marker(f"{name}_mi", i, at=at_i, rotation=frame_i)
+    mj = model.marker(f"{name}_mj", j, at=at_j, rotation=frame_j)
+    return getattr(model, kind)(name, mi, mj, **numbers)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_joint_by_point_and_axis_is_the_joint_by_two_markers(space):
+    model, system, spots = everything(space)
+    other = quiet_model(space)
+    for b in model.bodies.values():
+        pose = (
+            {"angle": math.atan2(b.rotation[1, 0], b.rotation[0, 0])} if space == "plane" else {"rotation": b.rotation}
+        )
+        other.body(
+            b.name, mass=b.mass, inertia=b.inertia if space == "space" else b.inertia[0], position=b.position, **pose
+        )
+    pairs = {"bb": ("one", "two"), "gb": ("ground", "two"), "bg": ("one", "ground")}
+    kinds = [k for k in JOINTS[space] if k not in ("holonomic", "pfaffian")]
+    for name, s in spots.items():
+        kind, order = name.rsplit("_", 1)
+        if kind in kinds:
+            by_markers(other, kind, name, *pairs[order], s)
+    twin = da.build(other)
+    for x in measured(space)[:2]:
+        e = assemble(twin, x["t"], x["q"], x["v"])
+        for kind in kinds:
+            for order in ORDERS:
+                mine, theirs = (rows_of(s, f"{kind}_{order}") for s in (system, twin))
+                for key in ("C", "b", "Gamma"):
+                    # the frames were made in another order of operations: rounding only, times ω² in Γ
+                    assert close(np.asarray(getattr(e, key))[theirs], x[key][mine], 20 * ROUNDING), (kind, order, key)
+
+
+# ---- in space by hand: p' = v + ω × r, rows along the axes of marker i -------------------------------------------
+
+
+class Side:
+    """One side of a joint at a state, from plain NumPy: marker point and axes, arms and rates in world axes."""
+
+    def __init__(self, model, marker, q, v):
+        names = list(model.bodies)
+        if marker.body.is_ground:
+            self.R, centre, self.velocity, self.w = np.eye(3), np.zeros(3), np.zeros(3), np.zeros(3)
+            self.columns = slice(0, 0)
+        else:
+            k = names.index(marker.body.name)
+            self.R, centre = rotation(q[7 * k + 3 : 7 * k + 7]), q[7 * k : 7 * k + 3]
+            self.velocity, self.w = v[6 * k : 6 * k + 3], self.R @ v[6 * k + 3 : 6 * k + 6]
+            self.columns = slice(6 * k, 6 * k + 6)
+        self.r = self.R @ marker.position
+        self.p = centre + self.r
+        self.axes = self.R @ marker.rotation
+        self.rate = self.velocity + np.cross(self.w, self.r)
+        self.bend = np.cross(self.w, np.cross(self.w, self.r))  # p'' with v held
+
+    def put(self, C, on_velocity, on_w):
+        """Write a row's coefficients of (velocity, ω in world axes) into C."""
+        if self.columns.stop:
+            C[self.columns] += np.concatenate([on_velocity, on_w @ self.R])
+
+
+def point_rows(i: Side, j: Side, n):
+    """A_iᵀ d with d = p_j − p_i."""
+    d, rate, bend = j.p - i.p, j.rate - i.rate, j.bend - i.bend
+    C, Gamma = np.zeros((3, n)), []
+    for k in range(3):
+        a = i.axes[:, k]
+        # a·(v_j + ω_j × r_j − v_i − ω_i × r_i − ω_i × d)
+        j.put(C[k], a, np.cross(j.r, a))
+        i.put(C[k], -a, -np.cross(i.r + d, a))
+        Gamma.append(-a @ (bend - 2 * np.cross(i.w, rate) + np.cross(i.w, np.cross(i.w, d))))
+    return C, np.array(Gamma)
+
+
+def axis_row(i: Side, j: Side, a, z, n):
+    """a·z with a fixed in i, z in j: (ω_j − ω_i)·(z × a)."""
+    C = np.zeros((1, n))
+    j.put(C[0], np.zeros(3), np.cross(z, a))
+    i.put(C[0], np.zeros(3), -np.cross(z, a))
+    turning = np.cross(np.cross(j.w, z), a) + np.cross(z, np.cross(i.w, a))
+    return C, np.array([-(j.w - i.w) @ turning])
+
+
+def distance_row(i: Side, j: Side, n):
+    d, rate, bend = j.p - i.p, j.rate - i.rate, j.bend - i.bend
+    length = np.linalg.norm(d)
+    e = d / length
+    C = np.zeros((1, n))
+    j.put(C[0], e, np.cross(j.r, e))
+    i.put(C[0], -e, -np.cross(i.r, e))
+    return C, np.array([-(e @ bend + (rate @ rate - (e @ rate) ** 2) / length)])
+
+
+def by_hand(kind, i: Side, j: Side, n):
+    if kind == "distance":
+        return distance_row(i, j, n)
+    parts = [point_rows(i, j, n)]
+    if kind == "revolute":
+        parts += [axis_row(i, j, i.axes[:, k], j.axes[:, 2], n) for k in (0, 1)]
+    if kind == "universal":
+        parts.append(axis_row(i, j, i.axes[:, 0], j.axes[:, 1], n))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["spherical", "revolute", "universal", "distance"])
+def test_space_joint_is_the_form_derived_by_hand(kind, order):
+    model, system, _ = everything("space")
+    rows = rows_of(system, f"{kind}_{order}")
+    markers = model.constraints[f"{kind}_{order}"].markers
+    for x in measured("space"):
+        i, j = (Side(model, m, x["q"], x["v"]) for m in markers)
+        C, Gamma = by_hand(kind, i, j, system.n)
+        assert close(x["C"][rows], C, 10 * ROUNDING)
+        assert close(x["Gamma"][rows], Gamma, 100 * ROUNDING)  # sums of products with ω², some tens
+
+
+# ---- the mobile robot against the appendix of its paper ------------------------------------------------------------
+
+OMEGA = np.array([[0.0, -1.0], [1.0, 0.0]])
+
+
+def table_3():
+    """Joints of Wojtyra and Fraczek (2013), table 3: name, i, j, s_P in i, s_Q in j; a, b, c from below the table."""
+    a = 0.05
+    phi = math.atan(1 / 4)
+    bx, by = a * math.sin(phi), a * math.cos(phi)
+    cx = 4 * a - bx
+    cy = math.sqrt((5 * a) ** 2 - cx**2)
+    return [
+        ("A", 7, 1, (7 * a, 0), (-8 * a, 0)),
+        ("B", 2, 1, (0, 0), (4 * a, 0)),
+        ("C", 3, 1, (0, 0), (-4 * a, 0)),
+        ("D", 4, 2, (cx / 2, -cy / 2), (-bx, -by)),
+        ("E", 5, 3, (-cx / 2, -cy / 2), (bx, -by)),
+        ("F", 6, 4, (0, cy - by), (-cx / 2, cy / 2)),
+        ("G", 6, 5, (0, cy - by), (cx / 2, cy / 2)),
+    ]
+
+
+SLIDER = (6, 1, np.array([0, 10 * 0.05]), np.array([0, -10 * 0.05]))  # H of table 3; v = (1, 0), u = (0, 1)
+# table 1: edge, body, s_K; n_K = (0, 1) for all
+EDGES = [(2, (0, 0)), (3, (0, 0)), (1, (0, -0.2)), (1, (0, 0.2)), (7, (0, 0))]
+
+
+class Robot:
+    """Eqs. 30, 31 and 40–47 at (q, q̇), with d, d_t, d_tt of the driver."""
+
+    def __init__(self, q, v, d):
+        self.r, self.angle = q.reshape(7, 3)[:, :2], q.reshape(7, 3)[:, 2]
+        self.rate, self.w = v.reshape(7, 3)[:, :2], v.reshape(7, 3)[:, 2]
+        self.R = rotation_2(self.angle)
+        self.d = d
+
+    def revolute(self, i, j, s_P, s_Q):
+        """Eqs. 40, 44, 47."""
+        i, j = i - 1, j - 1
+        P, Q = self.R[i] @ s_P, self.R[j] @ s_Q
+        C = np.zeros((2, 7, 3))
+        C[:, i] = np.column_stack([np.eye(2), OMEGA @ P])
+        C[:, j] = np.column_stack([-np.eye(2), -OMEGA @ Q])
+        Phi = self.r[i] + P - self.r[j] - Q
+        return Phi, C.reshape(2, 21), np.zeros(2), P * self.w[i] ** 2 - Q * self.w[j] ** 2
+
+    def along(self, direction):
+        """Row of eqs. 42 (v) and 43 (u), its derivatives 45, 46, and Γ of 47, without d(t)."""
+        i, j, s_P, s_Q = SLIDER
+        i, j = i - 1, j - 1
+        P, n = self.R[i] @ s_P, self.R[j] @ direction
+        C = np.zeros((7, 3))
+        C[i] = [*(-n), -n @ OMEGA @ P]
+        C[j] = [*n, -n @ OMEGA @ (self.r[j] - self.r[i] - P)]
+        apart = self.r[j] + self.R[j] @ s_Q - self.r[i] - P
+        curl = 2 * OMEGA @ (self.rate[j] - self.rate[i]) * self.w[j] + (self.r[j] - self.r[i]) * self.w[j] ** 2
+        return apart @ n, C.ravel(), n @ (curl - P * (self.w[j] - self.w[i]) ** 2)
+
+    def slider(self):
+        """The translational joint H: eqs. 42, 45, 47; ψ = 0."""
+        Phi, row, Gamma = self.along(np.array([1.0, 0.0]))
+        turn = np.zeros((7, 3))
+        turn[5, 2], turn[0, 2] = 1, -1
+        gap = self.angle[5] - self.angle[0]
+        return np.array([Phi, gap]), np.array([row, turn.ravel()]), np.zeros(2), np.array([Gamma, 0.0])
+
+    def driver(self):
+        """Eqs. 43, 46, 47."""
+        Phi, row, Gamma = self.along(np.array([0.0, 1.0]))
+        d, d_t, d_tt = self.d
+        return np.array([Phi - d]), row[None], np.array([-d_t]), np.array([Gamma + d_tt])
+
+    def edge(self, body, s):
+        """Eqs. 30, 31."""
+        i, n = body - 1, np.array([0.0, 1.0])
+        C = np.zeros((7, 3))
+        C[i] = [*(self.R[i] @ n), n @ OMEGA @ np.array(s)]
+        return (
+            np.zeros(0),
+            C.reshape(1, 21),
+            np.zeros(1),
+            np.array([-(OMEGA @ self.R[i] @ n) @ self.rate[i] * self.w[i]]),
+        )
+
+    def rows(self):
+        """Eqs. 29 and 33: A … G, H, driver, W1 … W5."""
+        parts = [self.revolute(i, j, np.array(P), np.array(Q)) for _, i, j, P, Q in table_3()]
+        parts += [self.slider(), self.driver(), *(self.edge(body, s) for body, s in EDGES)]
+        return [np.concatenate([p[k] for p in parts]) for k in range(4)]
+
+
+@functools.cache
+def robot():
+    return da.build(da.mechanism("mobile-robot"))
+
+
+def steering(t):
+    """The paper's d(t) = (Q_1 − P_6)·u: minus our displacement; its derivatives by hand from sin⁴ of the two bumps."""
+    reach, length = 0.015, 6.0
+    value = np.array([20 * 0.05, 0.0, 0.0])
+    for start, sign in ((2.0, 1), (12.0, -1)):
+        s = (t - start) / length
+        if not 0 <= s <= 1:
+            continue
+        x, k = math.pi * s, math.pi / length
+        sin, cos = math.sin(x), math.cos(x)
+        value += sign * reach * np.array([sin**4, 4 * k * sin**3 * cos, 4 * k**2 * (3 * sin**2 * cos**2 - sin**4)])
+    return -value
+
+
+# our rows are the paper's, in its order; only the driver's row has the other sign (our displacement is −(Q_1 − P_6)·u)
+SIGNS = np.ones(22)
+SIGNS[16] = -1
+
+
+def compare_robot(t, q, v):
+    e = assemble(robot(), t, jnp.asarray(q), jnp.asarray(v))
+    Phi, C, b, Gamma = Robot(np.asarray(q), np.asarray(v), steering(t)).rows()
+    assert close(e.C, SIGNS[:, None] * C, ROUNDING)
+    assert close(e.b, SIGNS * b, ROUNDING)
+    assert close(e.Gamma, SIGNS * Gamma, 10 * ROUNDING)
+    assert close(e.Phi, SIGNS[:17] * Phi, ROUNDING)
+    return e
+
+
+def test_robot_geometry_is_table_3():
+    g = _wheeled.robot_geometry()
+    assert g["a"] == 0.05 and abs(g["cx"] + g["bx"] - 0.2) < 1e-16
+
+
+def test_robot_at_q0_is_the_appendix():
+    """At q0 of eq. 34, moving along x: the ranks of the errata's list, which the paper states for this pose."""
+    system = robot()
+    e = compare_robot(0.0, system.q0, system.v0)
+    C, blocks = np.asarray(e.C), np.asarray(e.mass.blocks)
+    assert C.shape == (22, 21) and system.m_holonomic == 17
+    assert rank_of(C[:17], blocks).rank == 17
+    assert rank_of(C[17:], blocks).rank == 4
+    assert rank_of(C, blocks).rank == 20
+    found = da.check(system)
+    assert (found.redundancy, found.mobility) == (2, 1)
+
+
+def test_robot_along_its_motion_is_the_appendix():
+    """Consistent states while it turns right (3–7 s) and left (13–17 s), reached by holding the constraints."""
+    system = robot()
+    rng = np.random.default_rng(3)
+    for t in (3.2, 5.0, 6.9, 13.1, 16.4):
+        # the platform turned and moved at random, the rest following by the constraints
+        q = np.asarray(system.q0).reshape(7, 3).copy()
+        angle = rng.uniform(-1, 1)
+        q[:, :2] = q[:, :2] @ rotation_2(angle).T + rng.uniform(-1, 1, 2)
+        q[:, 2] += angle
+        v = np.asarray(system.v0).reshape(7, 3).copy()
+        v[:, :2] = v[:, :2] @ rotation_2(angle).T
+        state = da.consistent_state(system, q.ravel(), v.ravel(), t=t)
+        e = compare_robot(t, state.q, state.v)
+        assert np.max(np.abs(e.Phi)) < 1e-12 and np.max(np.abs(e.phi)) < 1e-12
+        assert np.max(np.abs(e.Gamma)) > 1e-5  # a state that turns, or the comparison of Γ says nothing
+        rank = rank_of(np.asarray(e.C), np.asarray(e.mass.blocks)).rank
+        assert rank == 20
+
+
+def test_robot_off_its_constraints_is_the_appendix():
+    """The formulas hold at any pose and velocity."""
+    system = robot()
+    rng = np.random.default_rng(4)
+    for t in (0.5, 4.0, 14.2):
+        compare_robot(t, np.asarray(system.q0) + 0.3 * rng.standard_normal(21), rng.standard_normal(21))
