@@ -182,13 +182,13 @@ def make_zoo(space: str, kinds):
 
 @functools.cache
 def motion_of_zoo(space: str, nonholonomic: bool):
-    """Two zoos a space; the holonomic one in space is large enough to be sparse, the others are dense."""
+    """Two zoos a space: the larger ones are solved by the sparse path, the small ones by the dense one."""
     model = make_zoo(space, [k for k in kinds_of(space) if (k in NONHOLONOMIC) == nonholonomic])
     return model, da.simulate(model, 0.3, save=7, rtol=1e-7)
 
 
 def test_sparse_model_with_nonholonomic_rows_assembles():
-    """34 bodies on knife edges (n = 102, from 100 on sparse), each pinned to a free one: positions must still close."""
+    """17 pairs of pinned bodies on knife edges, n = 102 and so sparse: positions and velocities must still close."""
     model = quiet_model("plane", "edges")
     rng = np.random.default_rng(6)
     for k in range(17):

@@ -19,6 +19,9 @@ EPS = 1e-9
 """Regularisation, relative to unit diagonal. Directions with σ below it are let go for the instant in which a machine
 passes a singular position, where noise over σ would kick it off its motion; the refinements take it out elsewhere."""
 DENSE_REFINEMENTS = 2
+INVERT_UP_TO = 20
+"""Rows up to which L is inverted: a few products with L⁻¹ are quicker there than as many triangular solves. Beyond, BLAS
+would share the inversion among threads, which costs ten times what it saves."""
 SPARSE_REFINEMENTS = 1  # each is a factorisation here: KLU keeps no factor between two calls inside a compiled program
 
 
@@ -30,7 +33,8 @@ class DenseSaddle(eqx.Module):
     B: Float[Array, "m n"]  # S C M⁻¹
     A: Float[Array, "m m"]  # S C M⁻¹ Cᵀ S
     S: Float[Array, " m"]
-    W: Float[Array, "m m"]  # L⁻¹ of A + ε = L Lᵀ: a few products with it are quicker than as many triangular solves
+    L: Float[Array, "m m"]  # of A + ε = L Lᵀ; if `inverted`, L⁻¹ itself
+    inverted: bool = eqx.field(static=True)
 
     @classmethod
     def factorise(cls, mass: BlockMass, C: Float[Array, "m n"]) -> DenseSaddle:
@@ -38,13 +42,13 @@ class DenseSaddle(eqx.Module):
         S = _inverse_root(jnp.sum(CW * C, axis=1))
         B = S[:, None] * CW
         A = (B @ C.T) * S
-        return cls(mass, C, B, A, S, _inverse_factor(A))
+        return cls(mass, C, B, A, S, _factor(A), len(A) <= INVERT_UP_TO)
 
     def leading(self, m: int) -> DenseSaddle:
         """The same problem with the first m rows only; the factor is a corner of this one's."""
         if m == self.C.shape[0]:
             return self
-        return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.W[:m, :m])
+        return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m], self.inverted)
 
     def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
         """(x, λ); a = None stands for zero."""
@@ -62,16 +66,23 @@ class DenseSaddle(eqx.Module):
         """
         if self.C.shape[0] == 0:
             return jnp.zeros((self.mass.n, g.shape[1]))
-        W, S, B = jax.lax.stop_gradient((self.W, self.S, self.B))
-        return B.T @ (W.T @ (W @ (S[:, None] * g)))
+        L, S, B = jax.lax.stop_gradient((self.L, self.S, self.B))
+        return B.T @ self._apply(L, S[:, None] * g)
+
+    def _apply(self, L, b: Float[Array, "m r"]) -> Float[Array, "m r"]:
+        """(A + ε)⁻¹ b."""
+        if self.inverted:
+            return L.T @ (L @ b)
+        y = jax.lax.linalg.triangular_solve(L, b, left_side=True, lower=True)
+        return jax.lax.linalg.triangular_solve(L, y, left_side=True, lower=True, transpose_a=True)
 
     def _delassus(self, rhs):
-        W = jax.lax.stop_gradient(self.W)
+        L = jax.lax.stop_gradient(self.L)
 
         def prox(matvec, b):
-            y = (W @ b) @ W
+            y = self._apply(L, b[:, None])[:, 0]
             for _ in range(DENSE_REFINEMENTS):
-                y = y + (W @ (b - matvec(y))) @ W
+                y = y + self._apply(L, (b - matvec(y))[:, None])[:, 0]
             return y
 
         # derivatives go through the exact equation, never through the regularised factor
@@ -99,15 +110,20 @@ class SparseSaddle(eqx.Module):
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.klu)
 
     def solve(self, a, g):
-        head = jnp.zeros(self.mass.n) if a is None else a
-        z = self._solve(jnp.concatenate([head, g])[:, None], SPARSE_REFINEMENTS)[:, 0]
-        return z[: self.mass.n], -z[self.mass.n :]
+        n, m = self.mass.n, g.shape[0]
+        head = jnp.zeros(n) if a is None else a
+        z = self._solve(self._padded(head[:, None], g[:, None]), SPARSE_REFINEMENTS)[:, 0]
+        return z[:n], -z[n : n + m]
 
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
         """x of least mass norm with C x = g, for several g at once, without refinement (one factorisation)."""
-        n, missing = self.mass.n, self.D.shape[0] - g.shape[0]
-        rhs = jnp.concatenate([jnp.zeros((n, g.shape[1])), g, jnp.zeros((missing, g.shape[1]))])
+        n = self.mass.n
+        rhs = self._padded(jnp.zeros((n, g.shape[1])), g)
         return jax.lax.stop_gradient(self)._solve(rhs, 0)[:n]
+
+    def _padded(self, a, g):
+        """The right-hand side, with zeros for the rows that `leading` has emptied."""
+        return jnp.concatenate([a, g, jnp.zeros((self.D.shape[0] - g.shape[0], g.shape[1]))])
 
     def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> Float[Array, "nm r"]:
         n, mass, C = self.mass.n, self.mass, self.C
@@ -138,7 +154,9 @@ def _inverse_root(d):
     return 1.0 / jnp.sqrt(safe)
 
 
-def _inverse_factor(A):
-    eye = jnp.eye(A.shape[0])
+def _factor(A):
+    eye = jnp.eye(len(A))
     L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + EPS * eye), symmetrize_input=False)
+    if len(A) > INVERT_UP_TO:
+        return L
     return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)

@@ -16,7 +16,7 @@ from dalembert.systems._base import Family, RowOwner
 from dalembert.systems._constraints import KINDS, DriverRow, UserRows, coordinate_of, is_angle
 from dalembert.systems._forces import JointSpring, LineSpring, Load, UserLaw
 
-SPARSE_FROM = 48
+SPARSE_FROM = 40
 """Number of velocities from which on the equations are sparse: where KLU overtakes a dense Cholesky."""
 
 
