@@ -54,10 +54,15 @@ class MinimumNorm(AbstractReactionRule):
     """
 
     def multipliers(self, system, equations, r):
-        C = equations.C
         half = _inverse_square_root(_metric(system, equations))
-        # λ = G^(−1/2) (Cᵀ G^(−1/2))⁺ r
-        return half @ (jnp.linalg.pinv(C.T @ half, rtol=1e-9) @ r)
+        # λ = G^(−1/2) (L⁻¹ Cᵀ G^(−1/2))⁺ L⁻¹ r with M = L Lᵀ: both sides measured, so that no small singular value
+        # comes from mixing forces and torques
+        blocks = jnp.linalg.cholesky(equations.mass.blocks)
+        right = jnp.concatenate([equations.C.T @ half, r[:, None]], axis=1)
+        scaled = jax.lax.linalg.triangular_solve(
+            blocks, right.reshape(*blocks.shape[:2], -1), left_side=True, lower=True
+        ).reshape(right.shape)
+        return half @ (jnp.linalg.pinv(scaled[:, :-1], rtol=1e-9) @ scaled[:, -1])
 
     def describe(self, system):
         if isinstance(system, AbsoluteSystem):
@@ -141,6 +146,8 @@ def _metric(system: AbstractSystem, equations: Equations) -> Float[Array, "m m"]
 
 
 def _inverse_square_root(G: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    values, vectors = jnp.linalg.eigh(G)
+    """Some H with Hᵀ G H = I; rows are brought to unit size first, so that only dependent ones look small."""
+    size = jnp.sqrt(jnp.where(jnp.diagonal(G) > 0, jnp.diagonal(G), 1.0))
+    values, vectors = jnp.linalg.eigh(G / size[:, None] / size)
     safe = jnp.maximum(values, 1e-12 * jnp.max(values))
-    return (vectors / jnp.sqrt(safe)) @ vectors.T
+    return (vectors / jnp.sqrt(safe)) @ vectors.T / size[:, None]

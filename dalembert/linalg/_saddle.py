@@ -20,7 +20,7 @@ EPS = 1e-9
 passes a singular position, where noise over σ would kick it off its motion; the refinements take it out elsewhere."""
 DENSE_REFINEMENTS = 2
 INVERT_UP_TO = 20
-"""Rows up to which L is inverted: a few products with L⁻¹ are quicker there than as many triangular solves. Beyond, BLAS
+"""Rows up to which L is inverted: a few products with L⁻¹ are quicker than as many triangular solves. Beyond, BLAS
 would share the inversion among threads, which costs ten times what it saves."""
 SPARSE_REFINEMENTS = 1  # each is a factorisation here: KLU keeps no factor between two calls inside a compiled program
 

@@ -70,8 +70,8 @@ def robot_steering(t, p):
 def mobile_robot(reach: float = 0.015) -> Model:
     """Seven bodies, seven revolutes A–G, a slider H with its driver, five knife edges W1–W5; no forces.
 
-    Rows come in the order of the paper's eqs. 29 and 33, so that its row numbers hold. Joints are written with
-    the paper's bodies i and j exchanged, which only changes the sign of a row.
+    Rows come in the order of the paper's eqs. 29 and 33, so that its row numbers hold. Its bodies i and j are exchanged
+    here, as our rows are j − i: the rows agree, but for the driver's, which has the opposite sign.
     """
     g = robot_geometry()
     a, bx, by, cx, cy = (g[k] for k in ("a", "bx", "by", "cx", "cy"))

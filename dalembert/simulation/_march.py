@@ -225,6 +225,15 @@ def _error_norm(y) -> jax.Array:
     return optimistix.rms_norm((q, v))
 
 
+def _controlled_error(y) -> jax.Array:
+    """The same for the step control, not below what rounding can tell from zero.
+
+    The first steps are so short that their error estimate is noise; without a floor the controller's memory would
+    carry it into all later steps, and the motion would change (within tolerance) with the unit of length.
+    """
+    return jnp.maximum(_error_norm(y), 1e-4)
+
+
 class Span(eqx.Module):
     """Where and when to march from, and how: all leaves, so that no change of a number recompiles."""
 
@@ -271,7 +280,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
         controller = diffrax.PIDController(
-            rtol=span.rtol, atol=span.atol, pcoeff=0.2, icoeff=0.5, norm=_error_norm, factormax=5.0
+            rtol=span.rtol, atol=span.atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0
         )
     if isinstance(solver, diffrax.AbstractImplicitSolver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
