@@ -49,6 +49,10 @@ def _switch_on_cache() -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+ONE_AFTER_THE_OTHER: dict = {"compiler_options": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
+"""How our programs are compiled: many small operations, for which XLA's concurrent scheduler costs more than it saves."""
+
+
 class _Stopwatch:
     """Seconds spent tracing and compiling, as JAX itself reports them."""
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dalembert._runtime import ONE_AFTER_THE_OTHER
 from dalembert._typing import Rows, Velocities
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation
@@ -48,11 +49,13 @@ def observe(
     )
 
 
-observe_all = eqx.filter_jit(
-    lambda system, formulation, rule, t, q, v: jax.vmap(lambda t, q, v: observe(system, formulation, rule, t, q, v))(
-        t, q, v
-    )
-)
+def _observe_all(system, formulation, rule, t, q, v) -> Observation:
+    # one instant after the other: XLA's batched LAPACK kernels share its threads and have been seen to wait for
+    # each other for ever on a machine with two cores
+    return jax.lax.map(lambda state: observe(system, formulation, rule, *state), (t, q, v))
+
+
+observe_all = eqx.filter_jit(_observe_all, **ONE_AFTER_THE_OTHER)
 """`observe` at many instants, compiled."""
 
 

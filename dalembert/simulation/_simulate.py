@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError, SimulationError, Status
-from dalembert._runtime import compile_stopwatch
+from dalembert._runtime import ONE_AFTER_THE_OTHER, compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble_compiled, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
@@ -25,9 +25,7 @@ from dalembert.simulation._solution import Solution
 from dalembert.stabilise import AbstractStabilisation, Projection, State, assembled, open_rows, row_sizes
 from dalembert.systems import AbstractSystem, build
 
-# one small program after the other: XLA's concurrent scheduler costs more than it saves here
-_NO_CONCURRENCY: dict = {"compiler_options": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
-_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march, **_NO_CONCURRENCY)
+_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march, **ONE_AFTER_THE_OTHER)
 
 BLOWN_UP = 1e6
 """Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""

@@ -334,4 +334,4 @@ def _qdot_all(system, q, v):
 
 @eqx.filter_jit
 def _project_all(system, stabilisation, t, q, v) -> State:
-    return jax.vmap(lambda t, q, v: stabilisation.project(system, t, q, v))(t, q, v)
+    return jax.lax.map(lambda state: stabilisation.project(system, *state), (t, q, v))
