@@ -50,7 +50,7 @@ def _switch_on_cache() -> None:
 
 
 ONE_AFTER_THE_OTHER: dict = {"compiler_options": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
-"""How our programs are compiled: many small operations, for which XLA's concurrent scheduler costs more than it saves."""
+"""How our programs are compiled: many small operations; XLA's concurrent scheduler costs more than it saves there."""
 
 
 class _Stopwatch:
