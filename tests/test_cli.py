@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 import xarray as xr
@@ -16,15 +15,10 @@ def dalembert(*arguments, timeout=240):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
-def test_help_is_quick():
-    """Half a second on a quiet machine; twice that here, where tests run side by side."""
-    best = 9.0
-    for _ in range(3):
-        start = time.perf_counter()
-        result = dalembert("--help")
-        best = min(best, time.perf_counter() - start)
+def test_help():
+    """That it loads nothing heavy, and so is quick, is tested with the architecture."""
+    result = dalembert("--help")
     assert result.returncode == 0 and "check" in result.stdout and "demo" in result.stdout
-    assert best < 1.0
 
 
 def test_list_names_every_mechanism():
