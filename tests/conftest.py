@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib
 import pytest
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def bounded_memory():
+    """Compiled programs are kept by JAX for ever; hundreds of them exhaust memory or its mappings. Drop them in time."""
+    yield
+    import gc
+
+    import jax
+
+    maps = Path("/proc/self/maps")
+    statm = Path("/proc/self/statm")
+    if not maps.exists():
+        return
+    resident = int(statm.read_text().split()[1]) * 4096
+    if resident > 2.5e9 or maps.read_text().count("\n") > 15_000:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

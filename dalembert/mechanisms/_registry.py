@@ -40,9 +40,11 @@ def register(name: str, summary: str, *, t_end: float = 10.0, **run):
 
 def mechanisms() -> dict[str, Mechanism]:
     """All built-in mechanisms by name."""
-    for file in ("_planar", "_spatial", "_wheeled"):
-        importlib.import_module(f"dalembert.mechanisms.{file}")
-    return dict(_TABLE)
+    homes = [f"dalembert.mechanisms.{file}" for file in ("_planar", "_spatial", "_wheeled")]
+    for home in homes:
+        importlib.import_module(home)
+    # whichever file was imported first, the list is always in the same order
+    return dict(sorted(_TABLE.items(), key=lambda item: homes.index(item[1].make.__module__)))
 
 
 def mechanism(name: str, **numbers) -> Model:
