@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 
 @pytest.fixture(autouse=True)
 def bounded_memory():
-    """Compiled programs are kept by JAX for ever; hundreds of them exhaust memory or its mappings. Drop them in time."""
+    """JAX keeps compiled programs for ever; hundreds of them exhaust memory or its mappings. Drop them in time."""
     yield
     import gc
 
