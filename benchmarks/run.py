@@ -17,7 +17,8 @@ import os
 # the compile times below are those of a first run, and one core is compared with one core: before any import
 os.environ["DALEMBERT_CACHE"] = "off"
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import argparse
 import importlib

@@ -11,7 +11,6 @@ import jax
 import dalembert as da
 
 SIZES = (1, 2, 5, 10, 20, 40, 100, 400)
-OPTIONS = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
 
 
 def measure(sizes=SIZES, repeats: int = 9) -> list[dict[str, float]]:
@@ -47,7 +46,7 @@ class Loop:
             return jax.lax.fori_loop(0, count, once, (q, v))
 
         start = time.perf_counter()
-        program = jax.jit(loop, compiler_options=OPTIONS).lower(self.leaves, 1, system.q0, system.v0)
+        program = jax.jit(loop).lower(self.leaves, 1, system.q0, system.v0)
         self.run = program.compile()
         self.compile_s = time.perf_counter() - start
         self.count = 100

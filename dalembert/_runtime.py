@@ -1,8 +1,10 @@
 """0 · the switchboard: float64 and the compile cache, set once, before any array is made.
 
-Importing any numerical room of dalembert imports this file first. It does two things to JAX:
+Importing any numerical room of dalembert imports this file first. It does three things to JAX:
 
 - switches on float64 (a mechanism in float32 loses its constraints after a few steps);
+- has XLA run the operations of a program one after the other: ours are many and small, and handing them to
+  several threads takes longer than doing them (a third of a four-bar's time). An `XLA_FLAGS` that speaks of it wins;
 - points JAX's persistent compile cache at a folder of the user, so that the second run of a mechanism
   starts in a second instead of several. Set ``DALEMBERT_CACHE=off`` to turn it off, or
   ``DALEMBERT_CACHE=/some/folder`` to move it. A cache folder the user has already given to JAX is kept.
@@ -14,7 +16,11 @@ import os
 import sys
 from pathlib import Path
 
-import jax
+_ONE_AFTER_THE_OTHER = "--xla_cpu_enable_concurrency_optimized_scheduler"
+if _ONE_AFTER_THE_OTHER not in os.environ.get("XLA_FLAGS", ""):  # read by XLA when its first program is compiled
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_AFTER_THE_OTHER}=false".strip()
+
+import jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 
@@ -47,10 +53,6 @@ def _switch_on_cache() -> None:
     # small programs count too: a cold start is many of them
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-ONE_AFTER_THE_OTHER: dict = {"compiler_options": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
-"""How our programs are compiled: many small operations; XLA's concurrent scheduler costs more than it saves there."""
 
 
 class _Stopwatch:

@@ -60,7 +60,12 @@ class Equations(eqx.Module):
 
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
     """The equations of motion of a system at (t, q, v)."""
-    t = jnp.asarray(t, float)
+    return _assemble(system, jnp.asarray(t, float), q, v)
+
+
+# compiled, and so traced once for all who call it: tracing is most of what a person waits for
+@eqx.filter_jit
+def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     motion = _Motion(system, q, v)
     parts = [_family_terms(f, t, motion) for f in system.families]
     Phi, data, phi, Gamma = ([p[k] for p in parts] for k in range(4))
@@ -79,15 +84,15 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
     )
 
 
-assemble_compiled = eqx.filter_jit(assemble)
-"""`assemble` for use outside of compiled code."""
-
-
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
     """Φ(t, q) and φ(t, q, v) without C: what a correction needs after the directions are frozen."""
     if not system.families:
         return jnp.zeros(0), jnp.zeros(0)
-    t = jnp.asarray(t, float)
+    return _residuals(system, jnp.asarray(t, float), q, v)
+
+
+@eqx.filter_jit
+def _residuals(system: AbstractSystem, t, q, v) -> tuple[Rows, Rows]:
     motion = _Motion(system, q, v)
     Phi, phi = [], []
     for f in system.families:

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from dalembert._results import AssemblyError
-from dalembert.equations import assemble_compiled
+from dalembert.equations import assemble
 from dalembert.linalg import Rank, rank_of
 from dalembert.model import Model
 from dalembert.stabilise import State, consistent_state
@@ -95,7 +95,7 @@ def check(model: Model | AbstractSystem, state: State | None = None, *, t: float
 
 
 def _rank(system: AbstractSystem, t: float, state: State) -> Rank:
-    equations = assemble_compiled(system, np.asarray(t, float), *state)
+    equations = assemble(system, np.asarray(t, float), *state)
     return rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks))
 
 

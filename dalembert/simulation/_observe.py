@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dalembert._runtime import ONE_AFTER_THE_OTHER
 from dalembert._typing import Rows, Velocities
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation
@@ -55,7 +54,7 @@ def _observe_all(system, formulation, rule, t, q, v) -> Observation:
     return jax.lax.map(lambda state: observe(system, formulation, rule, *state), (t, q, v))
 
 
-observe_all = eqx.filter_jit(_observe_all, **ONE_AFTER_THE_OTHER)
+observe_all = eqx.filter_jit(_observe_all)
 """`observe` at many instants, compiled."""
 
 

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError, SimulationError, Status
-from dalembert._runtime import ONE_AFTER_THE_OTHER, compile_stopwatch
+from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
-from dalembert.equations import assemble_compiled, residuals
+from dalembert.equations import assemble, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.model import Model
 from dalembert.simulation import _march
@@ -25,7 +25,7 @@ from dalembert.simulation._solution import Solution
 from dalembert.stabilise import AbstractStabilisation, Projection, State, assembled, open_rows, row_sizes
 from dalembert.systems import AbstractSystem, build
 
-_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march, **ONE_AFTER_THE_OTHER)
+_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
 
 BLOWN_UP = 1e6
 """Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
@@ -251,7 +251,7 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
     q, v = problem.stabilisation.project(system, t, q, v)
     Phi, phi = residuals(system, t, q, v)
-    sizes = np.asarray(row_sizes(system, assemble_compiled(system, t, q, v)))
+    sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
     for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
         if residual.size and np.max(np.abs(residual)) > 1e-9:
             return Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " "

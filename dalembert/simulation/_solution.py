@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError, RedundancyWarning, Status
-from dalembert.equations import assemble_compiled
+from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import rank_of
 from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique
@@ -66,7 +66,7 @@ class Solution(eqx.Module):
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
         ranks = []
         for k in picks:
-            equations = assemble_compiled(self.system, self.t[k], self.q[k], self.v[k])
+            equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
             ranks.append(rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks)).rank)
         return self.system.m - max(ranks, default=0)
 
