@@ -49,13 +49,13 @@ __all__ = list(_HOMES)
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in (*_ROOMS, "io", "view", "mechanisms"):
+    if name in (*_ROOMS, "functions", "io", "view", "mechanisms"):
         return importlib.import_module(f"dalembert.{name}")
     raise AttributeError(f"module 'dalembert' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS, "io", "view", "mechanisms"])
+    return sorted([*__all__, *_ROOMS, "functions", "io", "view", "mechanisms"])
 
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def test_all_mistakes_come_together():
         "Body 'a': this name is taken.",
         "Body 'a': inertia must be greater than zero",
         "Joint 'pin' connects body 'a' to itself",
-        "Joint 'lost': there is no body 'crnak'.",
+        "Joint 'lost': there is no body or marker 'crnak'.",
         "Joint 'ball': a spherical joint exists only in space",
         "Driver 'motor': there is no joint 'pinn'. Did you mean 'pin'?",
     ):

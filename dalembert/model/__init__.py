@@ -11,18 +11,31 @@ from dalembert.model._frames import (
     rotation_matrix,
     turn,
 )
+from dalembert.model._functions import Function, quintic, spline
+from dalembert.model._kinds import COORDINATES, coordinates_of, held_directions
 from dalembert.model._model import Model
+from dalembert.model._statements import ELEMENTS, SECTIONS, Mistake, Statement
 
 __all__ = [
+    "COORDINATES",
+    "ELEMENTS",
+    "SECTIONS",
     "Body",
     "Constraint",
     "Force",
+    "Function",
     "Marker",
+    "Mistake",
     "Model",
+    "Statement",
     "axis_angle",
+    "coordinates_of",
     "deg",
     "frame_on_axis",
+    "held_directions",
     "quaternion_of",
+    "quintic",
     "rotation_matrix",
+    "spline",
     "turn",
 ]

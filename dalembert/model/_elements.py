@@ -27,9 +27,10 @@ class Constraint:
     kind: str
     markers: tuple[Marker, ...]
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
-    functions: tuple[Callable, ...] = ()
+    functions: tuple = ()
     size: tuple[int, int] | None = None  # (holonomic, nonholonomic) rows, where the kind leaves it open
-    drives: str | None = None  # for a driver: the joint whose coordinate it prescribes
+    drives: str | None = None  # for a driver: the joint whose coordinate it prescribes, or itself
+    coupled: tuple[tuple[Marker, ...], ...] = ()  # for a coupling: the markers of each term's joint
 
     @property
     def bodies(self) -> tuple[Body, ...]:

@@ -109,7 +109,7 @@ class AbsoluteSystem(AbstractSystem):
         shares = jnp.concatenate([shares, jnp.zeros((1, K.dv))])
         for f in self.forces:
             one = jax.vmap(lambda at, motion, u, p, law=f.law: self.force_shares(law, t, at, motion, u, p))
-            out = one(f.gather(places), f.gather(twists), f.gather(table), f.p)
+            out = one(f.gather(places), f.gather(twists), f.gather(table), self.force_numbers(f))
             for k, share in enumerate(out):
                 shares = shares.at[f.group.columns[:, k]].add(share)
         return shares[:-1].ravel()
@@ -118,12 +118,18 @@ class AbsoluteSystem(AbstractSystem):
         """One force element → the share of each of its bodies in h."""
         K = self.kinematics
         if hasattr(law, "generalised"):
-            return law.generalised(K, places, u, p)
+            return law.generalised(K, jnp.asarray(t, float), places, u, p)
         frames = marker_frames(self.space, places, p, twists)
         out = []
         for body, frame, (force, torque) in zip(places, frames, law(t, frames, p), strict=True):
             out.append(K.generalised(body, force, torque + moment(frame.p - body.p, force)))
         return out
+
+    def force_numbers(self, f: ForceFamily) -> dict[str, Array]:
+        """The numbers of a force family; a law that weighs its body gets its mass besides."""
+        if getattr(f.law, "weighs", False):
+            return f.p | {"mass": self.masses[f.group.columns[:, 0]]}
+        return f.p
 
     def potential(self, t, q):
         K = self.kinematics
@@ -131,7 +137,7 @@ class AbsoluteSystem(AbstractSystem):
         for f in self.forces:
             if hasattr(f.law, "potential"):
                 one = jax.vmap(lambda at, p, law=f.law: law.potential(t, marker_frames(self.space, at, p), p))
-                total = total + jnp.sum(one(f.gather(self.places(q)), f.p))
+                total = total + jnp.sum(one(f.gather(self.places(q)), self.force_numbers(f)))
         return total
 
     # ---- kinematics --------------------------------------------------------------------------------------
@@ -191,7 +197,7 @@ class AbsoluteSystem(AbstractSystem):
                 for key in family.p:
                     for member, name in enumerate(family.names):
                         leaf = _Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
-                        slots[f"{name}.{key}"] = (leaf,)
+                        slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
         return slots
 
     def parameters(self):

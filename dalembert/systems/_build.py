@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 
@@ -10,11 +11,23 @@ import numpy as np
 
 from dalembert._results import DalembertError, ModelError
 from dalembert.linalg import KLU, BlockPattern, Group
-from dalembert.model import Constraint, Force, Marker, Model, quaternion_of
+from dalembert.model import Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, MarkerRows
 from dalembert.systems._base import Family, RowOwner
-from dalembert.systems._constraints import KINDS, DriverRow, UserRows, coordinate_of, is_angle
-from dalembert.systems._forces import JointSpring, LineSpring, Load, UserLaw
+from dalembert.systems._constraints import (
+    CoupledRow,
+    DistanceMotion,
+    DriverRow,
+    FrameMotion,
+    PointMotion,
+    SpeedRow,
+    UserRows,
+    coordinate_of,
+    is_angle,
+    kind_of,
+)
+from dalembert.systems._forces import ON_COORDINATE, Bushing, CentralGravity, Drag, LineSpring, Load, UserLaw
+from dalembert.systems._frames import SPACES
 
 SPARSE_FROM = 40
 """Number of velocities from which on the equations are sparse: where KLU overtakes a dense Cholesky."""
@@ -86,27 +99,61 @@ def _number_rows(model: Model) -> tuple[int, int, dict[str, tuple[int, ...]]]:
 def _size_of(space: str, c: Constraint) -> tuple[int, int]:
     if c.size is not None:
         return c.size
-    if c.kind.startswith("driver:"):
-        return 1, 0
-    kind = KINDS[space, c.kind]
+    word = c.kind.split(":")[0]
+    prescribed = {"driver": (1, 0), "speed_driver": (0, 1), "distance_driver": (1, 0)}
+    if word in prescribed:
+        return prescribed[word]
+    if word in ("point_driver", "frame_driver"):
+        d = 2 if space == "plane" else 3
+        return (d if word == "point_driver" else {2: 3, 3: 6}[d]), 0
+    kind = kind_of(space, c.kind)
+    assert kind is not None
     return kind.holonomic, kind.nonholonomic
 
 
 def _row_functions(space: str, c: Constraint):
     """(position, motion) row functions of an item on marker frames."""
-    if c.kind.startswith("driver:"):
-        _, kind, coordinate = c.kind.split(":")
-        row = DriverRow(coordinate_of(space, kind, coordinate), c.functions[0], is_angle(coordinate))
-        return MarkerRows(space, row), None
-    if c.kind in ("holonomic", "pfaffian"):
+    word, *rest = c.kind.split(":")
+    if word in ("driver", "speed_driver"):
+        coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
+        if word == "speed_driver":
+            return None, MarkerRows(space, SpeedRow(coordinate, c.functions[0]))
+        return MarkerRows(space, DriverRow(coordinate, c.functions[0], is_angle(rest[1]))), None
+    prescribed = {"point_driver": PointMotion, "frame_driver": FrameMotion, "distance_driver": DistanceMotion}
+    if word in prescribed:
+        return MarkerRows(space, prescribed[word](*c.functions)), None
+    if word == "coupling":
+        row = _coupled_row(space, c)
+        return (row.position, None) if rest[0] == "positions" else (None, row.motion)
+    if word in ("holonomic", "pfaffian"):
         assert c.size is not None
         rows = MarkerRows(space, UserRows(c.functions[0], sum(c.size)), listed=True)
-        return (rows, None) if c.kind == "holonomic" else (None, rows)
-    kind = KINDS[space, c.kind]
+        return (rows, None) if word == "holonomic" else (None, rows)
+    kind = kind_of(space, c.kind)
+    assert kind is not None
     return (
         MarkerRows(space, kind.position) if kind.position else None,
         MarkerRows(space, kind.motion) if kind.motion else None,
     )
+
+
+def _coupled_row(space: str, c: Constraint) -> CoupledRow:
+    return CoupledRow(space, tuple((coordinate_of(space, kind, which), pair) for kind, which, pair in c.functions[0]))
+
+
+def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
+    """The markers of all terms, and the constant that the start configuration gives where none was said."""
+    numbers = dict(c.numbers)
+    for k, pair in enumerate(c.coupled):
+        placed = _placed(model.space, pair)
+        numbers |= {f"{k}_{key}": x for key, x in placed.items()}
+    if "constant" not in numbers and c.kind == "coupling:positions":
+        K = SPACES[model.space]
+        places = [K.place(np.asarray(_block(model.space, b))) for b in c.bodies]
+        row = _coupled_row(model.space, c)
+        at_start = row.position(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
+        numbers["constant"] = np.asarray(at_start)[0]
+    return numbers
 
 
 def _families(model: Model, index, row_sets) -> tuple[Family, ...]:
@@ -121,13 +168,13 @@ def _families(model: Model, index, row_sets) -> tuple[Family, ...]:
         position, motion = _row_functions(model.space, first)
         group = Group([row_sets[c.name] for c in members], [[index[b.name] for b in c.bodies] for c in members])
         names = tuple(c.name for c in members)
-        out.append(Family(first.kind, names, group, h, s, position, motion, _stack(model.space, members)))
+        out.append(Family(first.kind, names, group, h, s, position, motion, _stack(model, members)))
     return tuple(out)
 
 
 def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
     groups: dict[tuple, list[Force]] = defaultdict(list)
-    for f in model.forces.values():
+    for f in _spread(model):
         shapes = tuple((k, np.shape(x)) for k, x in sorted(f.numbers.items()))
         groups[f.kind, f.functions, len(f.markers), shapes].append(f)
     out = []
@@ -135,33 +182,52 @@ def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
         group = Group(np.zeros((len(members), 0)), [[index[b.name] for b in f.bodies] for f in members])
         names = tuple(f.name for f in members)
         law = _law(model.space, members[0])
-        out.append(ForceFamily(members[0].kind, names, group, law, _stack(model.space, members)))
+        out.append(ForceFamily(members[0].kind, names, group, law, _stack(model, members)))
     return tuple(out)
+
+
+def _spread(model: Model):
+    """The force elements; what acts on every body becomes one member a body, all under one name."""
+    for f in model.forces.values():
+        if f.kind != "central_gravity":
+            yield f
+            continue
+        d = model.dimension
+        for body in model.bodies.values():
+            yield dataclasses.replace(f, markers=(Marker(body, np.zeros(d), np.eye(d)),))
 
 
 def _law(space: str, f: Force):
     kind, *rest = f.kind.split(":")
     if kind in ("force", "torque"):
         return Load(f.functions[0], kind, rest[0])
-    if kind == "spring_damper":
-        return LineSpring()
-    if kind == "joint_spring":
-        return JointSpring(coordinate_of(space, *rest))
-    return UserLaw(f.functions[0])
+    if kind in ON_COORDINATE:
+        coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
+        around = is_angle(rest[1]) and space == "space"  # in the plane angles count full turns
+        return ON_COORDINATE[kind](coordinate, around, *f.functions)
+    plain = {"spring_damper": LineSpring, "bushing": Bushing, "drag": Drag, "central_gravity": CentralGravity}
+    return plain[kind](*f.functions) if kind in plain else UserLaw(f.functions[0])
 
 
-def _stack(space: str, members) -> dict[str, np.ndarray]:
+def _stack(model: Model, members) -> dict[str, np.ndarray]:
     """The members' numbers and marker places, stacked: what `parameters()` shows."""
-    stacked = {k: np.array([m.numbers[k] for m in members]) for k in members[0].numbers}
-    if members[0].kind in ("holonomic", "pfaffian", "law"):
-        return stacked  # these see the bodies' own frames
-    for side, word in enumerate(("i", "j")[: len(members[0].markers)]):
-        stacked[f"point_{word}"] = np.array([m.markers[side].position for m in members])
-        if space == "space":
-            stacked[f"frame_{word}"] = np.array([m.markers[side].rotation for m in members])
-        else:
-            stacked[f"frame_{word}"] = np.array([_plane_angle(m.markers, side) for m in members])
-    return stacked
+    first = members[0]
+    if first.kind.startswith("coupling:"):
+        numbers = [_coupling_numbers(model, m) for m in members]
+    elif first.kind in ("holonomic", "pfaffian", "law"):
+        numbers = [m.numbers for m in members]  # these see the bodies' own frames
+    else:
+        numbers = [m.numbers | _placed(model.space, m.markers) for m in members]
+    return {k: np.array([n[k] for n in numbers]) for k in numbers[0]}
+
+
+def _placed(space: str, markers: tuple[Marker, ...]) -> dict[str, np.ndarray]:
+    """Where one or two markers sit in their bodies."""
+    out = {}
+    for side, word in enumerate(("i", "j")[: len(markers)]):
+        out[f"point_{word}"] = markers[side].position
+        out[f"frame_{word}"] = markers[side].rotation if space == "space" else _plane_angle(markers, side)
+    return out
 
 
 def _plane_angle(markers: tuple[Marker, ...], side: int) -> float:
@@ -182,7 +248,7 @@ def _joint_views(model: Model, index, families) -> tuple[JointView, ...]:
     where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
     views = []
     for c in model.constraints.values():
-        kind = KINDS.get((model.space, c.kind))
+        kind = kind_of(model.space, c.kind)
         coordinates = tuple(kind.coordinates.items()) if kind else ()
         blocks = tuple(index[b.name] for b in c.bodies)
         views.append(JointView(c.name, c.kind, blocks, *where[c.name], coordinates))
@@ -192,10 +258,14 @@ def _joint_views(model: Model, index, families) -> tuple[JointView, ...]:
 def _start(model: Model) -> tuple[np.ndarray, np.ndarray]:
     q, v = [], []
     for b in model.bodies.values():
-        orientation = [_angle(b.rotation)] if model.space == "plane" else quaternion_of(b.rotation)
-        q.append(np.concatenate([b.position, orientation]))
+        q.append(_block(model.space, b))
         v.append(np.concatenate([b.velocity, b.angular_velocity]))
     return np.concatenate(q), np.concatenate(v)
+
+
+def _block(space: str, b: Body) -> np.ndarray:
+    """The coordinates of one body at the start."""
+    return np.concatenate([b.position, [_angle(b.rotation)] if space == "plane" else quaternion_of(b.rotation)])
 
 
 def _size(model: Model) -> float:
@@ -212,25 +282,29 @@ def _size(model: Model) -> float:
 
 def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
     """Call every user's function once, on shapes only, so that its mistakes appear here and with its name."""
-    written = ("driver", "holonomic", "pfaffian", "law", "force", "torque")
-    if not any(f.kind.split(":")[0] in written for f in (*system.families, *system.forces)):
+    rows = ("driver", "speed_driver", "point_driver", "frame_driver", "distance_driver", "holonomic", "pfaffian")
+    laws = ("law", "force", "torque", "spring_damper", "joint_force", "friction", "pd_control", "motor")
+    if not any(f.kind.split(":")[0] in (*rows, *laws) for f in (*system.families, *system.forces)):
         return
     mistakes = []
     zero = np.zeros(())
     shapes = jax.eval_shape(lambda: (p := system.places(system.q0), system.twists(p, system.v0)))
     for family in system.families:
         for function, tables in ((family.position, shapes[:1]), (family.motion, shapes)):
-            if function is None or family.kind.split(":")[0] not in ("driver", "holonomic", "pfaffian"):
+            if function is None or family.kind.split(":")[0] not in rows:
                 continue
             try:
                 jax.eval_shape(lambda *a, f=family, g=function: f.rows_of(g, zero, *a), *tables)
             except Exception as error:  # a user's function may raise anything
                 mistakes.append(f"Rows of '{family.names[0]}': its function fails: {_first_line(error)}")
     for f in system.forces:
-        if f.kind == "law" or f.kind.split(":")[0] in ("force", "torque"):
-            one = jax.vmap(lambda at, motion, p, law=f.law: system.force_shares(law, zero, at, motion, [], p))
+        if f.kind.split(":")[0] in laws:
+            one = jax.vmap(lambda at, motion, u, p, law=f.law: system.force_shares(law, zero, at, motion, u, p))
+            table = np.zeros((len(system.body_names) + 1, system.dv))
             try:
-                jax.eval_shape(lambda a, b, f=f, one=one: one(f.gather(a), f.gather(b), f.p), *shapes)
+                jax.eval_shape(
+                    lambda a, b, f=f, one=one, u=table: one(f.gather(a), f.gather(b), f.gather(u), f.p), *shapes
+                )
             except Exception as error:
                 mistakes.append(f"Force '{f.names[0]}': its law fails: {_first_line(error)}")
     if mistakes:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-from dalembert.systems._frames import Frame, back, cross, dot
+from dalembert.model import held_directions, spline
+from dalembert.systems._frames import Frame, back, cross, dot, marker_frames
 
 
 class Kind(NamedTuple):
@@ -150,30 +152,430 @@ def _roll_3(t, i, j, p):
     return back(i.R, slip)[:2]
 
 
+def _screw_3(t, i, j, p):
+    # advance against turn, closed modulo whole turns: the advance itself counts them
+    lead = p["pitch"] / (2 * jnp.pi)
+    advance = lead * wrapped(_angle_3(i, j) - _displacement_3(i, j) / lead)
+    return jnp.append(_cylindrical_3(t, i, j, p), advance)
+
+
+def _constant_velocity_3(t, i, j, p):
+    # no twist: the rotation of j against i is about an axis across both shafts, so both turn alike
+    return jnp.append(_point_3(t, i, j, p), _locked(i, j)[2])
+
+
+def _planar_3(t, i, j, p):
+    return jnp.append(_displacement_3(i, j), _parallel_z(i, j))
+
+
+def _pin_slot_3(t, i, j, p):
+    return jnp.concatenate([_point_3(t, i, j, p)[1:], _parallel_z(i, j)])
+
+
+def _on_line_3(t, i, j, p):
+    return _point_3(t, i, j, p)[:2]
+
+
+def _in_plane_3(t, i, j, p):
+    return _displacement_3(i, j)[None]
+
+
+def _parallel_3(t, i, j, p):
+    return _parallel_z(i, j)
+
+
+def _perpendicular_3(t, i, j, p):
+    return dot(i.R[:, 2], j.R[:, 2])[None]
+
+
+def _constant_angle_3(t, i, j, p):
+    # cosines compared, divided by the sine: a small angle near the solution
+    return ((jnp.cos(p["angle"]) - dot(i.R[:, 2], j.R[:, 2])) / jnp.sin(p["angle"]))[None]
+
+
+def _orientation_3(t, i, j, p):
+    return _locked(i, j)
+
+
+def _rod_3(t, i, j, p):
+    return jnp.append(_distance(t, i, j, p), _displacement_3(i, j))
+
+
+def _rod_angle(i, j):
+    d = j.p - i.p
+    return jnp.arctan2(dot(i.R[:, 1], d), dot(i.R[:, 0], d))
+
+
+def _tilt_x(i, j):
+    return jnp.arctan2(-dot(i.R[:, 1], j.R[:, 2]), dot(i.R[:, 2], j.R[:, 2]))
+
+
+def _tilt_y(i, j):
+    return jnp.arctan2(dot(i.R[:, 0], j.R[:, 2]), dot(i.R[:, 2], j.R[:, 2]))
+
+
+def _across_2(t, i, j, p):
+    return dot(i.R[:, 1], j.p - i.p)[None]
+
+
+def _angle_lock_2(t, i, j, p):
+    return (j.angle - i.angle)[None]
+
+
+@dataclass(frozen=True)
+class _Along:
+    k: int
+
+    def __call__(self, i, j):
+        return dot(i.R[:, self.k], j.p - i.p)
+
+
+# ---- a point on a curve --------------------------------------------------------------------------------------
+
+SAMPLES, NEWTON = 8, 12
+"""Points looked at on each piece of a curve, and Newton steps from the nearest of them."""
+
+
+@dataclass(frozen=True)
+class OnCurve:
+    """The point of j lies on a spline fixed in i: rows are its components across the curve at the nearest point.
+
+    The nearest point s solves c′(s)·(x − c(s)) = 0. It is searched without derivatives; two more Newton steps then
+    carry the exact derivatives of s(x) up to the third order. The rows' gradient has no part along the curve, so the
+    reaction does no work, whichever directions across it are chosen.
+    """
+
+    closed: bool
+
+    def __call__(self, t, i, j, p):
+        breaks, coefficients = p["breaks"], p["coefficients"]
+        x = back(i.R, j.p - i.p)
+        s = jax.lax.stop_gradient(self._nearest(breaks, coefficients, jax.lax.stop_gradient(x)))
+        for _ in range(2):
+            s = s + self._correction(breaks, coefficients, x, s)
+        c, tangent, _ = self._curve(breaks, coefficients, s)
+        gap, along = x - c, tangent / jnp.sqrt(dot(tangent, tangent))
+        if x.shape[0] == 2:
+            return (along[0] * gap[1] - along[1] * gap[0])[None]
+        # two directions across the tangent; the first also across the axis of i least along it
+        first = cross(along, jnp.eye(3)[jnp.argmin(jnp.abs(along))])
+        first = first / jnp.sqrt(dot(first, first))
+        return jnp.stack([dot(first, gap), dot(cross(along, first), gap)])
+
+    def _curve(self, breaks, coefficients, s):
+        """c, c′, c″; a closed curve goes round, an open one goes on straight."""
+        if self.closed:
+            length = breaks[-1] - breaks[0]
+            inside = breaks[0] + jnp.mod(s - breaks[0], length)
+            inside = s + jax.lax.stop_gradient(inside - s)
+        else:
+            inside = jnp.clip(s, breaks[0], breaks[-1])
+
+        def point(s):
+            return spline(breaks, coefficients, s)
+
+        def slope(s):
+            return jax.jvp(point, (s,), (jnp.ones_like(s),))[1]
+
+        tangent, bend = jax.jvp(slope, (inside,), (jnp.ones_like(inside),))
+        if self.closed:
+            return point(inside), tangent, bend
+        beyond = s - inside
+        return point(inside) + tangent * beyond, tangent, jnp.where(beyond == 0, bend, 0.0)
+
+    def _correction(self, breaks, coefficients, x, s):
+        c, tangent, bend = self._curve(breaks, coefficients, s)
+        gap = x - c
+        return dot(tangent, gap) / (dot(tangent, tangent) - dot(bend, gap))
+
+    def _nearest(self, breaks, coefficients, x):
+        share = (jnp.arange(SAMPLES) + 0.5) / SAMPLES
+        tries = (breaks[:-1, None] + share * (breaks[1:] - breaks[:-1])[:, None]).ravel()
+        found = jax.vmap(lambda s: self._curve(breaks, coefficients, s)[0])(tries)
+        s = tries[jnp.argmin(jnp.sum((found - x) ** 2, axis=1))]
+        reach = jnp.max(breaks[1:] - breaks[:-1]) / SAMPLES
+
+        def newton(_, s):
+            c, tangent, bend = self._curve(breaks, coefficients, s)
+            gap, size = x - c, dot(tangent, tangent)
+            curvature = jnp.maximum(size - dot(bend, gap), 0.1 * size)  # downhill, also far from the curve
+            return s + jnp.clip(dot(tangent, gap) / curvature, -reach, reach)
+
+        return jax.lax.fori_loop(0, NEWTON, newton, s)
+
+
+# ---- wheels --------------------------------------------------------------------------------------------------
+
+
+def _sphere_contact(t, i, j, p):
+    return (_displacement_3(i, j) - p["radius"])[None]
+
+
+def _sphere_roll(t, i, j, p):
+    r = -p["radius"] * i.R[:, 2]
+    slip = j.v + cross(j.w, r) - i.v - cross(i.w, j.p + r - i.p)
+    return back(i.R, slip)[:2]
+
+
+def _no_slip(i, j, p, along, across):
+    """Slip along `across` at the contact, which divides the line of centres as the radii say."""
+    contact = i.p + (j.p - i.p - along) + along * (p["radius_i"] / (p["radius_i"] + p["radius_j"]))
+    slip = j.v + cross(j.w, contact - j.p) - i.v - cross(i.w, contact - i.p)
+    return (dot(across, slip) / jnp.sqrt(dot(along, along)))[None]
+
+
+def _no_slip_2(t, i, j, p):
+    d = j.p - i.p
+    return _no_slip(i, j, p, d, jnp.stack([-d[1], d[0]]))
+
+
+def _no_slip_3(t, i, j, p):
+    z, d = i.R[:, 2], j.p - i.p
+    d = d - dot(z, d) * z
+    return _no_slip(i, j, p, d, cross(z, d))
+
+
+# ---- the generic joint ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """Any of the relative directions held, along marker i's axes [as a set of rows of the six of a weld]."""
+
+    directions: tuple[str, ...]
+
+    def __call__(self, t, i, j, p):
+        rows = [_Along("xyz".index(k))(i, j) for k in self.directions if k in ("x", "y", "z")]
+        if "angle" in self.directions:
+            rows.append(j.angle - i.angle)
+        turns = tuple("xyz".index(k[1]) for k in self.directions if len(k) == 2)
+        if len(turns) == 3:
+            rows += list(_locked(i, j))
+        elif len(turns) == 2:
+            (free,) = {0, 1, 2} - set(turns)
+            # axis `free` of j stays along that of i: its component on axis b of i is a small turn about axis a
+            for a in turns:
+                b = 3 - a - free
+                rows.append(_sign(a, free) * dot(i.R[:, b], j.R[:, free]))
+        elif len(turns) == 1:
+            first, second = sorted({0, 1, 2} - set(turns))
+            rows.append(-_sign(turns[0], second) * dot(i.R[:, first], j.R[:, second]))
+        return jnp.stack(rows)
+
+
+def _sign(a: int, b: int) -> int:
+    """1 if b follows a in x, y, z, x; the sign of e_a × e_b along the third axis."""
+    return 1 if (b - a) % 3 == 1 else -1
+
+
+@dataclass(frozen=True)
+class _TurnAbout:
+    """The angle about axis k, which stays parallel."""
+
+    k: int
+
+    def __call__(self, i, j):
+        a, b = (self.k + 1) % 3, (self.k + 2) % 3
+        return jnp.arctan2(dot(i.R[:, b], j.R[:, a]), dot(i.R[:, a], j.R[:, a]))
+
+
+@dataclass(frozen=True)
+class _CardanTurn:
+    """An angle of a cardan cross: about axis `first` of i, or about axis `second` of j."""
+
+    first: int
+    second: int
+    of_i: bool
+
+    def __call__(self, i, j):
+        a, b = self.first, self.second
+        c, s = 3 - a - b, _sign(a, b)
+        if self.of_i:  # j's axis b turns about i's axis a, from b towards s c
+            return jnp.arctan2(s * dot(i.R[:, c], j.R[:, b]), dot(i.R[:, b], j.R[:, b]))
+        return jnp.arctan2(s * dot(i.R[:, a], j.R[:, c]), dot(i.R[:, a], j.R[:, a]))
+
+
+def _generic(space: str, directions: tuple[str, ...]) -> Kind:
+    coordinates: dict[str, Callable] = {}
+    if space == "plane":
+        free: dict[str, Callable] = {"x": _Along(0), "y": _Along(1), "angle": _angle_2}
+        coordinates = {k: f for k, f in free.items() if k not in directions}
+    else:
+        coordinates = {k: _Along("xyz".index(k)) for k in "xyz" if k not in directions}
+        turns = [k for k in range(3) if f"r{'xyz'[k]}" not in directions]
+        if len(turns) == 1:
+            coordinates[f"angle_{'xyz'[turns[0]]}"] = _TurnAbout(turns[0])
+        elif len(turns) == 2:
+            for k in turns:
+                coordinates[f"angle_{'xyz'[k]}"] = _CardanTurn(*turns, of_i=k == turns[0])
+    return Kind(len(directions), 0, Held(directions), None, coordinates)
+
+
+# ---- prescribed motion ---------------------------------------------------------------------------------------
+
+
+def rotation_of(vector):
+    """R of a rotation vector (Rodrigues), smooth through zero."""
+    square = dot(vector, vector)
+    small = square < 1e-8
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    a = jnp.where(small, 1.0 - square / 6, jnp.sin(angle) / angle)
+    b = jnp.where(small, 0.5 - square / 24, (1.0 - jnp.cos(angle)) / angle**2)
+    x, y, z = vector[0], vector[1], vector[2]
+    K = jnp.stack([jnp.zeros(()), -z, y, z, jnp.zeros(()), -x, -y, x, jnp.zeros(())]).reshape(3, 3)
+    return jnp.eye(3) + a * K + b * (K @ K)
+
+
+@dataclass(frozen=True)
+class PointMotion:
+    """d along marker i's axes = motion(t)."""
+
+    motion: Callable
+
+    def __call__(self, t, i, j, p):
+        d = j.p - i.p
+        return back(i.R, d) - jnp.reshape(jnp.asarray(self.motion(t, p), float), d.shape)
+
+
+@dataclass(frozen=True)
+class FrameMotion:
+    """d along marker i's axes = motion(t), and j turned against i by rotation(t)."""
+
+    motion: Callable
+    rotation: Callable
+
+    def __call__(self, t, i, j, p):
+        where = PointMotion(self.motion)(t, i, j, p)
+        turn = jnp.atleast_1d(jnp.asarray(self.rotation(t, p), float))
+        if where.shape[0] == 2:
+            return jnp.append(where, j.angle - i.angle - turn[0])
+        turned = Frame(i.p, jnp.sum(i.R[:, :, None] * rotation_of(turn), axis=1), i.angle)
+        return jnp.concatenate([where, _locked(turned, j)])
+
+
+@dataclass(frozen=True)
+class DistanceMotion:
+    """|d| = length(t)."""
+
+    motion: Callable
+
+    def __call__(self, t, i, j, p):
+        d = j.p - i.p
+        return (jnp.sqrt(dot(d, d)) - jnp.asarray(self.motion(t, p), float)).reshape(1)
+
+
+def rate_of(coordinate: Callable, i: Frame, j: Frame):
+    """The rate of a joint coordinate, from the frames' velocities."""
+
+    def moved(frame: Frame):
+        assert frame.v is not None and frame.w is not None
+        plane = frame.p.shape[0] == 2
+        R = (
+            frame.w * jnp.stack([-frame.R[1], frame.R[0]])
+            if plane
+            else jnp.stack([cross(frame.w, c) for c in frame.R.T], 1)
+        )
+        return (frame.v, R, frame.w if plane else jnp.zeros(0))
+
+    places = tuple((f.p, f.R, f.angle) for f in (i, j))
+    return jax.jvp(lambda *at: coordinate(*(Frame(*a) for a in at)), places, (moved(i), moved(j)))[1]
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """One nonholonomic rheonomic row: rate of a joint coordinate − speed(t) = 0."""
+
+    coordinate: Callable
+    speed: Callable
+
+    def __call__(self, t, i, j, p):
+        return jnp.reshape(rate_of(self.coordinate, i, j) - jnp.asarray(self.speed(t, p), float), (1,))
+
+
+@dataclass(frozen=True)
+class CoupledRow:
+    """Σ factor · coordinate − constant = 0 over several joints, or its rate; each term knows its two bodies.
+
+    `turns` (a parameter) is what full turns can add to the sum; the gap is taken modulo that.
+    """
+
+    space: str
+    terms: tuple[tuple[Callable, tuple[int, int]], ...]
+
+    def _frames(self, k, pair, places, p, twists=None):
+        own = {key: p[f"{k}_{key}"] for key in ("point_i", "frame_i", "point_j", "frame_j")}
+        twists = None if twists is None else [twists[b] for b in pair]
+        return marker_frames(self.space, [places[b] for b in pair], own, twists)
+
+    def position(self, t, places, p):
+        total = -p["constant"]
+        for k, (coordinate, pair) in enumerate(self.terms):
+            total = total + p["factors"][k] * coordinate(*self._frames(k, pair, places, p))
+        turns = jnp.where(p["turns"] > 0, p["turns"], 1.0)
+        whole = jax.lax.stop_gradient(jnp.where(p["turns"] > 0, jnp.round(total / turns), 0.0))
+        return jnp.reshape(total - turns * whole, (1,))
+
+    def motion(self, t, places, twists, p):
+        total = 0.0
+        for k, (coordinate, pair) in enumerate(self.terms):
+            total = total + p["factors"][k] * rate_of(coordinate, *self._frames(k, pair, places, p, twists))
+        return jnp.reshape(total, (1,))
+
+
 KINDS: dict[tuple[str, str], Kind] = {
     ("plane", "weld"): Kind(3, 0, _weld_2),
     ("plane", "revolute"): Kind(2, 0, _point_2, None, {"angle": _angle_2}),
     ("plane", "prismatic"): Kind(2, 0, _prismatic_2, None, {"displacement": _displacement_2}),
+    ("plane", "pin_slot"): Kind(1, 0, _across_2, None, {"displacement": _displacement_2, "angle": _angle_2}),
+    ("plane", "point_on_line"): Kind(1, 0, _across_2, None, {"displacement": _displacement_2}),
+    ("plane", "point_on_curve"): Kind(1, 0, OnCurve(False)),
+    ("plane", "point_on_curve:closed"): Kind(1, 0, OnCurve(True)),
+    ("plane", "angle_lock"): Kind(1, 0, _angle_lock_2, None, {"x": _Along(0), "y": _Along(1)}),
     ("plane", "distance"): Kind(1, 0, _distance),
     ("plane", "knife_edge"): Kind(0, 1, None, _knife_edge_2),
     ("plane", "rolling_disc"): Kind(1, 1, _contact_2, _roll_2),
+    ("plane", "no_slip"): Kind(0, 1, None, _no_slip_2),
     ("space", "weld"): Kind(6, 0, _weld_3),
     ("space", "revolute"): Kind(5, 0, _revolute_3, None, {"angle": _angle_3}),
     ("space", "prismatic"): Kind(5, 0, _prismatic_3, None, {"displacement": _displacement_3}),
     ("space", "cylindrical"): Kind(4, 0, _cylindrical_3, None, {"displacement": _displacement_3, "angle": _angle_3}),
+    ("space", "screw"): Kind(5, 0, _screw_3, None, {"displacement": _displacement_3, "angle": _angle_3}),
     ("space", "spherical"): Kind(3, 0, _point_3),
     ("space", "universal"): Kind(
         4, 0, _universal_3, None, {"angle_i": _universal_angle_i, "angle_j": _universal_angle_j}
     ),
+    ("space", "constant_velocity"): Kind(4, 0, _constant_velocity_3, None, {"angle_x": _tilt_x, "angle_y": _tilt_y}),
+    ("space", "planar"): Kind(3, 0, _planar_3, None, {"x": _Along(0), "y": _Along(1), "angle": _angle_3}),
+    ("space", "pin_slot"): Kind(4, 0, _pin_slot_3, None, {"displacement": _Along(0), "angle": _angle_3}),
+    ("space", "point_on_line"): Kind(2, 0, _on_line_3, None, {"displacement": _displacement_3}),
+    ("space", "point_in_plane"): Kind(1, 0, _in_plane_3, None, {"x": _Along(0), "y": _Along(1)}),
+    ("space", "point_on_curve"): Kind(2, 0, OnCurve(False)),
+    ("space", "point_on_curve:closed"): Kind(2, 0, OnCurve(True)),
+    ("space", "parallel_axes"): Kind(2, 0, _parallel_3, None, {"angle": _angle_3}),
+    ("space", "perpendicular_axes"): Kind(1, 0, _perpendicular_3),
+    ("space", "constant_angle"): Kind(1, 0, _constant_angle_3),
+    ("space", "orientation_lock"): Kind(3, 0, _orientation_3, None, {k: _Along(n) for n, k in enumerate("xyz")}),
     ("space", "distance"): Kind(1, 0, _distance),
+    ("space", "revolute_spherical_rod"): Kind(2, 0, _rod_3, None, {"angle": _rod_angle}),
     ("space", "knife_edge"): Kind(0, 1, None, _knife_edge_3),
     ("space", "rolling_disc"): Kind(1, 2, _contact_3, _roll_3),
+    ("space", "rolling_sphere"): Kind(1, 2, _sphere_contact, _sphere_roll),
+    ("space", "no_slip"): Kind(0, 1, None, _no_slip_3),
 }
+
+
+def kind_of(space: str, kind: str) -> Kind | None:
+    """What a joint kind is; None for drivers, couplings and the user's rows."""
+    if kind.startswith("generic:"):
+        return _generic(space, held_directions(kind))
+    return KINDS.get((space, kind))
 
 
 def coordinate_of(space: str, kind: str, name: str) -> Callable:
     """The function (i, j) → joint coordinate of a joint kind."""
-    return KINDS[space, kind].coordinates[name]
+    found = kind_of(space, kind)
+    assert found is not None
+    return found.coordinates[name]
 
 
 def is_angle(name: str) -> bool:

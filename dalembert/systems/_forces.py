@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from dalembert.systems._frames import Frame, dot, marker_frames, rotate
+from dalembert.model import quintic
+from dalembert.systems._constraints import wrapped
+from dalembert.systems._frames import Frame, back, dot, marker_frames, rotate
 
 
 @dataclass(frozen=True)
@@ -35,20 +37,55 @@ class Load:
 
 @dataclass(frozen=True)
 class LineSpring:
-    """Spring-damper along the line i–j: pull k (l − l₀) + c l̇."""
+    """Spring-damper-actuator along the line i–j: pull k (l − l₀) + c l̇ + f(t, l, l̇)."""
+
+    pull: Callable | None = None
 
     def __call__(self, t, frames, p):
         i, j = frames
         d = j.p - i.p
         length = jnp.sqrt(dot(d, d))
         e = d / length
-        pull = p["stiffness"] * (length - p["length"]) + p["damping"] * dot(e, j.v - i.v)
+        rate = dot(e, j.v - i.v)
+        pull = p["stiffness"] * (length - p["length"]) + p["damping"] * rate
+        if self.pull is not None:
+            pull = pull + jnp.asarray(self.pull(t, length, rate, p), float)
         zero = jnp.zeros(1 if d.shape[0] == 2 else 3)
         return [(pull * e, zero), (-pull * e, zero)]
 
     def potential(self, t, frames, p):
         d = frames[1].p - frames[0].p
         return 0.5 * p["stiffness"] * (jnp.sqrt(dot(d, d)) - p["length"]) ** 2
+
+
+@dataclass(frozen=True)
+class Drag:
+    """−(c₁ + c₂|u|) u at the marker, u its velocity against the wind, and −c ω."""
+
+    def __call__(self, t, frames, p):
+        (f,) = frames
+        u = f.v - p["wind"]
+        square = dot(u, u)
+        speed = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+        return [(-(p["linear"] + p["quadratic"] * speed) * u, -p["angular"] * jnp.atleast_1d(f.w))]
+
+
+@dataclass(frozen=True)
+class CentralGravity:
+    """−μ m r/|r|³ from a fixed point; the system gives the body's mass as p["mass"]."""
+
+    weighs = True
+
+    def __call__(self, t, frames, p):
+        (f,) = frames
+        r = f.p - p["centre"]
+        square = dot(r, r)
+        zero = jnp.zeros(1 if r.shape[0] == 2 else 3)
+        return [(-p["mu"] * p["mass"] * r / (square * jnp.sqrt(square)), zero)]
+
+    def potential(self, t, frames, p):
+        r = frames[0].p - p["centre"]
+        return -p["mu"] * p["mass"] / jnp.sqrt(dot(r, r))
 
 
 @dataclass(frozen=True)
@@ -67,25 +104,159 @@ class UserLaw:
         return out
 
 
-@dataclass(frozen=True)
-class JointSpring:
-    """Spring-damper on a joint coordinate a: generalised force −k (a − a₀) − c ȧ, conjugate to ȧ.
+class Conjugate:
+    """A law on coordinates a(i, j) of two frames: generalised forces, carried to the bodies by the transpose of u ↦ ȧ.
 
-    In space an angle is read in (−π, π]: the spring must not be wound past half a turn.
+    So it balances its bodies and its power is effort · ȧ, whatever the coordinates are.
     """
 
-    coordinate: Callable
+    def coordinates(self, i: Frame, j: Frame):
+        raise NotImplementedError
 
-    def generalised(self, K, places: list, u: list, p):
-        """The shares of the two bodies, by the transpose of u ↦ ȧ; K is `Plane` or `Space`."""
-        value, along = jax.linearize(lambda at: self.coordinate(*marker_frames(K.name, at, p)), places)
+    def effort(self, t, value, rate, p):
+        raise NotImplementedError
+
+    def generalised(self, K, t, places: list, u: list, p):
+        """The shares of the two bodies; K is `Plane` or `Space`."""
+        value, along = jax.linearize(lambda at: self.coordinates(*marker_frames(K.name, at, p)), places)
 
         def rate(u):
             return along([K.rate(at, K.twist(at, x)) for at, x in zip(places, u, strict=True)])
 
         speed, transpose = jax.vjp(rate, u)
-        effort = -p["stiffness"] * (value - p["free"]) - p["damping"] * speed
-        return transpose(effort)[0]
+        return transpose(self.effort(t, value, speed, p))[0]
+
+
+@dataclass(frozen=True)
+class OnCoordinate(Conjugate):
+    """A law on one joint coordinate. In space an angle is read in (−π, π]."""
+
+    coordinate: Callable
+    angle: bool
+    function: Callable | None = None
+
+    def coordinates(self, i, j):
+        return self.coordinate(i, j)
+
+    def gap(self, value):
+        """The difference of two values, for an angle within half a turn: springs act over the shorter way in space."""
+        return wrapped(value) if self.angle else value
+
+
+class JointSpring(OnCoordinate):
+    """−k (a − a₀) − c ȧ. In space it must not be wound past half a turn from a₀."""
+
+    def effort(self, t, value, rate, p):
+        return -p["stiffness"] * self.gap(value - p["free"]) - p["damping"] * rate
 
     def potential(self, t, frames, p):
-        return 0.5 * p["stiffness"] * (self.coordinate(*frames) - p["free"]) ** 2
+        return 0.5 * p["stiffness"] * self.gap(self.coordinate(*frames) - p["free"]) ** 2
+
+
+class JointForce(OnCoordinate):
+    """The user's effort(t, a, ȧ)."""
+
+    def effort(self, t, value, rate, p):
+        assert self.function is not None
+        return jnp.reshape(jnp.asarray(self.function(t, value, rate, p), float), jnp.shape(value))
+
+
+class Stop(OnCoordinate):
+    """End stops k δ^e + c s(δ) δ̇, δ the overrun, s a quintic step over the first `depth`; it never pulls."""
+
+    def effort(self, t, value, rate, p):
+        total = jnp.zeros_like(value)
+        for word, way in (("lower", 1.0), ("upper", -1.0)):
+            if word in p:
+                over, closing = way * (p[word] - value), -way * rate
+                push = (
+                    _power(over, p["exponent"]) * p["stiffness"] + p["damping"] * quintic(over / p["depth"]) * closing
+                )
+                total = total + way * jnp.maximum(push, 0.0)
+        return total
+
+    def potential(self, t, frames, p):
+        value, total = self.coordinate(*frames), 0.0
+        for word, way in (("lower", 1.0), ("upper", -1.0)):
+            if word in p:
+                e = p["exponent"] + 1
+                total = total + p["stiffness"] * _power(way * (p[word] - value), e) / e
+        return total
+
+
+def _power(x, exponent):
+    """x^exponent for x > 0, else 0, with a derivative that is finite everywhere."""
+    inside = x > 0
+    return jnp.where(inside, jnp.where(inside, x, 1.0) ** exponent, 0.0)
+
+
+class Friction(OnCoordinate):
+    """Viscous and regularised Coulomb friction with Stribeck's fall, for a given normal load."""
+
+    def effort(self, t, value, rate, p):
+        assert self.function is not None
+        fall = jnp.exp(-((rate / p["stribeck_speed"]) ** 2))
+        mu = p["coulomb"] + (p["static"] - p["coulomb"]) * fall
+        load = jnp.asarray(self.function(t, p), float) * p["radius"]
+        return -mu * load * jnp.tanh(rate / p["transition_speed"]) - p["viscous"] * rate
+
+
+class PDControl(OnCoordinate):
+    """k (r − a) + c (ṙ − ȧ), r a function of time; angles over the shorter way in space."""
+
+    def effort(self, t, value, rate, p):
+        reference = self.function
+        assert reference is not None
+        r, r_rate = jax.jvp(lambda t: jnp.asarray(reference(t, p), float), (t,), (jnp.ones_like(t),))
+        effort = p["stiffness"] * self.gap(r - value) + p["damping"] * (r_rate - rate)
+        return p["limit"] * jnp.tanh(effort / p["limit"]) if "limit" in p else effort
+
+
+class Motor(OnCoordinate):
+    """gear · (gain · f(t) − slope · gear · ȧ): a torque source (slope 0) or a direct-current motor."""
+
+    def effort(self, t, value, rate, p):
+        assert self.function is not None
+        source = jnp.asarray(self.function(t, p), float)
+        return p["gear"] * (p["gain"] * source - p["slope"] * p["gear"] * rate)
+
+
+@dataclass(frozen=True)
+class Bushing(Conjugate):
+    """−K (x − x₀) − C ẋ on the relative displacement and rotation vector x of j against i, along marker i's axes."""
+
+    def coordinates(self, i, j):
+        d = back(i.R, j.p - i.p)
+        if d.shape[0] == 2:
+            return jnp.append(d, j.angle - i.angle)
+        return jnp.concatenate([d, rotation_vector(i, j)])
+
+    def effort(self, t, value, rate, p):
+        return -p["stiffness"] @ (value - p["rest"]) - p["damping"] @ rate
+
+    def potential(self, t, frames, p):
+        x = self.coordinates(*frames) - p["rest"]
+        return 0.5 * x @ p["stiffness"] @ x
+
+
+def rotation_vector(i: Frame, j: Frame):
+    """The rotation vector of j against i along i's axes, below half a turn; smooth through zero."""
+    B = jnp.sum(i.R[:, :, None] * j.R[:, None, :], axis=0)
+    w = 0.5 * jnp.stack([B[2, 1] - B[1, 2], B[0, 2] - B[2, 0], B[1, 0] - B[0, 1]])  # axis · sin
+    square, cosine = dot(w, w), 0.5 * (jnp.trace(B) - 1.0)
+    small = (square < 1e-8) & (cosine > 0)
+    sine = jnp.sqrt(jnp.where(small, 1.0, square))
+    # angle/sin angle = 1 + sin²/6 + 3 sin⁴/40 + …
+    factor = jnp.where(small, 1.0 + square / 6 + 3 * square**2 / 40, jnp.arctan2(sine, cosine) / sine)
+    return factor * w
+
+
+ON_COORDINATE = {
+    "joint_spring": JointSpring,
+    "joint_force": JointForce,
+    "stop": Stop,
+    "friction": Friction,
+    "pd_control": PDControl,
+    "motor": Motor,
+}
+"""The laws on a joint coordinate, by kind."""

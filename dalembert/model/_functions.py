@@ -1,0 +1,471 @@
+"""1 · model: functions of time (and of a body's motion) as data: a shape that is compiled, numbers that may change.
+
+A `Function` comes from one of the makers below (`constant`, `polynomial`, `harmonic`, `step`, `table`, `expression`)
+or from sums and products of these. Its `numbers` become parameters of the element that uses it, so that sweeping an
+amplitude recompiles nothing. The text of an expression goes through a grammar of our own: nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dalembert._results import DalembertError
+
+# jax.numpy is imported where a function is evaluated: reading and checking a model file must not wait for it
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a function is compiled: its kind, its parts or the tree of its expression. Called with its numbers."""
+
+    kind: str
+    parts: tuple[Shape, ...] = ()
+    tree: tuple = ()
+    names: tuple[str, ...] = ()
+
+    def __call__(self, t, p, values: dict[str, Any] | None = None):
+        """The value at t; `values` are the variables an expression may name besides t and its parameters."""
+        if self.kind in ("sum", "product"):
+            return self._combined(t, p, values)
+        if self.kind == "expression":
+            known = {"t": t, **{name: p[name] for name in self.names}, **(values or {})}
+            return evaluate(self.tree, known)
+        return _SHAPES[self.kind](t, p)
+
+    def _combined(self, t, p, values):
+        found: list[Any] = []
+        for k, part in enumerate(self.parts):
+            own = {key.removeprefix(f"{k}_"): x for key, x in p.items() if key.startswith(f"{k}_")}
+            found.append(part(t, own, values))
+        return sum(found[1:], start=found[0]) if self.kind == "sum" else math.prod(found[1:], start=found[0])
+
+
+class Function:
+    """A function of time as data. `f(t)` evaluates it; `+` and `*` combine functions and numbers."""
+
+    def __init__(self, shape: Shape, numbers: dict[str, np.ndarray], said: Any):
+        self.shape, self.numbers, self.said = shape, numbers, said
+
+    def __call__(self, t):
+        return self.shape(t, self.numbers)
+
+    def __add__(self, other):
+        return total(self, other)
+
+    def __mul__(self, other):
+        return product(self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __sub__(self, other):
+        return total(self, product(-1.0, other))
+
+    def __neg__(self):
+        return product(-1.0, self)
+
+    def __eq__(self, other):
+        return isinstance(other, Function) and self.said == other.said
+
+    def __hash__(self):
+        return hash(self.shape)
+
+    def __repr__(self):
+        return f"Function({self.said!r})"
+
+
+# ---- the makers ----------------------------------------------------------------------------------------------
+
+
+def constant(value: float) -> Function:
+    """The same number at all times."""
+    value = _finite("constant", value)
+    return Function(Shape("constant"), {"value": np.asarray(value)}, value)
+
+
+def polynomial(coefficients: Sequence[float]) -> Function:
+    """c₀ + c₁ t + c₂ t² + …, coefficients from the lowest power up."""
+    c = _numbers("polynomial", coefficients)
+    return Function(Shape("polynomial"), {"coefficients": c}, {"polynomial": c.tolist()})
+
+
+def harmonic(amplitude: float, omega: float, phase: float = 0.0, offset: float = 0.0) -> Function:
+    """offset + amplitude · sin(omega t + phase); omega in rad/s."""
+    said = {"amplitude": amplitude, "omega": omega, "phase": phase, "offset": offset}
+    said = {k: _finite(f"harmonic: {k}", x) for k, x in said.items()}
+    return Function(Shape("harmonic"), {k: np.asarray(x) for k, x in said.items()}, {"harmonic": said})
+
+
+def step(begin: float, end: float, low: float = 0.0, high: float = 1.0) -> Function:
+    """From `low` before `begin` to `high` after `end` by a quintic: speed and acceleration vanish at both ends."""
+    said = {"begin": begin, "end": end, "low": low, "high": high}
+    said = {k: _finite(f"step: {k}", x) for k, x in said.items()}
+    if not said["end"] > said["begin"]:
+        raise DalembertError(f"step: end={end} must be later than begin={begin}.")
+    return Function(Shape("step"), {k: np.asarray(x) for k, x in said.items()}, {"step": said})
+
+
+def table(times: Sequence[float], values: Sequence[float], degree: int = 3) -> Function:
+    """A spline through the points (times, values), `degree` 1 to 5; beyond the ends it goes on in a straight line."""
+    x, y = _numbers("table: times", times), _numbers("table: values", values)
+    breaks, coefficients = spline_through(x, y, degree, "table")
+    said = {"table": {"times": x.tolist(), "values": y.tolist()} | ({} if degree == 3 else {"degree": degree})}
+    return Function(Shape("table"), {"breaks": breaks, "coefficients": coefficients}, said)
+
+
+def expression(text: str, parameters: dict[str, float] | None = None) -> Function:
+    """A formula of t, e.g. "0.1*sin(2*pi*t) + step(t, 0, 1)"; `parameters` are numbers it calls by name."""
+    given = {k: _finite(f"parameter '{k}'", x) for k, x in (parameters or {}).items()}
+    tree = parse(text)
+    unknown = sorted(names_in(tree) - {"t"} - set(given))
+    if unknown:
+        raise DalembertError(
+            f"expression '{text}': '{unknown[0]}' is unknown; it may use t and {list(given) or 'numbers'}."
+        )
+    said: Any = text if not given else {"expression": {"text": text, "parameters": given}}
+    return Function(
+        Shape("expression", tree=tree, names=tuple(given)), {k: np.asarray(x) for k, x in given.items()}, said
+    )
+
+
+def total(*parts) -> Function:
+    """The sum of functions and numbers."""
+    return _combine("sum", parts)
+
+
+def product(*parts) -> Function:
+    """The product of functions and numbers."""
+    return _combine("product", parts)
+
+
+def function_of(value) -> Function:
+    """A function from what a file or a person may say: a number, a formula, a mapping with one maker, a Function."""
+    if isinstance(value, Function):
+        return value
+    if isinstance(value, bool) or value is None:
+        raise DalembertError(f"{value!r} is not a function of time: give a number, a formula or a mapping.")
+    if isinstance(value, int | float | np.number) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return constant(float(value))
+    if isinstance(value, str):
+        return expression(value)
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, inside),) = value.items()
+        if kind in ("sum", "product") and isinstance(inside, list | tuple):
+            return _combine(kind, inside)
+        if kind == "polynomial":
+            return polynomial(inside)
+        if kind == "constant":
+            return constant(inside)
+        makers: dict[str, Callable[..., Function]] = {
+            "harmonic": harmonic,
+            "step": step,
+            "table": table,
+            "expression": expression,
+        }
+        if kind in makers and isinstance(inside, dict):
+            try:
+                return makers[kind](**inside)
+            except TypeError as error:
+                raise DalembertError(f"{kind}: {str(error).split(') ')[-1].split('() ')[-1]}.") from None
+    raise DalembertError(
+        f"{value!r} is not a function of time: give a number, a formula, or one of constant, polynomial, harmonic, "
+        "step, table, expression, sum, product."
+    )
+
+
+def _combine(kind: str, parts) -> Function:
+    functions = [function_of(x) for x in parts]
+    if not functions:
+        raise DalembertError(f"{kind}: give at least one part.")
+    numbers = {f"{k}_{key}": x for k, f in enumerate(functions) for key, x in f.numbers.items()}
+    return Function(Shape(kind, tuple(f.shape for f in functions)), numbers, {kind: [f.said for f in functions]})
+
+
+def _finite(what: str, value) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise DalembertError(f"{what} must be a number, not {value!r}.") from None
+    if isinstance(value, bool | str) or not math.isfinite(number):
+        raise DalembertError(f"{what} must be a finite number, not {value!r}.")
+    return number
+
+
+def _numbers(what: str, values) -> np.ndarray:
+    try:
+        array = np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise DalembertError(f"{what} must be a list of numbers, not {values!r}.") from None
+    if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
+        raise DalembertError(f"{what} must be a list of finite numbers, not {values!r}.")
+    return array
+
+
+# ---- their values --------------------------------------------------------------------------------------------
+
+
+def _polynomial(t, p):
+    found = 0.0
+    for k in range(p["coefficients"].shape[-1] - 1, -1, -1):
+        found = found * t + p["coefficients"][k]
+    return found
+
+
+def _harmonic(t, p):
+    import jax.numpy as jnp
+
+    return p["offset"] + p["amplitude"] * jnp.sin(p["omega"] * t + p["phase"])
+
+
+def quintic(s):
+    """0 for s ≤ 0, 1 for s ≥ 1, between them 10 s³ − 15 s⁴ + 6 s⁵."""
+    import jax.numpy as jnp
+
+    s = jnp.clip(s, 0.0, 1.0)
+    return s**3 * (10 - 15 * s + 6 * s * s)
+
+
+def _step(t, p):
+    return p["low"] + (p["high"] - p["low"]) * quintic((t - p["begin"]) / (p["end"] - p["begin"]))
+
+
+def _table(t, p):
+    import jax
+    import jax.numpy as jnp
+
+    breaks, coefficients = p["breaks"], p["coefficients"]
+    inside = jnp.clip(t, breaks[0], breaks[-1])
+    value, slope = jax.jvp(lambda x: spline(breaks, coefficients, x), (inside,), (jnp.ones_like(inside),))
+    return value + slope * (t - inside)
+
+
+_SHAPES: dict[str, Callable] = {
+    "constant": lambda t, p: p["value"] + 0.0 * t,
+    "polynomial": _polynomial,
+    "harmonic": _harmonic,
+    "step": _step,
+    "table": _table,
+}
+
+
+# ---- splines -------------------------------------------------------------------------------------------------
+
+
+def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, closed: bool = False):
+    """Breaks and coefficients (degree + 1, pieces, …), highest power first, of the spline through (x, y)."""
+    if isinstance(degree, bool) or degree not in (1, 2, 3, 4, 5):
+        raise DalembertError(f"{who}: degree={degree!r} must be 1 … 5.")
+    if len(x) != len(y):
+        raise DalembertError(f"{who}: {len(x)} and {len(y)} values do not pair up.")
+    if len(x) < degree + 1:
+        raise DalembertError(f"{who}: a spline of degree {degree} needs at least {degree + 1} points, not {len(x)}.")
+    if not np.all(np.diff(x) > 0):
+        raise DalembertError(f"{who}: its first column must rise from point to point.")
+    from scipy.interpolate import make_interp_spline
+
+    kind = "periodic" if closed else ("natural" if degree == 3 and len(x) > 3 else None)
+    found = make_interp_spline(x, y, k=degree, bc_type=kind)
+    breaks = np.unique(found.t[(found.t >= x[0]) & (found.t <= x[-1])])
+    powers = range(degree, -1, -1)
+    return breaks, np.stack([found.derivative(k)(breaks[:-1]) / math.factorial(k) for k in powers])
+
+
+def spline(breaks, coefficients, x):
+    """The value at x of the spline of `spline_through`."""
+    import jax.numpy as jnp
+
+    pieces = coefficients.shape[1]
+    k = jnp.clip(jnp.searchsorted(breaks, x, side="right") - 1, 0, pieces - 1)
+    s, c = x - jnp.asarray(breaks)[k], jnp.asarray(coefficients)[:, k]
+    found = c[0]
+    for row in range(1, coefficients.shape[0]):
+        found = found * s + c[row]
+    return found
+
+
+# ---- the grammar ---------------------------------------------------------------------------------------------
+#
+#   sum     := term (("+" | "-") term)*          power := atom (("^" | "**") factor)?
+#   term    := factor (("*" | "/") factor)*      atom  := number | name | name "(" sum ("," sum)* ")" | "(" sum ")"
+#   factor  := ("-" | "+") factor | power
+
+LONGEST, DEEPEST = 2000, 40
+CONSTANTS = {"pi": math.pi}
+ARITIES = {
+    "sin": (1,), "cos": (1,), "tan": (1,), "asin": (1,), "acos": (1,), "atan": (1,), "atan2": (2,), "sinh": (1,),
+    "cosh": (1,), "tanh": (1,), "exp": (1,), "log": (1,), "sqrt": (1,), "abs": (1,), "sign": (1,), "min": (2,),
+    "max": (2,), "step": (3, 5),
+}  # fmt: skip
+_TOKEN = re.compile(
+    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*(?:\.\w+)?)|(\*\*|[-+*/^(),]))"
+)
+
+
+def parse(text: str) -> tuple:
+    """The tree of a formula, nested tuples; raises `DalembertError` with the place of the first mistake."""
+    if not isinstance(text, str) or not text.strip():
+        raise DalembertError("an expression must be a text such as '2*sin(t)'.")
+    if len(text) > LONGEST:
+        raise DalembertError(f"an expression may have {LONGEST} characters, this one has {len(text)}.")
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """Recursive descent over the tokens of a formula."""
+
+    def __init__(self, text: str):
+        self.text, self.at, self.depth = text, 0, 0
+        self.tokens: list[tuple[str, Any, int]] = []
+        place = 0
+        while text[place:].strip():
+            found = _TOKEN.match(text, place)
+            if found is None:
+                place += len(text[place:]) - len(text[place:].lstrip())
+                self._fail(f"'{text[place]}' is not understood", place)
+            which = found.lastindex or 1
+            self.tokens.append((("number", "name", "sign")[which - 1], found[which], found.start(which)))
+            place = found.end()
+        self.tokens.append(("end", "", len(text)))
+
+    def whole(self) -> tuple:
+        tree = self._sum()
+        kind, token, place = self.tokens[self.at]
+        if kind != "end":
+            self._fail(f"'{token}' is not expected", place)
+        return tree
+
+    def _fail(self, what: str, place: int):
+        raise DalembertError(f"expression '{_short(self.text)}': {what} (at character {place + 1}).")
+
+    def _take(self, *signs: str) -> str | None:
+        kind, token, _ = self.tokens[self.at]
+        if kind == "sign" and token in signs:
+            self.at += 1
+            return token
+        return None
+
+    def _need(self, sign: str) -> None:
+        if self._take(sign) is None:
+            _, token, place = self.tokens[self.at]
+            self._fail(f"'{sign}' is missing" + (f" before '{token}'" if token else " at the end"), place)
+
+    def _sum(self) -> tuple:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            self._fail(f"more than {DEEPEST} levels of brackets", self.tokens[self.at][2])
+        parts = [self._term()]
+        while sign := self._take("+", "-"):
+            part = self._term()
+            parts.append(part if sign == "+" else ("neg", part))
+        self.depth -= 1
+        return parts[0] if len(parts) == 1 else ("sum", *parts)
+
+    def _term(self) -> tuple:
+        parts = [self._factor()]
+        while sign := self._take("*", "/"):
+            part = self._factor()
+            parts.append(part if sign == "*" else ("over", part))
+        return parts[0] if len(parts) == 1 else ("product", *parts)
+
+    def _factor(self) -> tuple:
+        negative = False
+        while sign := self._take("-", "+"):
+            negative ^= sign == "-"
+        base = self._atom()
+        if self._take("^", "**"):
+            self.depth += 1
+            if self.depth > DEEPEST:
+                self._fail(f"more than {DEEPEST} powers of powers", self.tokens[self.at][2])
+            base = ("^", base, self._factor())
+            self.depth -= 1
+        return ("neg", base) if negative else base
+
+    def _atom(self) -> tuple:
+        kind, token, place = self.tokens[self.at]
+        self.at += 1
+        if kind == "number":
+            value = float(token)
+            if not math.isfinite(value):
+                self._fail(f"'{token}' is too large", place)
+            return ("number", value)
+        if kind == "name":
+            if self._take("("):
+                return self._call(token, place)
+            if token in CONSTANTS:
+                return ("number", CONSTANTS[token])
+            if token in ARITIES:
+                self._fail(f"'{token}' needs its arguments in brackets", place)
+            return ("name", token)
+        if token == "(":
+            found = self._sum()
+            self._need(")")
+            return found
+        self._fail(f"'{token}' is not expected" if token else "it ends too early", place)
+        raise AssertionError
+
+    def _call(self, name: str, place: int) -> tuple:
+        if name not in ARITIES:
+            self._fail(f"there is no function '{name}'; known are {', '.join(ARITIES)}", place)
+        arguments = [self._sum()]
+        while self._take(","):
+            arguments.append(self._sum())
+        self._need(")")
+        if len(arguments) not in ARITIES[name]:
+            wanted = " or ".join(map(str, ARITIES[name]))
+            self._fail(f"'{name}' takes {wanted} arguments, not {len(arguments)}", place)
+        return ("call", name, *arguments)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def names_in(tree: tuple) -> set[str]:
+    """The variables of a formula."""
+    if tree[0] == "name":
+        return {tree[1]}
+    return set().union(*(names_in(x) for x in tree[1:] if isinstance(x, tuple)), set())
+
+
+def evaluate(tree: tuple, known: dict[str, Any]):
+    """The value of a formula for known variables, by jax.numpy."""
+    import jax.numpy as jnp
+
+    kind, *rest = tree
+    if kind == "number":
+        return rest[0]
+    if kind == "name":
+        return known[rest[0]]
+    if kind == "call":
+        name, *arguments = rest
+        values = [evaluate(x, known) for x in arguments]
+        if name == "step":  # step(x, begin, end[, low, high])
+            low, high = values[3:] or (0.0, 1.0)
+            return low + (high - low) * quintic((values[0] - values[1]) / (values[2] - values[1]))
+        calls = {
+            "asin": "arcsin",
+            "acos": "arccos",
+            "atan": "arctan",
+            "atan2": "arctan2",
+            "min": "minimum",
+            "max": "maximum",
+        }
+        return getattr(jnp, calls.get(name, name))(*values)
+    values = [evaluate(x, known) for x in rest]
+    if kind == "sum":
+        return sum(values[1:], start=values[0])
+    if kind == "product":
+        return math.prod(values[1:], start=values[0])
+    if kind == "neg":
+        return -values[0]
+    if kind == "over":
+        return 1.0 / jnp.asarray(values[0], float)
+    a, b = values
+    # a whole power by products: its derivative is right for negative bases, too
+    whole = rest[1][0] == "number" and float(b).is_integer() and abs(b) <= 64
+    return jnp.asarray(a, float) ** (int(b) if whole else b)

@@ -1,0 +1,129 @@
+"""1 · model: what a person said, kept word for word.
+
+Each method of `Model` that adds something is marked `@element`. Its call is kept as a `Statement`: the method's name
+and its arguments as plain data. Two models are equal when they were told the same; a model file is the list of
+statements, and the arguments' annotations (the names below) are its schema.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dalembert.model._elements import Constraint, Force
+from dalembert.model._frames import Body, Marker
+from dalembert.model._functions import Function as TimeFunction
+
+# What an argument is. Each name is an entry of the file schema; the checks themselves are in `_checks.py`.
+Name = str
+Place = Body | Marker | str  # a body or a marker, or its name
+Places = Sequence[Place]
+JointName = Constraint | str
+Coordinate = str
+Number = float
+Positive = float
+Whole = int
+Flag = bool
+Vector = Sequence[float] | np.ndarray  # 2 numbers in the plane, 3 in space
+Vectors = Sequence[Vector] | np.ndarray
+Quaternion = Sequence[float] | np.ndarray
+Matrix = Sequence[Sequence[float]] | np.ndarray
+Inertia = float | Sequence[float] | Matrix
+Angular = float | Sequence[float] | np.ndarray  # a number in the plane, 3 numbers in space
+Motion = float | str | Mapping | TimeFunction | Callable  # a function of time
+Motions = Motion | Sequence[Motion]  # one a component
+Formula = str | Mapping | TimeFunction | Callable  # of the variables that its element names
+Formulas = str | Sequence[str] | Callable
+Loads = Callable | Sequence[Mapping]
+Parameters = Mapping[str, Any]
+Terms = Sequence[Mapping | Sequence]
+Directions = Sequence[str]
+
+SECTIONS = ("bodies", "markers", "joints", "forces")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence of a model: which section it belongs to, its kind (the method's name) and its arguments."""
+
+    section: str
+    kind: str
+    arguments: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.arguments.get("name", ""))
+
+
+class Mistake(str):
+    """A sentence about what is wrong, and the statement it is about."""
+
+    statement: Statement | None
+
+    def __new__(cls, text: str, statement: Statement | None = None):
+        made = super().__new__(cls, text)
+        made.statement = statement
+        return made
+
+
+@dataclass(frozen=True)
+class Element:
+    """A kind of statement: its section, its arguments as annotated, its first line of documentation."""
+
+    section: str
+    kind: str
+    parameters: dict[str, inspect.Parameter]
+    summary: str
+
+
+ELEMENTS: dict[str, Element] = {}
+"""All kinds of statements by name; the model file schema is made from this."""
+
+
+def element(section: str):
+    """Mark a method of `Model` that adds something."""
+
+    def mark(method):
+        signature = inspect.signature(method)
+        parameters = {k: p for k, p in signature.parameters.items() if k != "self"}
+        summary = (inspect.getdoc(method) or "").split("\n")[0]
+        ELEMENTS[method.__name__] = Element(section, method.__name__, parameters, summary)
+
+        @functools.wraps(method)
+        def said(self, *args, **kwargs):
+            if self._saying is not None:  # an element that is made of others: only the outer one is kept
+                return method(self, *args, **kwargs)
+            bound = signature.bind(self, *args, **kwargs).arguments
+            arguments = {k: plain(x) for k, x in bound.items() if k != "self" and x is not None}
+            self._saying = Statement(section, method.__name__, arguments)
+            self.statements.append(self._saying)
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                self._saying = None
+
+        return said
+
+    return mark
+
+
+def plain(value: Any) -> Any:
+    """A value as plain data: names for things, lists for arrays; Python functions stay what they are."""
+    if isinstance(value, Body | Marker | Constraint | Force):
+        return value.name
+    if isinstance(value, TimeFunction):
+        return value.said
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        return np.asarray(value).tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(k): plain(x) for k, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(x) for x in value]
+    return value
