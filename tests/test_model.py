@@ -60,7 +60,7 @@ def test_all_mistakes_come_together():
         (lambda m, b: m.force("f", b, (0, 0, 1), frame="wrold"), "frame='wrold' is unknown"),
         (lambda m, b: m.torque("f", b, (0, 0)), "torque must be 3 numbers"),
         (lambda m, b: m.driver("d", m.spherical("s", m.ground, b, at=(0, 0, 0)), 1.0), "no free coordinate"),
-        (lambda m, b: m.driver("d", m.weld("s", m.ground, b), "fast"), "must be a function of time or a number"),
+        (lambda m, b: m.driver("d", m.weld("s", m.ground, b), "fast"), "expression 'fast': 'fast' is unknown"),
         (lambda m, b: m.body("b.x", mass=1, inertia=(1, 1, 1)), "must not contain '.'"),
         (lambda m, b: m.body("c", mass=1, inertia=(1, 1, 3)), "no rigid body has the principal moments"),
         (lambda m, b: m.body("c", mass=1, inertia=[[1, 1, 0], [0, 1, 0], [0, 0, 1]]), "symmetric"),

@@ -11,7 +11,7 @@ from dalembert.model._frames import (
     rotation_matrix,
     turn,
 )
-from dalembert.model._functions import Function, quintic, spline
+from dalembert.model._functions import Function, quintic, spline_jet
 from dalembert.model._kinds import COORDINATES, coordinates_of, held_directions
 from dalembert.model._model import Model
 from dalembert.model._statements import ELEMENTS, SECTIONS, Mistake, Statement
@@ -36,6 +36,6 @@ __all__ = [
     "quaternion_of",
     "quintic",
     "rotation_matrix",
-    "spline",
+    "spline_jet",
     "turn",
 ]

@@ -295,7 +295,7 @@ class Drivers(Joints):
             try:
                 function = FrameFormulas.read(texts, self.space, [b.name for b in found], numbers, kind == "pfaffian")
             except DalembertError as error:
-                self._wrong(f"{who}: residual: {error}")
+                self._wrong(f"{who}: residual must be a function or formulas: {error}")
                 function = with_parameters(lambda t, frames: np.zeros(size), None)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             self._wrong(f"{who}: size must be a positive whole number, not {size!r}.")

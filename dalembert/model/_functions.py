@@ -235,12 +235,11 @@ def _step(t, p):
 
 
 def _table(t, p):
-    import jax
     import jax.numpy as jnp
 
     breaks, coefficients = p["breaks"], p["coefficients"]
     inside = jnp.clip(t, breaks[0], breaks[-1])
-    value, slope = jax.jvp(lambda x: spline(breaks, coefficients, x), (inside,), (jnp.ones_like(inside),))
+    value, slope, _ = spline_jet(breaks, coefficients, inside)
     return value + slope * (t - inside)
 
 
@@ -277,15 +276,22 @@ def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, close
 
 def spline(breaks, coefficients, x):
     """The value at x of the spline of `spline_through`."""
+    return spline_jet(breaks, coefficients, x)[0]
+
+
+def spline_jet(breaks, coefficients, x):
+    """The value, slope and second derivative at x of the spline of `spline_through`, by Horner's scheme."""
     import jax.numpy as jnp
 
     pieces = coefficients.shape[1]
     k = jnp.clip(jnp.searchsorted(breaks, x, side="right") - 1, 0, pieces - 1)
     s, c = x - jnp.asarray(breaks)[k], jnp.asarray(coefficients)[:, k]
-    found = c[0]
+    value, slope, half = c[0], jnp.zeros_like(c[0]), jnp.zeros_like(c[0])
     for row in range(1, coefficients.shape[0]):
-        found = found * s + c[row]
-    return found
+        half = half * s + slope
+        slope = slope * s + value
+        value = value * s + c[row]
+    return value, slope, 2 * half
 
 
 # ---- the grammar ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dalembert.model import held_directions, spline
+from dalembert.model import held_directions, spline_jet
 from dalembert.systems._frames import Frame, back, cross, dot, marker_frames
 
 
@@ -271,17 +271,11 @@ class OnCurve:
         else:
             inside = jnp.clip(s, breaks[0], breaks[-1])
 
-        def point(s):
-            return spline(breaks, coefficients, s)
-
-        def slope(s):
-            return jax.jvp(point, (s,), (jnp.ones_like(s),))[1]
-
-        tangent, bend = jax.jvp(slope, (inside,), (jnp.ones_like(inside),))
+        point, tangent, bend = spline_jet(breaks, coefficients, inside)
         if self.closed:
-            return point(inside), tangent, bend
+            return point, tangent, bend
         beyond = s - inside
-        return point(inside) + tangent * beyond, tangent, jnp.where(beyond == 0, bend, 0.0)
+        return point + tangent * beyond, tangent, jnp.where(beyond == 0, bend, 0.0)
 
     def _correction(self, breaks, coefficients, x, s):
         c, tangent, bend = self._curve(breaks, coefficients, s)

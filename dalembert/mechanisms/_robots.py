@@ -1,0 +1,114 @@
+"""mechanisms · parallel robots, a slider-crank and a gear train in space. SI units."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dalembert.mechanisms._registry import register
+from dalembert.mechanisms._spatial import bar, cuboid_inertia
+from dalembert.model import Model, frame_on_axis
+
+
+@register("spatial-slider-crank", "a slider-crank in space: revolute, ball, Hooke joint, slider")
+def spatial_slider_crank(crank: float = 0.1, rod_length: float = 0.3, speed: float = 6.0) -> Model:
+    """The crank turns about x at height 0.1, the slider runs along x; the rod has a ball at the crank, a Hooke joint at
+    the slider. After the spatial slider-crank of Haug, Computer Aided Kinematics and Dynamics (1989), section 12.2,
+    with rigid lengths of our own. One degree of freedom, no redundant row."""
+    model = Model("spatial-slider-crank", space="space", gravity=(0, 0, -9.81))
+    hub, pin = np.array([0.0, 0.1, 0.12]), np.array([0.0, 0.1, 0.12 + crank])
+    slider_at = np.array([math.sqrt(rod_length**2 - pin[1] ** 2 - pin[2] ** 2), 0.0, 0.0])
+    arm = bar(model, "crank", hub, pin, 0.12, 0.02)
+    rod = bar(model, "rod", pin, slider_at, 0.5, 0.02)
+    slider = model.body("slider", mass=2.0, inertia=(1e-3, 1e-3, 1e-3), position=slider_at)
+    model.revolute("axle", model.ground, arm, at=hub, axis=(1, 0, 0))
+    model.spherical("ball", arm, rod, at=pin)
+    along = (slider_at - pin) / rod_length
+    across = np.cross(along, (1, 0, 0))
+    across /= np.linalg.norm(across)
+    model.universal("cross", rod, slider, at=slider_at, axis_i=across, axis_j=np.cross(across, along))
+    model.prismatic("guide", model.ground, slider, at=slider_at, axis=(1, 0, 0))
+    model.driver("drive", "axle", {"polynomial": [0.0, speed]})
+    return model
+
+
+@register("stewart-platform", "Stewart's platform: six legs that push, six degrees of freedom", t_end=5.0)
+def stewart_platform(base: float = 1.0, top: float = 0.6, height: float = 1.2, stroke: float = 0.1) -> Model:
+    """Each leg: Hooke joint on the base, cylinder and rod in a slider, ball under the platform; the sliders are driven.
+
+    Base and platform are hexagons of two angles each, in the usual 6–6 arrangement; numbers are ours.
+    """
+    model = Model("stewart-platform", space="space", gravity=(0, 0, -9.81))
+    platform = model.body("platform", mass=20.0, inertia=cuboid_inertia(20.0, (1.0, 1.0, 0.1)), position=(0, 0, height))
+    down = np.deg2rad([-15.0, 15.0, 105.0, 135.0, 225.0, 255.0])
+    up = np.deg2rad([-45.0, 45.0, 75.0, 165.0, 195.0, 285.0])
+    for k in range(6):
+        foot = base * np.array([math.cos(down[k]), math.sin(down[k]), 0.0])
+        head = np.array([top * math.cos(up[k]), top * math.sin(up[k]), height])
+        along = (head - foot) / np.linalg.norm(head - foot)
+        middle = (foot + head) / 2
+        cylinder = bar(model, f"cylinder{k + 1}", foot, middle, 2.0, 0.06)
+        piston = bar(model, f"piston{k + 1}", middle, head, 1.0, 0.03)
+        across = frame_on_axis(along)[:, 0]
+        model.universal(f"U{k + 1}", model.ground, cylinder, at=foot, axis_i=across, axis_j=np.cross(along, across))
+        model.prismatic(f"P{k + 1}", cylinder, piston, at=middle, axis=along)
+        model.spherical(f"S{k + 1}", piston, platform, at=head)
+        push = {"product": [{"step": {"begin": 0.0, "end": 1.0}},
+                            {"harmonic": {"amplitude": stroke, "omega": 2.0, "phase": k * math.pi / 3}}]}  # fmt: skip
+        model.driver(f"push{k + 1}", f"P{k + 1}", push)
+    return model
+
+
+@register("delta-robot", "Clavel's Delta robot: three arms, six rods, a plate that cannot turn", t_end=5.0)
+def delta_robot(
+    base: float = 0.2, plate: float = 0.05, arm: float = 0.25, rod: float = 0.5, width: float = 0.1
+) -> Model:
+    """Each arm holds two parallel rods, each by a Hooke joint above and a ball below; the arms carry spring torques.
+
+    After Clavel, Delta, a fast robot with parallel geometry (1988); numbers are ours. Three degrees of freedom, and
+    no redundant row: the plate's three rotations are held by the rods.
+    """
+    model = Model("delta-robot", space="space", gravity=(0, 0, -9.81))
+    tilt = 0.3  # of the arms below the level, at the start
+    reach = base + arm * math.cos(tilt) - plate
+    drop = -arm * math.sin(tilt) - math.sqrt(rod**2 - reach**2)
+    tool = model.body("plate", mass=0.5, inertia=(5e-4, 5e-4, 1e-3), position=(0, 0, drop), velocity=(0.3, 0.1, 0.0))
+    for k in range(3):
+        angle = 2 * math.pi * k / 3
+        out, side = (
+            np.array([math.cos(angle), math.sin(angle), 0.0]),
+            np.array([-math.sin(angle), math.cos(angle), 0.0]),
+        )
+        shoulder = base * out
+        elbow = shoulder + arm * (math.cos(tilt) * out - math.sin(tilt) * np.array([0.0, 0.0, 1.0]))
+        upper = bar(model, f"arm{k + 1}", shoulder, elbow, 0.3, 0.03)
+        model.revolute(f"R{k + 1}", model.ground, upper, at=shoulder, axis=side)
+        model.joint_spring(f"torque{k + 1}", f"R{k + 1}", stiffness=30.0, damping=0.2, free=-0.05)
+        for letter, way in (("a", 0.5), ("b", -0.5)):
+            top, bottom = elbow + way * width * side, tool.position + plate * out + way * width * side
+            along = (bottom - top) / rod
+            link = bar(model, f"rod{k + 1}{letter}", top, bottom, 0.08, 0.01)
+            model.universal(f"U{k + 1}{letter}", upper, link, at=top, axis_i=side, axis_j=np.cross(along, side))
+            model.spherical(f"S{k + 1}{letter}", link, tool, at=bottom)
+    return model
+
+
+@register("differential", "a bevel differential: the carrier turns at the mean of both half shafts")
+def differential(ratio: float = 1.5, torque: float = 2.0) -> Model:
+    """Carrier, two half shafts on one axis (x), and a planet pinned in the carrier across it; `ratio` = teeth of a side
+    gear over teeth of the planet. A torque drives the carrier, a damper brakes the left shaft."""
+    model = Model("differential", space="space")
+    carrier = model.body("carrier", mass=4.0, inertia=(0.08, 0.06, 0.06), position=(0, 0, 0))
+    left = model.body("left", mass=1.0, inertia=(0.01, 0.02, 0.02), position=(0, 0, 0))
+    right = model.body("right", mass=1.0, inertia=(0.01, 0.02, 0.02), position=(0, 0, 0))
+    planet = model.body("planet", mass=0.3, inertia=(4e-4, 4e-4, 6e-4), position=(0, 0, 0.05))
+    model.revolute("bearing", model.ground, carrier, at=(0, 0, 0), axis=(1, 0, 0))
+    model.revolute("left_shaft", carrier, left, at=(0, 0, 0), axis=(1, 0, 0))
+    model.revolute("right_shaft", carrier, right, at=(0, 0, 0), axis=(1, 0, 0))
+    model.revolute("planet_pin", carrier, planet, at=(0, 0, 0.05), axis=(0, 0, 1))
+    model.coupling("left_mesh", [("left_shaft", ratio), ("planet_pin", 1.0)])
+    model.coupling("right_mesh", [("right_shaft", ratio), ("planet_pin", -1.0)])
+    model.torque("engine", carrier, (torque, 0.0, 0.0))
+    model.force_law("brake", [left], [{"torque": ["-0.2*left.wx", 0, 0]}])
+    return model
