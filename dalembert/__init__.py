@@ -33,11 +33,13 @@ _HOMES = {
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
     "check": "dalembert.analysis",
+    "linearise": "dalembert.analysis",
     "mechanism": "dalembert.mechanisms",
     "Status": "dalembert._results",
     "DalembertError": "dalembert._results",
     "ModelError": "dalembert._results",
     "AssemblyError": "dalembert._results",
+    "AssemblyWarning": "dalembert._results",
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
 }
@@ -61,13 +63,14 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from dalembert._results import (
         AssemblyError,
+        AssemblyWarning,
         DalembertError,
         ModelError,
         RedundancyWarning,
         SimulationError,
         Status,
     )
-    from dalembert.analysis import check
+    from dalembert.analysis import check, linearise
     from dalembert.equations import Equations, assemble, residuals
     from dalembert.formulations import Proximal
     from dalembert.mechanisms import mechanism

@@ -30,6 +30,10 @@ class SimulationError(DalembertError):
         super().__init__(sentence)
 
 
+class AssemblyWarning(UserWarning):
+    """The start was off its constraints by more than a trifle and was moved: names the joints and how far."""
+
+
 class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
 

@@ -117,7 +117,7 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -
 
 
 def _report(solution) -> dict:
-    stats = {k: (float(v) if k.endswith("_s") else int(v)) for k, v in solution.stats.items()}
+    stats = {k: (float(v) if isinstance(v, float) else int(v)) for k, v in solution.stats.items()}
     return {
         "model": solution.system.name,
         "status": solution.status.name,
@@ -135,6 +135,8 @@ def _print_report(report: dict, solution) -> None:
     v = report["violation"]
     rejected = f"{report['rejected']} rejected" if report["rejected"] else "none rejected"
     print(f"  {report['status']} at t = {report['t_end']:g} s with {report['integrator']}")
+    if report["start_moved"] > 1e-9:
+        print(f"  start      moved by {report['start_moved']:.1e} of the machine's size to close its joints")
     print(f"  steps      {report['accepted']} ({rejected})")
     print(f"  time       {report['wall_s'] * 1e3:.0f} ms to simulate, {report['compile_s']:.1f} s to compile")
     print(
@@ -174,6 +176,9 @@ def main() -> None:
     """Entry point: every error that is meant for a person is one sentence, never a traceback."""
     from dalembert._results import DalembertError
 
+    # a warning is a sentence, too, and said once
+    warnings.showwarning = lambda message, *_: print(f"dalembert: {message}", file=sys.stderr)
+    warnings.simplefilter("once", UserWarning)
     try:
         app()
     except DalembertError as error:

@@ -106,12 +106,18 @@ def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
 
 
 class Assembled(NamedTuple):
-    """A state with what is left open: relative residuals of the holonomic rows and of all rows in velocity."""
+    """A state with what is left open: relative residuals of the holonomic rows and of all rows in velocity.
+
+    `gaps` are the relative residuals of the holonomic rows before, and `moved` is how far the farthest coordinate
+    went to close them, in machine sizes (or radians).
+    """
 
     state: State
     position: Rows
     velocity: Rows
     sizes: Rows
+    gaps: Rows
+    moved: Scalar
 
 
 def consistent_state(
@@ -145,6 +151,20 @@ def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), toleran
     return found
 
 
+def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
+    """How far a start was off its constraints, and at which joints."""
+    gaps = np.asarray(found.gaps)
+    worst: dict[str, float] = {}
+    for row in np.flatnonzero(np.abs(gaps) > 0.1 * np.max(np.abs(gaps), initial=0.0)):
+        name = system.owner_of(int(row)).name
+        worst[name] = max(worst.get(name, 0.0), abs(float(gaps[row])))
+    names = ", ".join(f"'{n}' by {g:.1e}" for n, g in sorted(worst.items(), key=lambda item: -item[1])[:4])
+    return (
+        f"the start was moved by {float(found.moved):.1e} of the machine's size to close its joints; "
+        f"open before: {names or 'none'}."
+    )
+
+
 def _check_shapes(system: AbstractSystem, q, v) -> None:
     for name, given, wanted in (("q", q, system.q0.shape), ("v", v, system.v0.shape)):
         if given.shape != wanted:
@@ -155,7 +175,7 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
 def _consistent(system, t, q, v, free) -> Assembled:
     if system.m == 0:
         none = jnp.zeros(0)
-        return Assembled(State(system.retract(q, jnp.zeros(system.n)), v), none, none, none)
+        return Assembled(State(system.retract(q, jnp.zeros(system.n)), v), none, none, none, none, jnp.zeros(()))
     found = q
     if system.m_holonomic:
         found = _newton(*jax.lax.stop_gradient((system, t, q, v, free)))
@@ -186,6 +206,7 @@ def _newton(system, t, q, v, free) -> Coordinates:
 
 def _finish(system, t, q, q_found, v, free) -> Assembled:
     """One last correction through which derivatives flow, then the velocity filter at the corrected position."""
+    start = q
     q = q_found + (q - jax.lax.stop_gradient(q))
     equations, saddle = _directions(system, t, q, v, free)
     q = system.retract(q, free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0])
@@ -195,7 +216,9 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
         v = v + free * saddle.solve(None, -phi)[0]
         Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
-    return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes)
+    before = system.position_residual(t, start) / sizes[: system.m_holonomic]
+    moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale())
+    return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
 
 
 def _directions(system, t, q, v, free):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import DalembertError, SimulationError, Status
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
@@ -22,10 +23,21 @@ from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
-from dalembert.stabilise import AbstractStabilisation, Projection, State, assembled, open_rows, row_sizes
+from dalembert.stabilise import (
+    AbstractStabilisation,
+    Projection,
+    State,
+    assembled,
+    correction_sentence,
+    open_rows,
+    row_sizes,
+)
 from dalembert.systems import AbstractSystem, build
 
 _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
+
+MOVED = 1e-4
+"""A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
 
 BLOWN_UP = 1e6
 """Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
@@ -76,8 +88,11 @@ def simulate(
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
-    (q, v), _, _, sizes = assembled(system, q, v, t=t0)
-    problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), sizes)
+    found = assembled(system, q, v, t=t0)
+    q, v = found.state
+    if not is_traced(found.moved) and found.moved > MOVED:
+        warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
+    problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), found.sizes)
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
@@ -96,6 +111,7 @@ def simulate(
         getattr(report, "close", lambda: None)()
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
+    clock["start_moved"] = float(found.moved)
     solution = _judge(problem, plan, parts, clock, throw)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
