@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 
 # low to high; a room may import itself and what stands before it. io and view know only labelled data.
 ORDER = [
-    "_runtime", "_typing", "_results", "io", "view", "model", "functions", "linalg", "systems", "equations", "formulations",
-    "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
+    "_runtime", "_typing", "_results", "io", "view", "model", "functions", "linalg", "systems", "equations",
+    "formulations", "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
