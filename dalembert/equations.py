@@ -21,7 +21,11 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, SparseSaddle, factorise
-from dalembert.systems import AbstractSystem, Family
+from dalembert.systems import AbstractSystem, Family, TreeSystem
+
+
+KEPT = 1e-10
+"""Share of its size in absolute coordinates below which a row is not felt by any joint coordinate."""
 
 
 class Equations(eqx.Module):
@@ -66,34 +70,80 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
 # compiled, and so traced once for all who call it: tracing is most of what a person waits for
 @eqx.filter_jit
 def _assemble(system: AbstractSystem, t, q, v) -> Equations:
-    motion = _Motion(system, q, v)
+    if isinstance(system, TreeSystem):
+        return _assemble_tree(system, t, q, v)
+    places = system.places(q)
+    Phi, rows, phi, Gamma = _rows(system, t, places, system.twists(places, v))
+    return Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu)
+
+
+def _rows(system: AbstractSystem, t, places, twists) -> tuple[Array, BlockRows, Array, Array]:
+    """Φ, C, φ, Γ of blocks at given places and with given motion."""
+    motion = _Motion(system, places, twists)
     parts = [_family_terms(f, t, motion) for f in system.families]
     Phi, data, phi, Gamma = ([p[k] for p in parts] for k in range(4))
     order = system.pattern.row_order
-    return Equations(
-        t=t,
-        q=q,
-        v=v,
-        mass=system.mass(t, q),
-        h=system.force(t, q, v),
-        Phi=_in_order(Phi, system._order(True)) if Phi else jnp.zeros(0),
-        rows=BlockRows(system.pattern, jnp.concatenate(data) if data else jnp.zeros(0)),
-        phi=_in_order(phi, order),
-        Gamma=_in_order(Gamma, order),
-        klu=system.klu,
+    return (
+        _in_order(Phi, system._order(True)) if Phi else jnp.zeros(0),
+        BlockRows(system.pattern, jnp.concatenate(data) if data else jnp.zeros(0)),
+        _in_order(phi, order),
+        _in_order(Gamma, order),
     )
+
+
+def _assemble_tree(system: TreeSystem, t, q, v) -> Equations:
+    """The rows of the absolute system, carried to joint velocities: C = C_abs J, Γ = Γ_abs − C_abs J̇u."""
+    at = system.carried(q, v)
+    Phi, rows, phi, Gamma = _rows(system.carrier, t, at.places, at.twists)
+    M = system.mass_matrix(at.chains)
+    inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(system.dv))
+    C = _through_tree(system, at.chains, rows)
+    # a row that the tree itself keeps (a plane loop in space) is rounding: make it zero, or it would be taken for a row
+    own = jnp.sqrt(jnp.sum((C * system.scale()) ** 2, axis=1))
+    scale = system.carrier.scale().reshape(-1, system.carrier.dv)
+    felt = own > KEPT * jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
+    C = jnp.where(felt[:, None], C, 0.0)
+    Gamma = jnp.where(felt, Gamma - rows.mv(at.bias.ravel()), 0.0)
+    return Equations(
+        t, q, v, BlockMass(M[None], inverse[None]), system.bias_force(t, at), Phi, BlockRows(system.pattern, C.ravel()),
+        phi, Gamma, None,
+    )  # fmt: skip
+
+
+def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> Float[Array, "m n"]:
+    """C_abs J: each row's shares of its bodies as spatial forces, felt by the axes above those bodies."""
+    moved = jnp.concatenate([jnp.asarray(system.tree.moved_by), jnp.zeros((1, system.dv))])
+    R = jnp.concatenate([chains.R[system.tree.bodies], jnp.eye(3)[None]])
+    r = jnp.concatenate([chains.p[system.tree.bodies] - chains.centre, jnp.zeros((1, 3))])
+    out = []
+    for group, block in zip(rows.pattern.groups, rows.member_blocks(), strict=True):
+        b = group.columns
+
+        def row(shares, b, R, r):  # shares (k, dv) of one row
+            forces = jax.vmap(system.spatial_force)(R[b], r[b], shares)
+            return jnp.sum(moved[b] * (forces @ chains.S.T), axis=0)
+
+        one = jax.vmap(jax.vmap(row, (0, None, None, None)), (0, 0, None, None))
+        out.append(one(block, b, R, r).reshape(-1, system.dv))
+    whole = jnp.concatenate(out) if out else jnp.zeros((0, system.dv))
+    return whole[rows.pattern.row_order] if out else whole
 
 
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
     """Φ(t, q) and φ(t, q, v) without C: what a correction needs after the directions are frozen."""
-    if not system.families:
+    if system.m == 0:
         return jnp.zeros(0), jnp.zeros(0)
     return _residuals(system, jnp.asarray(t, float), q, v)
 
 
 @eqx.filter_jit
 def _residuals(system: AbstractSystem, t, q, v) -> tuple[Rows, Rows]:
-    motion = _Motion(system, q, v)
+    if isinstance(system, TreeSystem):
+        at = system.carried(q, v)
+        system, motion = system.carrier, _Motion(system.carrier, at.places, at.twists)
+    else:
+        places = system.places(q)
+        motion = _Motion(system, places, system.twists(places, v))
     Phi, phi = [], []
     for f in system.families:
         at, twists, rates = (f.gather(table) for table in (motion.places, motion.twists, motion.rates))
@@ -106,10 +156,9 @@ def _residuals(system: AbstractSystem, t, q, v) -> tuple[Rows, Rows]:
 class _Motion:
     """Where all blocks are and how they move, stacked, once for all families: X, twist, Ẋ, Ẍ (u held)."""
 
-    def __init__(self, system: AbstractSystem, q: Coordinates, v: Velocities):
+    def __init__(self, system: AbstractSystem, places, twists):
         self.system = system
-        self.places = system.places(q)
-        self.twists = system.twists(self.places, v)
+        self.places, self.twists = places, twists
         self.rates = jax.vmap(system.block_rate)(self.places, self.twists)
 
     def biases(self):

@@ -6,6 +6,7 @@ from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowO
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames
+from dalembert.systems._tree import TreeSystem
 
 __all__ = [
     "AbsoluteSystem",
@@ -15,6 +16,7 @@ __all__ = [
     "FunctionSystem",
     "JointView",
     "RowOwner",
+    "TreeSystem",
     "build",
     "is_angle",
     "marker_frames",

@@ -93,26 +93,35 @@ class AbsoluteSystem(AbstractSystem):
         return BlockMass(blocks(self.masses, self.inertias), blocks(1.0 / self.masses, _small_inverse(self.inertias)))
 
     def force(self, t, q, v):
+        places = self.places(q)
+        return self.force_on(t, places, self.twists(places, v), v.reshape(-1, self.dv)).ravel()
+
+    def force_on(self, t, places, twists, v: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
+        """h of bodies at given places and with given motion, a row a body."""
         K = self.kinematics
         nb = self.masses.shape[0]
         weight = self.masses[:, None] * self.gravity
         spin = jnp.zeros((nb, K.dw))
         if K.d == 3:
-            w = v.reshape(nb, K.dv)[:, 3:]
+            w = v[:, 3:]
             spin = -jnp.cross(w, jnp.sum(self.inertias * w[:, None, :], axis=-1))
         shares = jnp.concatenate([weight, spin], axis=1)
         if not self.forces:
-            return shares.ravel()
-        places = self.places(q)
-        twists = self.twists(places, v)
-        table = jnp.concatenate([v.reshape(nb, K.dv), jnp.zeros((1, K.dv))])
+            return shares
+        table = jnp.concatenate([v, jnp.zeros((1, K.dv))])
         shares = jnp.concatenate([shares, jnp.zeros((1, K.dv))])
         for f in self.forces:
             one = jax.vmap(lambda at, motion, u, p, law=f.law: self.force_shares(law, t, at, motion, u, p))
             out = one(f.gather(places), f.gather(twists), f.gather(table), self.force_numbers(f))
             for k, share in enumerate(out):
                 shares = shares.at[f.group.columns[:, k]].add(share)
-        return shares[:-1].ravel()
+        return shares[:-1]
+
+    def mass_blocks_mv(self, x: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
+        """M x, a row a body."""
+        d = self.kinematics.d
+        turning = jnp.sum(self.inertias * x[:, None, d:], axis=-1)
+        return jnp.concatenate([self.masses[:, None] * x[:, :d], turning], axis=1)
 
     def force_shares(self, law, t, places, twists, u, p) -> list[Float[Array, " dv"]]:
         """One force element → the share of each of its bodies in h."""
@@ -132,12 +141,15 @@ class AbsoluteSystem(AbstractSystem):
         return f.p
 
     def potential(self, t, q):
-        K = self.kinematics
-        total = -jnp.sum(self.masses[:, None] * q.reshape(-1, K.dq)[:, : K.d] * self.gravity)
+        return self.potential_at(t, self.places(q))
+
+    def potential_at(self, t, places):
+        """The stored energy of bodies at given places (ground last)."""
+        total = -jnp.sum(self.masses[:, None] * places.p[:-1] * self.gravity)
         for f in self.forces:
             if hasattr(f.law, "potential"):
                 one = jax.vmap(lambda at, p, law=f.law: law.potential(t, marker_frames(self.space, at, p), p))
-                total = total + jnp.sum(one(f.gather(self.places(q)), self.force_numbers(f)))
+                total = total + jnp.sum(one(f.gather(places), self.force_numbers(f)))
         return total
 
     # ---- kinematics --------------------------------------------------------------------------------------
@@ -186,17 +198,17 @@ class AbsoluteSystem(AbstractSystem):
     # ---- parameters --------------------------------------------------------------------------------------
 
     def _slots(self) -> dict[str, tuple]:
-        slots: dict[str, tuple] = {"gravity": (_Leaf(lambda s: s.gravity),)}
+        slots: dict[str, tuple] = {"gravity": (Leaf(lambda s: s.gravity),)}
         for k, name in enumerate(self.body_names):
-            slots[f"{name}.mass"] = (_Leaf(lambda s: s.masses, k),)
+            slots[f"{name}.mass"] = (Leaf(lambda s: s.masses, k),)
             # in the plane the (1, 1) tensor is one number
             index = (k, 0, 0) if self.space == "plane" else k
-            slots[f"{name}.inertia"] = (_Leaf(lambda s: s.inertias, index),)
+            slots[f"{name}.inertia"] = (Leaf(lambda s: s.inertias, index),)
         for group, word in ((self.families, "families"), (self.forces, "forces")):
             for f, family in enumerate(group):
                 for key in family.p:
                     for member, name in enumerate(family.names):
-                        leaf = _Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
+                        leaf = Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
                         slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
         return slots
 
@@ -208,7 +220,7 @@ class AbsoluteSystem(AbstractSystem):
 
 
 @dataclass(frozen=True)
-class _Leaf:
+class Leaf:
     """One named number in the system's tree: an array, or one entry of a stacked array."""
 
     where: Callable

@@ -157,14 +157,20 @@ class AbstractSystem(eqx.Module):
 
     def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
         """Φ(t, q): the holonomic rows."""
-        places = self.places(q)
+        return self.position_rows(t, self.places(q))
+
+    def position_rows(self, t: Scalar, places) -> Rows:
+        """Φ from the places of the blocks."""
         out = [f.rows_of(f.position, t, places) for f in self.families if f.position is not None]
         return jnp.concatenate(out)[self._order(True)] if out else jnp.zeros(0)
 
     def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> Rows:
         """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
         places = self.places(q)
-        twists = self.twists(places, v)
+        return self.motion_rows(t, places, self.twists(places, v))
+
+    def motion_rows(self, t: Scalar, places, twists) -> Rows:
+        """The nonholonomic rows from the places and twists of the blocks."""
         out = [f.rows_of(f.motion, t, places, twists) for f in self.families if f.motion is not None]
         return jnp.concatenate(out)[self._order(False)] if out else jnp.zeros(0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.model import Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, MarkerRows
 from dalembert.systems._base import Family, RowOwner
+from dalembert.systems._build_tree import spanning_tree, tree_system
 from dalembert.systems._constraints import (
     CoupledRow,
     DistanceMotion,
@@ -28,30 +30,49 @@ from dalembert.systems._constraints import (
 )
 from dalembert.systems._forces import ON_COORDINATE, Bushing, CentralGravity, Drag, LineSpring, Load, UserLaw
 from dalembert.systems._frames import SPACES
+from dalembert.systems._tree import TreeSystem
 
 SPARSE_FROM = 40
 """Number of velocities from which on the equations are sparse: where KLU overtakes a dense Cholesky."""
 
 
-def build(model: Model, *, coordinates: str = "absolute") -> AbsoluteSystem:
-    """The system of a model. Raises `ModelError` with all mistakes of the model at once."""
-    if coordinates != "absolute":
-        raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute'.")
+def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = ()) -> AbsoluteSystem | TreeSystem:
+    """The system of a model. Raises `ModelError` with all mistakes of the model at once.
+
+    `coordinates`: "absolute" (each body's own; the default) or "joint" (those of a spanning tree; `cut` names joints
+    that must close loops rather than carry).
+    """
+    if coordinates not in ("absolute", "joint"):
+        raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
     model.validate()
+    if coordinates == "absolute":
+        system = _absolute(model, model.constraints)
+        _check_user_functions(model, system)
+        return system
+    carriers = spanning_tree(model, cut)
+    carrying = {joint.name for _, joint in carriers.values() if joint is not None}
+    closing = {name: c for name, c in model.constraints.items() if name not in carrying}
+    carrier = _absolute(model, closing, sparse=False)
+    _check_user_functions(model, carrier)
+    return tree_system(model, carrier, carriers)
+
+
+def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool = True) -> AbsoluteSystem:
+    """Absolute coordinates of all bodies, with some of the model's constraints as rows."""
     index = {name: k for k, name in enumerate(model.bodies)}
     index["ground"] = len(model.bodies)
-    m_holonomic, m, row_sets = _number_rows(model)
-    families = _families(model, index, row_sets)
-    joints = _joint_views(model, index, families)
-    owners = tuple(RowOwner(c.name, c.kind, row_sets[c.name]) for c in model.constraints.values())
+    m_holonomic, m, row_sets = _number_rows(model, constraints)
+    families = _families(model, constraints, index, row_sets)
+    joints = _joint_views(model, constraints, index, families)
+    owners = tuple(RowOwner(c.name, c.kind, row_sets[c.name]) for c in constraints.values())
     q0, v0 = _start(model)
     bodies = list(model.bodies.values())
     dw = 1 if model.space == "plane" else 3
     width = 3 if model.space == "plane" else 6
     pattern = BlockPattern(m, len(bodies), width, [f.group for f in families])
     # KLU runs on the CPU only; on an accelerator a dense factorisation is batched instead
-    sparse = pattern.n >= SPARSE_FROM and m > 0 and jax.default_backend() == "cpu"
-    system = AbsoluteSystem(
+    sparse = sparse and pattern.n >= SPARSE_FROM and m > 0 and jax.default_backend() == "cpu"
+    return AbsoluteSystem(
         # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would be felt
         masses=np.array([b.mass for b in bodies]),
         inertias=np.array([np.reshape(b.inertia, (dw, dw)) for b in bodies]),
@@ -70,8 +91,6 @@ def build(model: Model, *, coordinates: str = "absolute") -> AbsoluteSystem:
         owners=owners,
         name=model.name,
     )
-    _check_user_functions(model, system)
-    return system
 
 
 def _mass_mask(dw: int) -> np.ndarray:
@@ -82,9 +101,9 @@ def _mass_mask(dw: int) -> np.ndarray:
     return mask
 
 
-def _number_rows(model: Model) -> tuple[int, int, dict[str, tuple[int, ...]]]:
+def _number_rows(model: Model, constraints) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Rows of C: holonomic rows of all items in the order they were written, then the nonholonomic ones."""
-    sizes = {c.name: _size_of(model.space, c) for c in model.constraints.values()}
+    sizes = {c.name: _size_of(model.space, c) for c in constraints.values()}
     rows: dict[str, list[int]] = {name: [] for name in sizes}
     count = 0
     for part in (0, 1):
@@ -156,9 +175,9 @@ def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
     return numbers
 
 
-def _families(model: Model, index, row_sets) -> tuple[Family, ...]:
+def _families(model: Model, constraints, index, row_sets) -> tuple[Family, ...]:
     groups: dict[tuple, list[Constraint]] = defaultdict(list)
-    for c in model.constraints.values():
+    for c in constraints.values():
         shapes = tuple((k, np.shape(x)) for k, x in sorted(c.numbers.items()))
         groups[c.kind, c.functions, c.size, len(c.markers), shapes].append(c)
     out = []
@@ -244,10 +263,10 @@ def _angle(R) -> float:
     return math.atan2(R[1, 0], R[0, 0])
 
 
-def _joint_views(model: Model, index, families) -> tuple[JointView, ...]:
+def _joint_views(model: Model, constraints, index, families) -> tuple[JointView, ...]:
     where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
     views = []
-    for c in model.constraints.values():
+    for c in constraints.values():
         kind = kind_of(model.space, c.kind)
         coordinates = tuple(kind.coordinates.items()) if kind else ()
         blocks = tuple(index[b.name] for b in c.bodies)

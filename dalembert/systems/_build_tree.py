@@ -1,0 +1,205 @@
+"""2 · systems: from a model to joint coordinates: which joints carry the tree, and where it starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert._results import DalembertError
+from dalembert.linalg import BlockPattern, Group
+from dalembert.model import Body, Constraint, Marker, Model, quaternion_of
+from dalembert.systems._absolute import AbsoluteSystem
+from dalembert.systems._tree import CHAINS, Link, Tree, TreeSystem
+
+QUARTER = {
+    0: np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0.0]]),
+    1: np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0.0]]),
+    2: np.eye(3),
+}
+"""Frames whose z axis is x, y or z."""
+
+
+def spanning_tree(model: Model, cut: Sequence[str] = ()) -> dict[str, tuple[str, Constraint | None]]:
+    """For each body its carrier and the joint it hangs on, nearest to the ground first.
+
+    Levels are those of the shortest way to the ground, so a loop is cut in its middle [Blajer, Bestle, Schiehlen
+    1994, section 4]; among several joints to the level below, the one with the fewest coordinates carries. A body
+    that no joint ties to the ground is free, and carries the bodies tied to it.
+    """
+    import networkx as nx
+
+    unknown = [name for name in cut if name not in model.constraints]
+    if unknown:
+        raise DalembertError(f"cut: there is no joint '{unknown[0]}'.")
+    graph = nx.MultiGraph()
+    graph.add_nodes_from(["ground", *model.bodies])
+    for c in model.constraints.values():
+        if (model.space, c.kind) in CHAINS and len(c.markers) == 2 and c.name not in cut:
+            graph.add_edge(c.markers[0].body.name, c.markers[1].body.name, key=c.name)
+    carriers: dict[str, tuple[str, Constraint | None]] = {}
+    for part in nx.connected_components(graph):
+        root = "ground" if "ground" in part else next(b for b in model.bodies if b in part)
+        if root != "ground":
+            carriers[root] = ("ground", None)
+        levels = nx.single_source_shortest_path_length(graph, root)
+        order = [b for b in model.bodies if b in part and b != root]
+        for name in sorted(order, key=lambda b: levels[b]):
+            ways = [
+                (_freedom(model, model.constraints[key]), list(model.constraints).index(key), other, key)
+                for other in graph[name]
+                if levels[other] == levels[name] - 1
+                for key in graph[name][other]
+            ]
+            _, _, other, key = min(ways)
+            carriers[name] = (other, model.constraints[key])
+    return carriers
+
+
+def _freedom(model: Model, c: Constraint) -> int:
+    return sum({"weld": 0, "ball": 3}.get(link.kind, 1) for link in CHAINS[model.space, c.kind])
+
+
+def tree_system(
+    model: Model, carrier: AbsoluteSystem, carriers: dict[str, tuple[str, Constraint | None]]
+) -> TreeSystem:
+    """Joint coordinates of a model whose cut joints are the rows of `carrier`."""
+    parents, kinds, moves, owners, q0 = [], [], [], [], []
+    tables: dict[str, list] = {
+        k: [] for k in ("point_i", "frame_i", "point_j", "frame_j", "turn", "slide", "start_angle")
+    }
+    link_of = {"ground": -1}
+    names: list[str] = []
+    for body_name, (parent, joint) in carriers.items():
+        body = model.bodies[body_name]
+        kind = "free" if joint is None else joint.kind
+        chain = CHAINS[model.space, kind]
+        if joint is None:
+            ends = (_in_space(Marker(model.ground, np.zeros(model.dimension), np.eye(model.dimension))),
+                    _in_space(Marker(body, np.zeros(model.dimension), np.eye(model.dimension))))  # fmt: skip
+            pair = (model.ground, body)
+            reverse = False
+        else:
+            reverse = joint.markers[1].body.name == parent
+            ends, pair = tuple(_in_space(m) for m in joint.markers), tuple(m.body for m in joint.markers)
+        values = _start_values(model, joint, chain, pair, ends)
+        steps = list(zip(chain, values, strict=True))
+        if reverse:
+            steps, ends = steps[::-1], ends[::-1]
+        here = link_of[parent]
+        for k, (link, value) in enumerate(steps):
+            first, last = k == 0, k == len(steps) - 1
+            turn_to = np.eye(3) if link.kind == "ball" else QUARTER[link.axis]
+            way = -1.0 if reverse else 1.0
+            lead = joint.numbers["pitch"] / (2 * math.pi) if joint is not None and link.kind == "screw" else 0.0
+            tables["point_i"].append(ends[0][0] if first else np.zeros(3))
+            tables["frame_i"].append((ends[0][1] if first else np.eye(3)) @ turn_to)
+            tables["point_j"].append(ends[1][0] if last else np.zeros(3))
+            tables["frame_j"].append((ends[1][1] if last else np.eye(3)) @ turn_to)
+            tables["turn"].append(way if link.kind in ("turn", "screw") else 0.0)
+            tables["slide"].append(way if link.kind == "slide" else way * lead)
+            start = (_angle_of(ends[0][1]) if first else 0.0) - (_angle_of(ends[1][1]) if last else 0.0)
+            tables["start_angle"].append(start if model.space == "plane" else 0.0)
+            parents.append(here)
+            kinds.append(link.kind)
+            moves.append(link.kind != "weld")
+            owners.append(body_name if joint is None else joint.name)
+            here = len(parents) - 1
+            if link.kind == "ball":
+                value = quaternion_of(value.T if reverse else value)
+            q0 += [] if link.kind == "weld" else list(np.atleast_1d(value))
+            names += _names(owners[-1], link)
+        link_of[body_name] = here
+    tree = Tree(parents, kinds, moves, [link_of[b] for b in model.bodies], owners)
+    pattern = BlockPattern(carrier.m, 1, tree.nv, [Group([range(carrier.m)], [[0]])] if carrier.m else [])
+    links = {k: np.array(x, float) for k, x in tables.items()}
+    if model.space == "plane":
+        links["start_angle"] = _whole_turns(model, tree, links, np.array(q0, float))
+    system = TreeSystem(
+        carrier=carrier,
+        links=links,
+        q0=np.array(q0, float),
+        v0=np.zeros(tree.nv),
+        tree=tree,
+        pattern=pattern,
+        m_holonomic=carrier.m_holonomic,
+        owners=carrier.owners,
+        name=model.name,
+        coordinate_names=tuple(names),
+        families=(),
+        klu=None,
+    )
+    v0 = np.asarray(_rates(system, jnp.asarray(system.q0), jnp.asarray(carrier.v0).reshape(len(model.bodies), -1)))
+    return eqx.tree_at(lambda s: s.v0, system, v0)
+
+
+@eqx.filter_jit
+def _rates(system: TreeSystem, q, v):
+    """The joint rates whose motion is nearest, in the mass metric, to given absolute velocities."""
+    chains = system.chains(q)
+    momentum = system.pull_back(chains, system.carrier.mass_blocks_mv(v))
+    return jax.scipy.linalg.solve(system.mass_matrix(chains), momentum, assume_a="pos")
+
+
+def _whole_turns(model: Model, tree: Tree, links, q0) -> np.ndarray:
+    """Start angles such that each body's angle is the one the model states, not one some full turns off."""
+    start = links["start_angle"].copy()
+    turns = np.append(q0, 0.0)[tree.q_index[:, 0]] * links["turn"]
+    for b, body in zip(tree.bodies, model.bodies.values(), strict=True):
+        total = float(np.sum((turns + start)[tree.above[:, b]]))
+        wanted = math.atan2(body.rotation[1, 0], body.rotation[0, 0])
+        start[b] += 2 * math.pi * round((wanted - total) / (2 * math.pi))
+    return start
+
+
+def _in_space(marker: Marker) -> tuple[np.ndarray, np.ndarray]:
+    """A marker's point and frame in its body, with a third axis in the plane."""
+    if len(marker.position) == 3:
+        return marker.position, marker.rotation
+    R = np.eye(3)
+    R[:2, :2] = marker.rotation
+    return np.append(marker.position, 0.0), R
+
+
+def _angle_of(R) -> float:
+    return math.atan2(R[1, 0], R[0, 0])
+
+
+def _start_values(model: Model, joint, chain: tuple[Link, ...], pair: tuple[Body, Body], ends) -> list:
+    """The joint's coordinates in the start configuration, link by link (for a ball: the rotation matrix)."""
+
+    def world(body: Body, point, frame):
+        p, R = np.zeros(3), np.eye(3)
+        d = len(body.position)
+        p[:d], R[:d, :d] = body.position, body.rotation
+        return p + R @ point, R @ frame
+
+    (p_i, F_i), (p_j, F_j) = (world(b, *e) for b, e in zip(pair, ends, strict=True))
+    d, B = F_i.T @ (p_j - p_i), F_i.T @ F_j
+    if joint is not None and joint.kind == "universal":
+        return [math.atan2(B[2, 1], B[1, 1]), math.atan2(B[0, 2], B[0, 0])]
+    values: list = []
+    for link in chain:
+        if link.kind == "turn":
+            values.append(math.atan2(B[1, 0], B[0, 0]))
+        elif link.kind == "slide":
+            values.append(float(d[link.axis]))
+        elif link.kind == "screw":
+            assert joint is not None
+            values.append(float(2 * math.pi * d[2] / joint.numbers["pitch"]))
+        else:
+            values.append(B)
+    return values
+
+
+def _names(owner: str, link: Link) -> list[str]:
+    letter = "xyz"[link.axis]
+    if link.kind == "ball":
+        return [f"{owner}.q{k}" for k in "wxyz"]
+    return {"turn": [f"{owner}.angle_{letter}"], "slide": [f"{owner}.{letter}"], "screw": [f"{owner}.angle"]}.get(
+        link.kind, []
+    )
