@@ -23,7 +23,6 @@ from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, SparseSaddle, factorise
 from dalembert.systems import AbstractSystem, Family, TreeSystem
 
-
 KEPT = 1e-10
 """Share of its size in absolute coordinates below which a row is not felt by any joint coordinate."""
 
