@@ -33,10 +33,13 @@ _HOMES = {
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
     "check": "dalembert.analysis",
+    "load": "dalembert.io",
+    "save": "dalembert.io",
     "mechanism": "dalembert.mechanisms",
     "Status": "dalembert._results",
     "DalembertError": "dalembert._results",
     "ModelError": "dalembert._results",
+    "FileError": "dalembert._results",
     "AssemblyError": "dalembert._results",
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from dalembert._results import (
         AssemblyError,
         DalembertError,
+        FileError,
         ModelError,
         RedundancyWarning,
         SimulationError,
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from dalembert.analysis import check
     from dalembert.equations import Equations, assemble, residuals
     from dalembert.formulations import Proximal
+    from dalembert.io import load, save
     from dalembert.mechanisms import mechanism
     from dalembert.model import Model, deg
     from dalembert.reactions import MinimumNorm, Unique
