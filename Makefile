@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench files clean
 
 demo: $(STAMP)
 	$(BIN)/dalembert demo
@@ -20,6 +20,11 @@ lint: $(STAMP)
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/run.py
+
+# what is written by the program itself: the built-in mechanisms as model files, and the schema of model files
+files: $(STAMP)
+	$(BIN)/python -m dalembert.mechanisms
+	$(BIN)/dalembert schema > docs/model.schema.json
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.12")'

@@ -34,10 +34,13 @@ _HOMES = {
     "Solution": "dalembert.simulation",
     "check": "dalembert.analysis",
     "linearise": "dalembert.analysis",
+    "load": "dalembert.io",
+    "save": "dalembert.io",
     "mechanism": "dalembert.mechanisms",
     "Status": "dalembert._results",
     "DalembertError": "dalembert._results",
     "ModelError": "dalembert._results",
+    "FileError": "dalembert._results",
     "AssemblyError": "dalembert._results",
     "AssemblyWarning": "dalembert._results",
     "SimulationError": "dalembert._results",
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
         AssemblyError,
         AssemblyWarning,
         DalembertError,
+        FileError,
         ModelError,
         RedundancyWarning,
         SimulationError,
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
     from dalembert.analysis import check, linearise
     from dalembert.equations import Equations, assemble, residuals
     from dalembert.formulations import Proximal
+    from dalembert.io import load, save
     from dalembert.mechanisms import mechanism
     from dalembert.model import Model, deg
     from dalembert.reactions import MinimumNorm, Unique

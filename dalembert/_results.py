@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
+from collections.abc import Iterable
+from typing import NamedTuple
 
 
 class DalembertError(Exception):
@@ -16,6 +19,43 @@ class ModelError(DalembertError):
         self.mistakes = list(mistakes)
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         super().__init__(f"Model '{model_name}' has {count}:\n" + "\n".join(f"  - {m}" for m in mistakes))
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """ " Did you mean 'x'?" where something known is near, else nothing."""
+    known = list(words)
+    if len(known) > 200:  # comparing takes long; a mistyped name mostly begins as it should
+        known = [w for w in known if w[:2] == word[:2]][:200]
+    close = difflib.get_close_matches(word[:100], known, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+class Complaint(NamedTuple):
+    """What is wrong in a file, and where: line and column count from 1; line 0 means the file as a whole."""
+
+    line: int
+    column: int
+    text: str
+
+
+class FileError(ModelError):
+    """A model file that cannot be used: `complaints` holds every mistake with its place, in the file's order."""
+
+    MOST = 50  # shown
+
+    def __init__(self, path, complaints: list[Complaint]):
+        self.path = str(path)
+        self.complaints = sorted(set(complaints))
+        self.mistakes = [c.text for c in self.complaints]
+        shown = [
+            f"{self.path}:{c.line}:{c.column}: {c.text}" if c.line else f"{self.path}: {c.text}"
+            for c in self.complaints[: self.MOST]
+        ]
+        if len(self.complaints) > self.MOST:
+            shown.append("… and more.")
+        many = f"more than {self.MOST}" if len(self.complaints) > self.MOST else f"{len(self.complaints)}"
+        count = "1 mistake" if len(self.complaints) == 1 else f"{many} mistakes"
+        DalembertError.__init__(self, f"{self.path} has {count}:\n" + "\n".join(f"  {line}" for line in shown))
 
 
 class AssemblyError(DalembertError):

@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, run, demo. Heavy imports happen inside the commands."""
+"""edge · the command line: list, check, run, new, schema, demo. Heavy imports happen inside the commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+FILE_ENDINGS = (".yaml", ".yml")
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -17,32 +19,84 @@ app = typer.Typer(
     help="dalembert: the dynamics of constrained mechanical systems.",
 )
 
-ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A built-in mechanism; `dalembert list` shows them.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model file (.yaml) or a built-in mechanism (`dalembert list`).")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """The built-in mechanisms."""
-    from dalembert.mechanisms import mechanisms
+def list_(
+    where: Annotated[
+        str | None, typer.Argument(metavar="[MODEL or FOLDER]", help="A folder: its model files, a line each.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The built-in mechanisms, or the model files of a folder."""
+    if where is None:
+        from dalembert.mechanisms import mechanisms
 
-    table = mechanisms()
+        rows = [{"name": m.name, "summary": m.summary, "t_end": m.t_end} for m in mechanisms().values()]
+    elif Path(where).is_dir():
+        rows = [_file_row(path, path.name) for path in _model_files(Path(where))]
+    else:
+        entry = _entry(where)
+        rows = [{"name": where, "summary": entry.summary, "t_end": entry.t_end}]
     if as_json:
-        print(json.dumps([{"name": m.name, "summary": m.summary, "t_end": m.t_end} for m in table.values()]))
+        print(json.dumps(rows))
         return
-    width = max(map(len, table))
-    for m in table.values():
-        print(f"{m.name:<{width}}  {m.summary}")
+    if not rows:
+        print(f"There is no model file (.yaml, .yml) in {where}.")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        print(f"{row['name']:<{width}}  {row['summary']}".rstrip())
 
 
 @app.command()
 def check(model: ModelName, as_json: AsJson = False) -> None:
     """What a model is: rows, rank, redundancy, mobility."""
+    found = _entry(model).model()  # a bad file is refused before anything heavy is loaded
     from dalembert.analysis import check as check_model
-    from dalembert.mechanisms import find
 
-    found = check_model(find(model).model())
-    print(json.dumps(found.as_dict()) if as_json else found)
+    said = check_model(found)
+    print(json.dumps(said.as_dict()) if as_json else said)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The file NAME.yaml is written.")],
+    like: Annotated[str | None, typer.Option(help="Begin with a built-in mechanism or another file.")] = None,
+) -> None:
+    """Write a model file to start from; an existing file is never touched."""
+    from dalembert._results import DalembertError
+    from dalembert.io import starter, text_of
+
+    path = Path(name if name.endswith(FILE_ENDINGS) else f"{name}.yaml")
+    if not path.stem.strip(" .") or "." in path.stem:
+        raise DalembertError(f"'{name}' cannot name a model; use letters, digits, - and _.")
+    if like is None:
+        text = starter(path.stem)
+    else:
+        entry = _entry(like)
+        model = entry.model()
+        model.name = path.stem
+        text = text_of(model, run=entry.settings(), summary=entry.summary)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise DalembertError(f"'{path}' exists already; choose another name.") from None
+    except (OSError, ValueError) as error:
+        raise DalembertError(f"Cannot write '{path}': {getattr(error, 'strerror', None) or error}.") from None
+    print(f"Written: {path}. Next: dalembert check {path}")
+
+
+@app.command()
+def schema() -> None:
+    """The form of model files as JSON Schema, for editors."""
+    from dalembert.io import json_schema
+
+    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
 
 
 @app.command()
@@ -82,14 +136,14 @@ def demo(
 def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
+    entry = _entry(name)
+    model = entry.model()
     warnings.simplefilter("ignore", RedundancyWarning)  # said in words below, once
     from dalembert.analysis import check as check_model
-    from dalembert.mechanisms import find
     from dalembert.simulation import simulate
     from dalembert.systems import build
 
-    entry = find(name)
-    system = build(entry.model())
+    system = build(model)
     if not as_json:
         print(check_model(system), flush=True)
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
@@ -114,6 +168,47 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _entry(name: str):
+    """What a person means by MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
+    from dalembert._results import DalembertError
+    from dalembert.mechanisms import Mechanism, find
+
+    path = Path(name)
+    if not name.endswith(FILE_ENDINGS) and path.parent == Path():
+        try:
+            return find(name)
+        except DalembertError:
+            if not name or "\0" in name or not path.exists():
+                raise
+    from dalembert.io import read
+
+    found = read(path)
+    settings = dict(found.run)
+    t_end = settings.pop("t_end", 10.0)
+    return Mechanism(name, found.summary, lambda: found.model, t_end, settings)
+
+
+def _model_files(folder: Path) -> list[Path]:
+    """The model files of a folder; links are left out, as they may lead anywhere."""
+    return sorted(p for p in folder.iterdir() if p.name.endswith(FILE_ENDINGS) and not p.is_symlink())
+
+
+def _file_row(path: Path, name: str) -> dict:
+    from dalembert._results import DalembertError
+    from dalembert.io import read
+
+    try:
+        found = read(path)
+    except DalembertError as error:
+        mistakes = str(error).split("\n")
+        return {"name": name, "summary": f"cannot be used: {mistakes[-1 if len(mistakes) == 2 else 0].strip(' :')}"}
+    model = found.model
+    where = "in the plane" if model.space == "plane" else "in space"
+    size = f"{len(model.bodies)} bodies, {len(model.constraints)} joints, {where}"
+    summary = f"{found.summary} ({size})" if found.summary else size
+    return {"name": name, "summary": summary, "t_end": found.run.get("t_end", 10.0)}
 
 
 def _report(solution) -> dict:

@@ -11,9 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "dalembert"
 
-# low to high; a room may import itself and what stands before it. io and view know only labelled data.
+# low to high; a room may import itself and what stands before it. view knows only labelled data, io the model, too.
 ORDER = [
-    "_runtime", "_typing", "_results", "io", "view", "model", "functions", "linalg", "systems", "equations",
+    "_runtime", "_typing", "_results", "view", "model", "functions", "io", "linalg", "systems", "equations",
     "formulations", "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))

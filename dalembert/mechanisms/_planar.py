@@ -76,10 +76,6 @@ def four_bar(lengths=(1.0, 2.0, 1.5, 2.0), masses=(1.0, 2.0, 1.5), crank_angle: 
     return model
 
 
-def _turning(t, p):
-    return p["speed"] * t
-
-
 @register("slider-crank", "a crank driven at constant speed, with a spring on the slider")
 def slider_crank(crank: float = 0.5, rod_length: float = 1.2, speed: float = 2 * math.pi) -> Model:
     """A slider-crank whose crank turns once a second; a spring-damper holds the slider to ground."""
@@ -91,7 +87,7 @@ def slider_crank(crank: float = 0.5, rod_length: float = 1.2, speed: float = 2 *
     model.revolute("big_end", arm, link, at=(crank, 0))
     model.revolute("small_end", link, slider, at=(crank + rod_length, 0))
     model.prismatic("guide", model.ground, slider, at=(crank + rod_length, 0), axis=(1, 0))
-    model.driver("motor", "main", _turning, parameters={"speed": speed})
+    model.driver("motor", "main", "speed*t", parameters={"speed": speed})
     wall = (crank + rod_length + 1.0, 0)
     model.spring_damper("buffer", model.ground, slider, at_i=wall, stiffness=200.0, damping=5.0, length=1.0)
     return model

@@ -6,9 +6,13 @@ import difflib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dalembert._results import DalembertError
 from dalembert.model import Model
+
+FILES = Path(__file__).parent / "files"
+"""Each built-in mechanism as a model file; `python -m dalembert.mechanisms` writes them."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,10 @@ class Mechanism:
 
     def model(self, **numbers) -> Model:
         return self.make(**numbers)
+
+    def settings(self) -> dict:
+        """How it is usually run, as a model file says it."""
+        return {"t_end": self.t_end} | self.run
 
 
 _TABLE: dict[str, Mechanism] = {}

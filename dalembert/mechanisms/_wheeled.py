@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 
 from dalembert.mechanisms._registry import register
@@ -53,17 +52,11 @@ def robot_geometry() -> dict[str, float]:
     return {"a": a, "bx": bx, "by": by, "cx": cx, "cy": cy}
 
 
-def robot_steering(t, p):
-    """d(t) along joint H: right for the first part, straight, then left. Ours; the paper shows its own as a figure.
-
-    Each turn is a smooth there-and-back displacement of the rack, by sin² pieces (twice differentiable).
-    """
-
-    def bump(t, start, length):
-        s = jnp.clip((t - start) / length, 0.0, 1.0)
-        return jnp.sin(jnp.pi * s) ** 4
-
-    return p["reach"] * (bump(t, p["begin"], p["length"]) - bump(t, p["back"], p["length"])) + p["offset"]
+# d(t) along joint H: right for the first part, straight, then left. Ours; the paper shows its own as a figure.
+# Each turn is a smooth there-and-back displacement of the rack, a sin⁴ (three times differentiable).
+ROBOT_STEERING = "reach*({} - {}) + offset".format(
+    *(f"sin(pi*min(max((t - {start})/length, 0), 1))^4" for start in ("begin", "back"))
+)
 
 
 @register("mobile-robot", "the robot on knife edges of Wojtyra and Fraczek: 2 redundant rows", t_end=20.0)
@@ -103,7 +96,7 @@ def mobile_robot(reach: float = 0.015) -> Model:
     model.prismatic("H", h1, h6)
     # the paper's d(t) is (Q_1 − P_6)·u; our displacement is its negative
     numbers = {"reach": reach, "begin": 2.0, "back": 12.0, "length": 6.0, "offset": 20 * a}
-    model.driver("drive", "H", robot_steering, parameters=numbers)
+    model.driver("drive", "H", ROBOT_STEERING, parameters=numbers)
     edges = [("W1", 2, (0, 0)), ("W2", 3, (0, 0)), ("W3", 1, (0, -4 * a)), ("W4", 1, (0, 4 * a)), ("W5", 7, (0, 0))]
     for name, i, s in edges:
         body = b[i - 1]

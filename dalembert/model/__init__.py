@@ -11,7 +11,7 @@ from dalembert.model._frames import (
     rotation_matrix,
     turn,
 )
-from dalembert.model._functions import Function, quintic, spline_jet
+from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketching, spline_jet
 from dalembert.model._kinds import COORDINATES, coordinates_of, held_directions
 from dalembert.model._model import Model
 from dalembert.model._statements import ELEMENTS, SECTIONS, Mistake, Statement
@@ -19,6 +19,7 @@ from dalembert.model._statements import ELEMENTS, SECTIONS, Mistake, Statement
 __all__ = [
     "COORDINATES",
     "ELEMENTS",
+    "FORMULA_WORDS",
     "SECTIONS",
     "Body",
     "Constraint",
@@ -36,6 +37,7 @@ __all__ = [
     "quaternion_of",
     "quintic",
     "rotation_matrix",
+    "sketching",
     "spline_jet",
     "turn",
 ]

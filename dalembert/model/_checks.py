@@ -3,12 +3,11 @@ takes its place, so that all mistakes of a model are found together."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, did_you_mean
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker, axis_angle, frame_on_axis, rotation_matrix, turn
 from dalembert.model._functions import Function, Shape, function_of
@@ -57,8 +56,7 @@ class Checks:
             for table in (self.bodies, self.markers):
                 if place in table:
                     return table[place]
-            close = difflib.get_close_matches(place, [*self.bodies, *self.markers, "ground"], n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(place, [*self.bodies, *self.markers, "ground"])
             self._wrong(f"{who}: there is no body or marker '{place}'.{hint}")
             return self.ground
         body = place.body if isinstance(place, Marker) else place
@@ -85,9 +83,7 @@ class Checks:
         name = joint.name if isinstance(joint, Constraint) else joint
         if isinstance(name, str) and name in self.constraints:
             return self.constraints[name]
-        close = difflib.get_close_matches(str(name), list(self.constraints), n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        self._wrong(f"{who}: there is no joint '{name}'.{hint}")
+        self._wrong(f"{who}: there is no joint '{name}'.{did_you_mean(str(name), self.constraints)}")
         return None
 
     def _coordinate_of(self, who: str, joint: Constraint, coordinate: str | None) -> str | None:
@@ -164,7 +160,10 @@ class Checks:
         if value is None:
             return np.zeros((size, size))
         if np.ndim(np.asarray(value, dtype=object)) == 1:
-            return np.diag(np.abs(self._array(what, value, (size,), f"{size} numbers or a {size}x{size} matrix")))
+            diagonal = self._array(what, value, (size,), f"{size} numbers or a {size}x{size} matrix")
+            if np.any(diagonal < 0):
+                self._wrong(f"{what} must not be negative: it would feed energy.")
+            return np.diag(np.abs(diagonal))
         K = self._array(what, value, (size, size), f"{size} numbers or a {size}x{size} matrix")
         if not np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * np.abs(K).max(initial=0.0)):
             self._wrong(f"{what} must be symmetric.")
@@ -270,7 +269,11 @@ class Checks:
             if isinstance(value, str) and parameters:
                 from dalembert.model._functions import expression
 
-                value = expression(value, {k: float(x) for k, x in self._parameters(who, parameters).items()})
+                numbers = self._parameters(who, parameters)
+                several = [k for k, x in numbers.items() if x.ndim]
+                if several:
+                    raise DalembertError(f"parameter '{several[0]}' must be one number in a formula.")
+                value = expression(value, {k: float(x) for k, x in numbers.items()})
             elif parameters:
                 self._wrong(f"{who}: parameters belong to a Python function or a formula.")
             function = function_of(value)

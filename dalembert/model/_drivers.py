@@ -291,12 +291,15 @@ class Drivers(Joints):
             function = with_parameters(residual, parameters)
         else:
             texts = [residual] if isinstance(residual, str) else residual
-            size = len(texts) if isinstance(texts, Sequence) else 1
+            count = len(texts) if isinstance(texts, Sequence) else 1
             try:
                 function = FrameFormulas.read(texts, self.space, [b.name for b in found], numbers, kind == "pfaffian")
+                if size not in (1, count):
+                    raise DalembertError(f"these are {count} formulas, but size is {size!r}; leave it out.")
             except DalembertError as error:
                 self._wrong(f"{who}: residual must be a function or formulas: {error}")
-                function = with_parameters(lambda t, frames: np.zeros(size), None)
+                function = with_parameters(lambda t, frames: np.zeros(count), None)
+            size = count
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             self._wrong(f"{who}: size must be a positive whole number, not {size!r}.")
             size = 1

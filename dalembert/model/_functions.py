@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,6 +257,22 @@ _SHAPES: dict[str, Callable] = {
 
 # ---- splines -------------------------------------------------------------------------------------------------
 
+_sketch: ContextVar[list[str] | None] = ContextVar("sketch", default=None)
+
+
+@contextmanager
+def sketching():
+    """Within this, splines are checked but not made (SciPy takes long to load); gives the list of those left out.
+
+    A model file is first read so: a bad one is refused at once.
+    """
+    left_out: list[str] = []
+    token = _sketch.set(left_out)
+    try:
+        yield left_out
+    finally:
+        _sketch.reset(token)
+
 
 def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, closed: bool = False):
     """Breaks and coefficients (degree + 1, pieces, …), highest power first, of the spline through (x, y)."""
@@ -265,13 +284,27 @@ def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, close
         raise DalembertError(f"{who}: a spline of degree {degree} needs at least {degree + 1} points, not {len(x)}.")
     if not np.all(np.diff(x) > 0):
         raise DalembertError(f"{who}: its first column must rise from point to point.")
+    if (left_out := _sketch.get()) is not None:
+        left_out.append(who)
+        return x, np.zeros((degree + 1, len(x) - 1, *y.shape[1:]))
     from scipy.interpolate import make_interp_spline
 
     kind = "periodic" if closed else ("natural" if degree == 3 and len(x) > 3 else None)
-    found = make_interp_spline(x, y, k=degree, bc_type=kind)
-    breaks = np.unique(found.t[(found.t >= x[0]) & (found.t <= x[-1])])
     powers = range(degree, -1, -1)
-    return breaks, np.stack([found.derivative(k)(breaks[:-1]) / math.factorial(k) for k in powers])
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("error")  # ill-conditioned
+            found = make_interp_spline(x, y, k=degree, bc_type=kind)
+            breaks = np.unique(found.t[(found.t >= x[0]) & (found.t <= x[-1])])
+            coefficients = np.stack([found.derivative(k)(breaks[:-1]) / math.factorial(k) for k in powers])
+        good = np.all(np.isfinite(coefficients))
+    except (ValueError, ArithmeticError, Warning):
+        good = False
+    if not good:
+        raise DalembertError(
+            f"{who}: no spline goes through these points; some lie too close together or too far apart."
+        )
+    return breaks, coefficients
 
 
 def spline(breaks, coefficients, x):
@@ -307,6 +340,8 @@ ARITIES = {
     "cosh": (1,), "tanh": (1,), "exp": (1,), "log": (1,), "sqrt": (1,), "abs": (1,), "sign": (1,), "min": (2,),
     "max": (2,), "step": (3, 5),
 }  # fmt: skip
+FORMULA_WORDS = frozenset(("t", *CONSTANTS, *ARITIES))
+"""Words that mean something in every formula; a parameter cannot have these names."""
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*(?:\.\w+)?)|(\*\*|[-+*/^(),]))"
 )
@@ -343,7 +378,31 @@ class _Parser:
         kind, token, place = self.tokens[self.at]
         if kind != "end":
             self._fail(f"'{token}' is not expected", place)
+        self._fixed(tree)
         return tree
+
+    def _fixed(self, tree: tuple) -> float | None:
+        """The value of what does not vary, where + − * / ^ make it; refuses 1/0 and numbers beyond all bounds."""
+        kind, *rest = tree
+        if kind == "number":
+            return rest[0]
+        values = [self._fixed(x) for x in rest if isinstance(x, tuple)]
+        if kind in ("name", "call") or any(x is None for x in values):
+            return None
+        known = [x for x in values if x is not None]
+        try:
+            made = {
+                "sum": lambda: math.fsum(known),
+                "product": lambda: math.prod(known),
+                "neg": lambda: -known[0],
+                "over": lambda: 1.0 / known[0],
+                "^": lambda: known[0] ** known[1],
+            }[kind]()
+        except ArithmeticError:
+            made = math.nan
+        if isinstance(made, complex) or not math.isfinite(made):
+            self._fail("a part of it is no finite number", 0)
+        return made
 
     def _fail(self, what: str, place: int):
         raise DalembertError(f"expression '{_short(self.text)}': {what} (at character {place + 1}).")

@@ -237,7 +237,7 @@ class Joints(Bodies):
         """A point of j (`at`) stays on a smooth curve of i: a spline through `points` (world, start configuration).
 
         `closed` joins the last point to the first. The curve must not cross itself, nor bend more sharply than the
-        point can strray from it. By a marker j, its origin is the point; by a marker i, `points` are in its axes.
+        point can stray from it. By a marker j, its origin is the point; by a marker i, `points` are in its axes.
         """
         who, d = f"Joint '{name}'", self.dimension
         pi, pj = self._place(who, i), self._place(who, j)

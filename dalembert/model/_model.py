@@ -62,14 +62,17 @@ class Model(Forces):
     def mistakes(self) -> list[Mistake]:
         """All that is wrong with the model, each a sentence with the name of the item and what to do."""
         found = list(self._mistakes)
-        said = {s.name: s for s in self.statements}
+        said = {s.name: s for s in reversed(self.statements)}  # of two with one name the first is kept
         if not self.bodies:
             found.append(Mistake("There is no body. Add one with model.body(...)."))
+        # ground stands in for a name that is unknown: what follows from that is not told
+        unknown = {id(m.statement) for m in self._mistakes if ": there is no body or marker '" in m}
         for c in self.constraints.values():
-            found += [Mistake(text, said.get(c.name)) for text in self._constraint_mistakes(c)]
+            if id(said.get(c.name)) not in unknown:
+                found += [Mistake(text, said.get(c.name)) for text in self._constraint_mistakes(c)]
         for f in self.forces.values():
             moving = [b for b in f.bodies if not b.is_ground]
-            if f.markers and not moving:
+            if f.markers and not moving and id(said.get(f.name)) not in unknown:
                 found.append(Mistake(f"Force '{f.name}' acts only on ground; name a body.", said.get(f.name)))
         return found
 

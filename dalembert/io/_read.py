@@ -1,0 +1,421 @@
+"""edge · files: a model from a file. Every mistake is found in one reading and told with its line and column."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from dalembert._results import Complaint, DalembertError, FileError, did_you_mean
+from dalembert.io._disk import read_text
+from dalembert.io._schema import FORMAT, HEAD, TOP, element_class, head_class, kind_of, run_class, told
+from dalembert.io._yaml import Node, read_tree, resolve
+from dalembert.model import ELEMENTS, SECTIONS, Mistake, Model, Statement, sketching
+
+ENOUGH = 60  # complaints after which a file is not looked at any further
+LONGEST = 600  # characters of one complaint
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a file says: the model, how it is usually run (t_end, rtol, integrator, dt) and what it is, in a line."""
+
+    model: Model
+    run: dict[str, Any]
+    summary: str = ""
+
+
+def load(path) -> Model:
+    """The model in a YAML file, or `FileError` with every mistake and its place. Nothing in a file is executed."""
+    return read(path).model
+
+
+def read(path) -> ModelFile:
+    """A model file with all it says; see `load`."""
+    path = Path(path)
+    try:
+        text = read_text(path)
+    except DalembertError as error:
+        raise FileError(path, [Complaint(0, 0, str(error))]) from None
+    return read_from_text(text, path)
+
+
+def read_from_text(text: str, path: Path) -> ModelFile:
+    """The same from the text of a file; `path` names it in messages and says where its tables lie."""
+    tree, complaints = read_tree(text)
+    if tree is None:
+        raise FileError(path, complaints)
+    reader = _Reader(tree, path.parent)
+    reader.complaints += complaints
+    with np.errstate(all="ignore"):
+        found = reader.read()
+    if reader.complaints or found is None:
+        raise FileError(path, reader.complaints)
+    return found
+
+
+@dataclass
+class _Entry:
+    """One item of a section: its kind, what it was told, and which keys are wrong."""
+
+    section: str
+    node: Node
+    who: str
+    kind: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    wrong: set[str] = field(default_factory=set)
+    usable: bool = True
+
+    @property
+    def name(self) -> str | None:
+        name = self.arguments.get("name")
+        return name if isinstance(name, str) else None
+
+
+class _Reader:
+    """Looks at a tree from top to bottom: the head, each entry by its class, then all of it as a `Model`."""
+
+    def __init__(self, tree: Node, folder: Path):
+        self.tree, self.folder = tree, folder
+        self.complaints: list[Complaint] = []
+        self.lost: set[str] = set()  # names of entries that could not be used: others may speak of them
+
+    def complain(self, place: tuple[int, int], text: str) -> None:
+        if len(text) > LONGEST:
+            text = f"{text[: LONGEST - 100]} … {text[-90:]}"
+        self.complaints.append(Complaint(*place, text))
+
+    def read(self) -> ModelFile | None:
+        top = self.tree
+        if not isinstance(top.value, dict):
+            self.complain(top.place, f"a model file is a mapping that begins with 'dalembert: {FORMAT}'.")
+            return None
+        for key in top.value:
+            if key not in TOP:
+                self.complain(
+                    top.at_key(key), f"'{key[:60]}' is unknown; known are {', '.join(TOP)}.{did_you_mean(key, TOP)}"
+                )
+        head = Node({k: x for k, x in top.value.items() if k in HEAD}, top.line, top.column, top.keys)
+        wrong = self._look(head_class(), head, "")
+        run = self._run()
+        entries = [e for section in SECTIONS for e in self._section(section)]
+        said = head.plain()
+        if "space" in wrong or len(self.complaints) > ENOUGH:
+            return None
+        gravity = None if "gravity" in wrong else said.get("gravity")
+        blank = functools.partial(Model, str(said.get("name")), space=said["space"], gravity=gravity)
+        with sketching() as left_out:
+            model = self._tell(blank(), entries)
+        if left_out and not self.complaints:
+            model = self._tell(blank(), entries)
+        return ModelFile(model, run, said.get("summary") or "") if not self.complaints else None
+
+    # ---- by the schema ---------------------------------------------------------------------------------------
+
+    def _look(self, cls: type[BaseModel], node: Node, who: str) -> set[str]:
+        """Complain about every key that is not as its class says; returns those keys."""
+        try:
+            cls.model_validate(node.plain())
+        except ValidationError as error:
+            found = error.errors(include_url=False)
+        else:
+            return set()
+        start = f"{who}: " if who else ""
+        known = [k for k in cls.model_fields if k != "type"]
+        for wrong in found:
+            key, context = str(wrong["loc"][0]), wrong.get("ctx", {})
+            if wrong["type"] == "missing":
+                words = cls.model_fields[key].description
+                self.complain(node.place, f"{start}{key} is missing; give {words}.")
+            elif wrong["type"] == "extra_forbidden":
+                hint = did_you_mean(key, known)
+                self.complain(node.at_key(key), f"{start}'{key[:60]}' is unknown; known are {', '.join(known)}.{hint}")
+            elif wrong["type"] == "literal_error":
+                got = told(node.value[key].plain())
+                self.complain(node.at((key,)), f"{start}{key} must be {context['expected']}, not {got}.")
+            else:
+                self._wrong_value(node, start, key, context)
+        return {str(wrong["loc"][0]) for wrong in found}
+
+    def _wrong_value(self, node: Node, start: str, key: str, context: dict) -> None:
+        path = (key, *context["path"])
+        place = node.at(path)
+        if context["key"] is not None:
+            inner = node
+            for step in path:
+                inner = inner.value[step]
+            place = inner.at_key(context["key"])
+        words = ": ".join(f"item {step + 1}" if isinstance(step, int) else str(step) for step in path)
+        text = context["text"]
+        end = "" if text.endswith("?") else "."
+        self.complain(place, f"{start}{words}{'' if text.startswith(':') else ' '}{text}{end}")
+
+    def _run(self) -> dict[str, Any]:
+        node = self.tree.value.get("run")
+        if node is None or node.value is None:
+            return {}
+        if not isinstance(node.value, dict):
+            self.complain(node.place, f"run must be a mapping such as {{t_end: 10}}, not {told(node.plain())}.")
+            return {}
+        self._look(run_class(), node, "run")
+        return {k: x for k, x in node.plain().items() if x is not None}
+
+    def _section(self, section: str) -> list[_Entry]:
+        node = self.tree.value.get(section)
+        if node is None or node.value is None:
+            return []
+        if not isinstance(node.value, list):
+            self.complain(
+                node.place, f"{section} must be a list, each item beginning with '- ', not {told(node.plain())}."
+            )
+            return []
+        found = []
+        for k, item in enumerate(node.value):
+            if len(self.complaints) > ENOUGH:
+                break
+            if isinstance(item.value, dict):
+                found.append(self._entry(section, item, k + 1))
+            else:
+                self.complain(
+                    item.place, f"{section}: item {k + 1} must be a mapping with a name, not {told(item.plain())}."
+                )
+        return found
+
+    def _entry(self, section: str, node: Node, number: int) -> _Entry:
+        arguments = {k: x for k, x in node.plain().items() if x is not None}
+        kind = {"bodies": "body", "markers": "marker"}.get(section) or arguments.pop("type", None)
+        name = arguments.get("name")
+        known = isinstance(name, str) and name.strip()
+        called = f"'{name[:100]}'" if isinstance(name, str) and known else f"number {number}"
+        entry = _Entry(section, node, f"{_title(section, kind)} {called}", "", arguments)
+        if section in ("joints", "forces"):
+            kind = self._type(entry, kind)
+        if kind is None:
+            entry.usable = False
+        else:
+            entry.kind = str(kind)
+            entry.wrong = self._look(element_class(entry.kind), node, entry.who)
+            self._mend(entry)
+            self._tables(entry)
+        if not entry.usable and entry.name:
+            self.lost.add(entry.name)
+        return entry
+
+    def _type(self, entry: _Entry, kind: Any) -> str | None:
+        kinds = [k for k, e in ELEMENTS.items() if e.section == entry.section]
+        who, node = entry.who, entry.node
+        if kind is None:
+            self.complain(node.place, f"{who}: type is missing; give one of {', '.join(kinds)}.")
+        elif not isinstance(kind, str) or kind not in ELEMENTS:
+            hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
+            known = hint or f" Known are {', '.join(kinds)}."
+            self.complain(node.at(("type",)), f"{who}: {told(kind)} is no type of {entry.section}.{known}")
+        elif kind not in kinds:
+            self.complain(node.at(("type",)), f"{who}: a {kind} stands under {ELEMENTS[kind].section}, not here.")
+        else:
+            return kind
+        return None
+
+    def _mend(self, entry: _Entry) -> None:
+        """Put something harmless where a key is wrong, so that the rest of the file can be looked at as well."""
+        parameters = ELEMENTS[entry.kind].parameters
+        values = {key: entry.arguments.pop(key, None) for key in sorted(entry.wrong)}
+        missing = [key for key in parameters if key in entry.wrong and key not in entry.node.value]
+        for key, value in values.items():
+            if key not in parameters and isinstance(value, str):  # perhaps a missing key, misspelt
+                meant = [k for k in missing if did_you_mean(key, [k])]
+                entry.arguments |= dict.fromkeys(meant[:1], value)
+        for key in entry.wrong & set(parameters) - set(entry.arguments):
+            if parameters[key].default is parameters[key].empty:
+                entry.arguments[key] = kind_of(parameters[key].annotation).stand_in
+                entry.usable &= entry.arguments[key] is not None
+
+    # ---- tables in files of their own ------------------------------------------------------------------------
+
+    def _tables(self, entry: _Entry) -> None:
+        for key, value in entry.arguments.items():
+            if key in entry.wrong or not isinstance(value, dict | list):
+                continue
+            try:
+                if key == "points" and isinstance(value, dict):
+                    entry.arguments[key] = self._columns(value["file"])
+                else:
+                    self._timed(value)
+            except DalembertError as error:
+                self.complain(entry.node.at((key,)), f"{entry.who}: {key}: {error}")
+                entry.wrong.add(key)
+                entry.usable = False
+
+    def _timed(self, value: Any) -> None:
+        """Functions of time that are given by a file get its numbers, in place."""
+        for inside in value.values() if isinstance(value, dict) else value:
+            if (
+                isinstance(inside, dict)
+                and isinstance(value, dict)
+                and inside is value.get("table")
+                and "file" in inside
+            ):
+                rows = self._columns(name := inside.pop("file"))
+                if len(rows[0]) != 2:
+                    raise DalembertError(f"'{name}' must have two columns: time and value, not {len(rows[0])}.")
+                inside |= {"times": [r[0] for r in rows], "values": [r[1] for r in rows]}
+            elif isinstance(inside, dict | list):
+                self._timed(inside)
+
+    def _columns(self, name: str) -> list[list[float]]:
+        """The numbers of a .csv beside the model file: a line each, by commas, after a header if it has one."""
+        try:
+            text = read_text(self.folder / name, follow=False)
+        except DalembertError as error:
+            raise DalembertError(f"'{name}': {error}") from None
+        rows: list[list[float]] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            cells = [resolve(cell.strip()) for cell in line.split(",")]
+            if not line.strip() or (not rows and any(isinstance(x, str) for x in cells)):
+                continue
+            good = all(isinstance(x, int | float) and not isinstance(x, bool) and np.isfinite(x) for x in cells)
+            if not good or (rows and len(cells) != len(rows[0])):
+                raise DalembertError(f"'{name}', line {number}: it must be numbers, as many as in the line before.")
+            rows.append([float(x) for x in cells])
+        if not rows:
+            raise DalembertError(f"'{name}': there is no line of numbers in it.")
+        return rows
+
+    # ---- as a model ------------------------------------------------------------------------------------------
+
+    def _tell(self, model: Model, entries: list[_Entry]) -> Model:
+        """Tell a model all that can be told, and complain about what it finds wrong."""
+        told_of: dict[int, _Entry] = {}
+        for entry in entries:
+            if not entry.usable:
+                continue
+            if entry.kind == "body" and model.space == "space" and "inertia" in entry.wrong:
+                entry.arguments["inertia"] = [1.0, 1.0, 1.0]
+            before = len(model._mistakes)
+            try:
+                getattr(model, entry.kind)(**entry.arguments)
+            except (ArithmeticError, np.linalg.LinAlgError) as error:
+                self.complain(entry.node.place, f"{entry.who}: its numbers cannot be used ({error}).")
+            told_of[id(model.statements[-1])] = entry
+            if len(model._mistakes) > before and len(model._mistakes) > ENOUGH:
+                break
+        self._doubts(model, told_of)
+        return model
+
+    def _doubts(self, model: Model, told_of: dict[int, _Entry]) -> None:
+        """Complain about what the model finds wrong, but not about what merely follows from another mistake."""
+        mistakes, top = model.mistakes(), self.tree.value
+        unsure = {id(m.statement) for m in mistakes if _UNRESOLVED.search(m)}
+        for mistake in mistakes:
+            entry = None if mistake.statement is None else told_of.get(id(mistake.statement))
+            text = as_written(mistake)
+            if entry is not None:
+                path = locate(mistake, entry.node, mistake.statement)
+                shaken = entry.wrong or id(mistake.statement) in unsure or self._speaks_of_lost(entry)
+                if shaken and not self._stands_alone(text, entry, path):
+                    continue
+                self.complain(entry.node.at(path), text)
+            elif not text.startswith("There is no body"):
+                self.complain(self.tree.at(("gravity",)), text)
+            elif "bodies" not in top or not top["bodies"].value:
+                self.complain(self.tree.at_key("bodies"), "bodies: there is none; add one.")
+
+    def _stands_alone(self, text: str, entry: _Entry, path: tuple) -> bool:
+        """Whether a sentence is about one value that is wrong whatever else is."""
+        missing = re.search(r"there is no (?:joint|body or marker) '(.*?)'\.", text)
+        if missing:
+            return missing[1] not in self.lost
+        if path[:1] == ("name",):
+            return f"'{entry.name}': " in text
+        return bool(path) and path[0] not in entry.wrong and _ALONE.search(text) is not None
+
+    def _speaks_of_lost(self, entry: _Entry) -> bool:
+        return bool(self.lost) and any(isinstance(x, str) and x in self.lost for x in entry.arguments.values())
+
+
+_UNRESOLVED = re.compile(r"there is no (?:joint|body or marker) '|: this name is taken")
+_ALONE = re.compile(
+    r": \w+ must (?:be greater than zero|be finite|not be negative)|has no direction|: expression .* \(at char"
+)
+
+
+def _title(section: str, kind: Any) -> str:
+    """What `Model` calls such a thing in its sentences."""
+    if section != "joints":
+        return {"bodies": "Body", "markers": "Marker", "forces": "Force"}[section]
+    kind = str(kind)
+    if kind.endswith("driver"):
+        return "Driver"
+    words = {"Coupling": ("coupling", "gear", "rack_and_pinion", "belt"), "Rows": ("holonomic", "pfaffian")}
+    return next((word for word, kinds in words.items() if kind in kinds), "Joint")
+
+
+def as_written(text: str) -> str:
+    """A sentence of `Model` in the words of a file: `at: [...]` for at=(...)."""
+    text = re.sub(r"\b([a-z_]+)=\(\.\.\.\)", r"\1: [...]", str(text))
+    return re.sub(r"\b([a-z_]+)=(?=[\s,.;)]|$)", r"\1:", text)
+
+
+def locate(mistake: Mistake, node: Node, statement: Statement | None) -> tuple:
+    """The path, inside an entry, of the value a mistake is about: () where it is about the whole."""
+    name = "" if statement is None else statement.name
+    text = str(mistake)
+    if f"'{name}': " in text:
+        text = text.split(f"'{name}': ", 1)[1]
+    if text.startswith(("this name is taken", "a name must not")):
+        return ("name",)
+    if found := _quoted(text, "there is no [a-z ]+|has no coordinate", node):
+        return found
+    path: list = []
+    here = node
+    for word in re.findall(r"[^:]+", text):
+        step = _step(here, word.strip())
+        if step is None:
+            break
+        path.append(step)
+        here = here.value[step]
+    if path:
+        return tuple(path)
+    if found := _quoted(text, "parameter|joint|body", node):
+        return found
+    said = [word for word in re.findall(r"\w{2,}", text) if word in node.value]
+    return (said[0],) if said else ()
+
+
+def _quoted(text: str, words: str, node: Node) -> tuple:
+    """The path of the value that stands in quotes after one of the words."""
+    found = re.search(f"(?:{words}) '(.*?)'", text)
+    return () if found is None else _where(node, found[1])
+
+
+def _step(node: Node, words: str) -> Any:
+    """The key or index that the first word names."""
+    first = re.match(r"\w+", words)
+    if first is None:
+        return None
+    word = first[0]
+    if isinstance(node.value, dict):
+        return word if word in node.value else None
+    if isinstance(node.value, list) and word in ("x", "y", "z") and "xyz".index(word) < len(node.value):
+        return "xyz".index(word)
+    return None
+
+
+def _where(node: Node, text: str) -> tuple:
+    """The path of the value, or key, that is this text, beside the entry's own name; of several the last."""
+    found: tuple = ()
+    inside = node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
+    for key, value in inside:
+        if key in ("name", "type"):
+            continue
+        if value.value == text or key == text:
+            found = (key,)
+        elif isinstance(value.value, dict | list):
+            deeper = _where(value, text)
+            found = (key, *deeper) if deeper else found
+    return found

@@ -1,0 +1,397 @@
+"""Model files: what is written comes back equal, what is wrong is told with its place, the command line takes files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from _helpers_files import library
+from test_cli import dalembert
+
+import dalembert as da
+from dalembert import functions
+from dalembert._results import DalembertError, FileError
+from dalembert.io import json_schema, read, starter, text_of
+from dalembert.io._schema import KINDS
+from dalembert.io._yaml import read_tree, resolve
+from dalembert.mechanisms import FILES, mechanisms
+from dalembert.model import ELEMENTS
+
+ROOT = Path(__file__).parent.parent
+HEAD = "dalembert: 1\nname: m\nspace: plane\n"
+ROD = "bodies:\n  - {name: rod, mass: 1, inertia: 1}\n"
+
+
+def complaints(tmp_path, text: str):
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    with pytest.raises(FileError) as caught:
+        da.load(path)
+    return caught.value.complaints
+
+
+def loaded(tmp_path, text: str) -> da.Model:
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    return da.load(path)
+
+
+# ---- there and back ----------------------------------------------------------------------------------------------
+
+
+def test_the_library_here_has_every_element_and_every_argument():
+    used = {(s.kind, key) for model in library().values() for s in model.statements for key in s.arguments}
+    assert used == {(kind, key) for kind, element in ELEMENTS.items() for key in element.parameters}
+
+
+@pytest.mark.parametrize("name", library())
+def test_round_trip_of_every_element(name, tmp_path):
+    model = library()[name]
+    back = da.load(da.save(model, tmp_path / "model.yaml"))
+    assert back == model
+    assert [s.arguments for s in back.statements] == [s.arguments for part in model.sections().values() for s in part]
+    assert text_of(back) == text_of(model)
+
+
+def test_numbers_come_back_exactly(tmp_path):
+    rng = np.random.default_rng(1)
+    numbers = [*(rng.standard_normal(200) * 10.0 ** rng.integers(-30, 30, 200)), 5e-324, 0.1, 1 / 3, -0.0, 1e22, 2**53]
+    model = da.Model("numbers")
+    model.body("a", mass=1, inertia=1)
+    for k, x in enumerate(numbers):
+        model.marker(f"m{k}", "a", position=(x, -x))
+    back = da.load(da.save(model, tmp_path / "n.yaml"))
+    found = [back.markers[f"m{k}"].position[0] for k in range(len(numbers))]
+    assert np.array(found).tobytes() == np.array(numbers).tobytes()
+
+
+def test_odd_names_come_back(tmp_path):
+    names = [
+        "yes",
+        "no",
+        "1",
+        "1e3",
+        "null",
+        "~",
+        "a: b",
+        "a #b",
+        "Größe",
+        '"',
+        "\\",
+        "- x",
+        "[",
+        "{a}",
+        "'",
+        "*a",
+        "%",
+        "t, u",
+    ]
+    model = da.Model("!tag & <<")
+    for name in names:
+        model.body(name, mass=1, inertia=1)
+    assert list(da.load(da.save(model, tmp_path / "n.yaml")).bodies) == names
+
+
+def test_python_functions_are_refused_by_name(tmp_path):
+    model = da.Model("m")
+    model.revolute("pin", model.ground, model.body("a", mass=1, inertia=1), at=(0, 0))
+    model.driver("motor", "pin", lambda t: 2 * t)
+    with pytest.raises(DalembertError, match="driver 'motor' has a Python function as motion"):
+        da.save(model, tmp_path / "m.yaml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_with_mistakes_is_not_written(tmp_path):
+    model = da.Model("m")
+    model.body("a", mass=-1, inertia=1)
+    with pytest.raises(DalembertError, match="mass must be greater than zero"):
+        da.save(model, tmp_path / "m.yaml")
+
+
+def test_a_model_that_needs_another_order_is_not_written(tmp_path):
+    """Bodies come first in a file; a joint on the rotor that a motor brings cannot be told before the motor."""
+    model = da.Model("m")
+    model.revolute("pin", model.ground, model.body("a", mass=1, inertia=1), at=(0, 0))
+    model.motor("motor", "pin", torque=1, rotor_inertia=1)
+    model.distance("rod", "motor_rotor", "a", at_i=(1, 0), at_j=(2, 0))
+    with pytest.raises(DalembertError, match="motor_rotor"):
+        da.save(model, tmp_path / "m.yaml")
+
+
+def test_the_starter_is_good(tmp_path):
+    path = tmp_path / "swing.yaml"
+    path.write_text(starter("swing"))
+    found = read(path)
+    assert found.model.name == "swing" and list(found.model.bodies) == ["rod"] and found.run == {"t_end": 10}
+
+
+# ---- built-in mechanisms -----------------------------------------------------------------------------------------
+
+
+def test_there_are_no_other_files():
+    assert {p.stem for p in FILES.glob("*.yaml")} == set(mechanisms()), "run: make files"
+
+
+@pytest.mark.parametrize("name", mechanisms())
+def test_every_mechanism_is_a_file(name):
+    entry = mechanisms()[name]
+    found = read(FILES / f"{name}.yaml")
+    assert found.model == entry.model(), "run: make files"
+    assert found.run == entry.settings() and found.summary == entry.summary
+    ours, theirs = da.build(entry.model()), da.build(found.model)
+    assert np.array_equal(ours.q0, theirs.q0) and np.array_equal(ours.v0, theirs.v0)
+    p, r = ours.parameters(), theirs.parameters()
+    assert set(p) == set(r) and all(np.array_equal(p[k], r[k]) for k in p)
+
+
+def test_numbers_in_formulas_keep_their_names():
+    assert "drive.reach" in da.build(da.load(FILES / "mobile-robot.yaml")).parameters()
+    fast = da.build(da.load(FILES / "slider-crank.yaml")).replace({"motor.speed": 1.0})
+    assert float(fast.parameters()["motor.speed"]) == 1.0
+
+
+# ---- the schema ----------------------------------------------------------------------------------------------------
+
+
+def test_the_published_schema_is_current():
+    published = json.loads((ROOT / "docs" / "model.schema.json").read_text())
+    assert published == json_schema(), "run: make files"
+
+
+def test_the_schema_describes_every_key_of_every_element():
+    found = json_schema()
+    for kind, element in ELEMENTS.items():
+        keys = found["$defs"][kind]["properties"]
+        wanted = set(element.parameters) | ({"type"} if element.section in ("joints", "forces") else set())
+        assert set(keys) == wanted and all(x.get("description") for x in keys.values())
+        assert found["$defs"][kind]["description"] == element.summary
+        assert found["$defs"][kind]["additionalProperties"] is False
+    text = json.dumps(found)
+    assert '"inside"' not in text and all(f'"#/$defs/{ref}"' in text for ref in ("Motion", "body", "revolute"))
+
+
+def test_every_annotation_is_known_to_the_schema():
+    said = {str(p.annotation).split("|")[0].strip() for e in ELEMENTS.values() for p in e.parameters.values()}
+    assert said == set(KINDS)
+
+
+# ---- what a scalar means -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1), ("-2", -2), ("+3", 3), ("1e-3", 1e-3), ("1E5", 1e5), (".5", 0.5), ("1.", 1.0), ("-1.5e+3", -1500.0),
+        ("012", 12), ("9" * 400, math.inf), ("true", True), ("False", False), ("null", None), ("~", None), ("", None),
+        ("yes", "yes"), ("no", "no"), ("on", "on"), ("off", "off"), ("y", "y"), ("1:30", "1:30"), ("0x10", "0x10"),
+        ("0o7", "0o7"), ("1_000", "1_000"), ("2024-01-01", "2024-01-01"), ("nan", "nan"), ("inf", "inf"),
+        ("1e", "1e"), ("--1", "--1"), ("=", "="), (".", "."), (".inf", math.inf), ("-.INF", -math.inf),
+    ],
+)  # fmt: skip
+def test_scalars(text, value):
+    found = resolve(text)
+    assert found == value and type(found) is type(value)
+
+
+def test_quotes_make_a_text_and_keys_are_texts():
+    tree, wrong = read_tree("a: '1'\nb: \"true\"\n1: 2\ntrue: 3\n'<<': 4\n")
+    assert not wrong and tree is not None
+    assert tree.plain() == {"a": "1", "b": "true", "1": 2, "true": 3, "<<": 4}
+
+
+# ---- places --------------------------------------------------------------------------------------------------------
+
+
+def test_all_mistakes_at_once_in_order(tmp_path):
+    text = """\
+dalembert: 1
+name: rig
+space: plane
+gravty: [0, -9.81]
+bodies:
+  - name: crank
+    mass: heavy
+    inertia: -1
+    positon: [0, 0]
+  - nmae: rod
+    mass: -1.0
+    inertia: .nan
+  - name: wheel
+    mass: 1.0
+    mass: 2.0
+    inertia: 1
+joints:
+  - type: revolut
+    name: A
+    i: ground
+    j: crank
+  - {type: revolute, name: B, i: wheel, j: crnk, at: [0, 1]}
+  - {type: driver, name: C, joint: B, motion: {harmonic: {amplitude: 1, omga: 2}}}
+  - {type: driver, name: D, joint: A, motion: "sin(t"}
+  - {type: point_driver, name: E, i: ground, j: wheel, motion: [1, {step: {begin: 1, end: 0}}]}
+"""
+    found = complaints(tmp_path, text)
+    assert [(c.line, c.column) for c in found] == [
+        (4, 1), (7, 11), (8, 14), (9, 5), (10, 5), (10, 5), (11, 11), (12, 14), (15, 5), (18, 11), (22, 44), (23, 73),
+        (24, 47), (25, 91),
+    ]  # fmt: skip
+    words = [
+        "'gravty' is unknown", "Body 'crank': mass must be a number, not the text 'heavy'", "inertia must be greater",
+        "Did you mean 'position'", "'nmae' is unknown", "name is missing", "Body 'rod': mass must be greater than zero",
+        "inertia must be finite", "'mass' is given twice", "Did you mean 'revolute'", "Did you mean 'crank'",
+        "'omga' is unknown", "')' is missing at the end", "end=0 must be later than begin=1",
+    ]  # fmt: skip
+    for complaint, word in zip(found, words, strict=True):
+        assert word in complaint.text
+
+
+def test_the_error_reads_well(tmp_path):
+    path = tmp_path / "rig.yaml"
+    path.write_text(HEAD + "bodies:\n  - {name: a, mass: -1, inertia: 1}\n")
+    with pytest.raises(FileError) as caught:
+        da.load(path)
+    line = f"  {path}:5:21: Body 'a': mass must be greater than zero, not -1."
+    assert str(caught.value) == f"{path} has 1 mistake:\n{line}"
+    assert caught.value.mistakes == ["Body 'a': mass must be greater than zero, not -1."]
+
+
+def test_very_many_mistakes_are_not_all_shown(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(HEAD + "bodies:\n" + "".join(f"  - {{name: b{k}, mass: -1, inertia: 1}}\n" for k in range(5000)))
+    with pytest.raises(FileError, match="more than 50 mistakes") as caught:
+        da.load(path)
+    assert str(caught.value).count("\n") == 51
+
+
+# ---- tables in files -------------------------------------------------------------------------------------------------
+
+
+def test_tables_and_points_from_csv(tmp_path):
+    (tmp_path / "cam.csv").write_text("time, value\n0, 0\n1, 2.5\n\n2, 1e-1\n3, 4\n")
+    (tmp_path / "path.csv").write_text("0,0\n1,0.5\n2,0\n3,1\n")
+    text = HEAD + ROD + "joints:\n"
+    text += "  - {type: point_on_curve, name: c, i: ground, j: rod, points: {file: path.csv}, degree: 3}\n"
+    text += "  - {type: revolute, name: pin, i: ground, j: rod, at: [0, 0]}\n"
+    text += "  - {type: driver, name: d, joint: pin, motion: {sum: [1, {table: {file: cam.csv}}]}}\n"
+    model = loaded(tmp_path, text)
+    same = da.Model("m")
+    same.body("rod", mass=1, inertia=1)
+    same.point_on_curve("c", "ground", "rod", points=[[0, 0], [1, 0.5], [2, 0], [3, 1]], degree=3)
+    same.revolute("pin", "ground", "rod", at=(0, 0))
+    table = {"table": {"times": [0, 1, 2, 3], "values": [0, 2.5, 0.1, 4]}}
+    same.driver("d", "pin", {"sum": [1, table]})
+    assert model == same
+    assert abs(float(functions.table(**table["table"])(1.0)) - 2.5) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "there is no line of numbers"),
+        ("a,b\nc,d\n", "there is no line of numbers"),
+        ("0,1\n1\n", "line 2: it must be numbers, as many as in the line before"),
+        ("0,1\n1,x\n", "line 2: it must be numbers"),
+        ("0,1\n1,.nan\n", "line 2: it must be numbers"),
+        ("0,1,2\n1,2,3\n", "must have two columns"),
+        ("0,1\n0,2\n1,2\n3,4\n", "must rise from point to point"),
+        (None, "there is no such file"),
+    ],
+)
+def test_bad_tables(tmp_path, content, sentence):
+    if content is not None:
+        (tmp_path / "t.csv").write_text(content)
+    text = HEAD + ROD + "joints:\n  - {type: revolute, name: pin, i: ground, j: rod, at: [0, 0]}\n"
+    text += "  - type: driver\n    name: d\n    joint: pin\n    motion: {table: {file: t.csv}}\n"
+    (found,) = complaints(tmp_path, text)
+    assert found.line == 11 and found.text.startswith("Driver 'd': motion: ") and sentence in found.text
+
+
+# ---- the command line --------------------------------------------------------------------------------------------
+
+
+def test_new_check_run_list(tmp_path):
+    name = str(tmp_path / "swing")
+    made = dalembert("new", name)
+    assert made.returncode == 0 and f"{name}.yaml" in made.stdout
+    again = dalembert("new", name)
+    assert again.returncode == 2 and "exists already" in again.stderr
+    checked = json.loads(dalembert("check", f"{name}.yaml", "--json").stdout)
+    assert checked["mobility"] == 1
+    report = json.loads(dalembert("run", f"{name}.yaml", "--json", "--samples", "2").stdout)
+    assert report["status"] == "done" and report["t_end"] == 10.0
+    (tmp_path / "broken.yml").write_text("dalembert: 2\n")
+    (tmp_path / "notes.txt").write_text("no model")
+    listed = dalembert("list", str(tmp_path))
+    lines = listed.stdout.splitlines()
+    assert listed.returncode == 0 and len(lines) == 2
+    assert lines[0].startswith("broken.yml") and "cannot be used" in lines[0]
+    assert "a rod on a pin (1 bodies, 1 joints, in the plane)" in lines[1]
+    assert "a rod on a pin" in dalembert("list", f"{name}.yaml").stdout
+
+
+def test_new_like_a_mechanism(tmp_path):
+    assert dalembert("new", str(tmp_path / "mine"), "--like", "slider-crank").returncode == 0
+    model, wanted = da.load(tmp_path / "mine.yaml"), da.mechanism("slider-crank")
+    assert model.name == "mine" and model.sections() == wanted.sections()
+
+
+def test_schema_command():
+    assert json.loads(dalembert("schema").stdout) == json_schema()
+
+
+BAD = HEAD + "bodies:\n  - {name: a, mass: -1, inertia: 1}\n"
+OPEN = (
+    HEAD
+    + ROD
+    + """\
+joints:
+  - {type: distance, name: near, i: ground, j: rod, at_i: [0, 0], at_j: [1, 0], length: 1}
+  - {type: distance, name: far, i: ground, j: rod, at_i: [0, 1], at_j: [1, 0], length: 9}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "sentence"),
+    [
+        (("check", "m.yaml"), BAD, "m.yaml:5:21: Body 'a': mass must be greater than zero"),
+        (("run", "m.yaml"), BAD, "m.yaml:5:21: Body 'a': mass must be greater than zero"),
+        (("list", "m.yaml"), BAD, "m.yaml:5:21: Body 'a': mass must be greater than zero"),
+        (("new", "x", "--like", "m.yaml"), BAD, "m.yaml:5:21: Body 'a': mass must be greater than zero"),
+        (("check", "no.yaml"), BAD, "no.yaml: there is no such file"),
+        (("check", "folder/no"), BAD, "there is no such file"),
+        (("list", "nothing"), BAD, "There is no mechanism 'nothing'"),
+        (("new", "no/folder/x"), BAD, "Cannot write"),
+        (("new", "a.b"), BAD, "cannot name a model"),
+        (("new", ""), BAD, "cannot name a model"),
+        (("run", "m.yaml"), OPEN, "cannot be assembled"),
+        (("run", "m.yaml"), HEAD + "run: {integrator: magic}\n" + ROD, "integrator='magic' is unknown"),
+    ],
+)
+def test_bad_files_are_sentences_on_the_command_line(tmp_path, monkeypatch, arguments, content, sentence):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "m.yaml").write_text(content)
+    result = dalembert(*arguments)
+    assert result.returncode == 2
+    assert sentence in result.stderr and "Traceback" not in result.stderr + result.stdout
+
+
+def test_a_bad_file_is_refused_without_jax(tmp_path, monkeypatch):
+    """So that it takes a fraction of a second and little memory."""
+    import subprocess
+    import sys
+
+    curve = "joints:\n  - {type: point_on_curve, name: c, i: ground, j: a, points: [[0, 0], [1, 1], [2, 0]]}\n"
+    (tmp_path / "m.yaml").write_text(BAD + curve)
+    code = (
+        "import sys; sys.argv[1:] = ['check', 'm.yaml']\n"
+        "from dalembert.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, 'jax' in sys.modules, 'scipy' in sys.modules)"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["2", "False", "False"]
