@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dalembert as da
-from dalembert.model import axis_angle, coordinates_of, frame_on_axis
+from dalembert.model import axis_angle, frame_on_axis
 
 JOINTS = {
     "plane": (
@@ -26,8 +26,20 @@ JOINTS = {
         "generic:rx,ry,rz", "generic:x,y,z,rx,ry,rz",
     ),
 }  # fmt: skip
-# every coordinate a driver can act on: (joint kind, coordinate)
-DRIVEN = {space: [(k, c) for k in kinds for c in coordinates_of(space, k)] for space, kinds in JOINTS.items()}
+# coordinates that a driver acts on: each function that measures one, at least once
+DRIVEN = {
+    "plane": (
+        ("revolute", "angle"), ("prismatic", "displacement"), ("pin_slot", "displacement"), ("generic:x", "y"),
+        ("generic:y,angle", "x"),
+    ),
+    "space": (
+        ("revolute", "angle"), ("prismatic", "displacement"), ("cylindrical", "displacement"),
+        ("cylindrical", "angle"), ("universal", "angle_i"), ("universal", "angle_j"), ("constant_velocity", "angle_x"),
+        ("constant_velocity", "angle_y"), ("planar", "x"), ("planar", "y"), ("revolute_spherical_rod", "angle"),
+        ("generic:rx", "angle_y"), ("generic:rx", "angle_z"), ("generic:x,ry", "angle_x"),
+        ("generic:z,rx,rz", "angle_y"),
+    ),
+}  # fmt: skip
 DRIVERS = {f"driver_{kind}_{c}": (kind, c) for space in JOINTS for kind, c in DRIVEN[space]}
 # the other elements that prescribe motion; a speed driver acts on a joint coordinate
 PRESCRIBED = ("point_driver", "frame_driver", "distance_driver")

@@ -164,7 +164,10 @@ class Checks:
         if value is None:
             return np.zeros((size, size))
         if np.ndim(np.asarray(value, dtype=object)) == 1:
-            return np.diag(np.abs(self._array(what, value, (size,), f"{size} numbers or a {size}x{size} matrix")))
+            diagonal = self._array(what, value, (size,), f"{size} numbers or a {size}x{size} matrix")
+            if np.any(diagonal < 0):
+                self._wrong(f"{what} must not be negative: it would feed energy.")
+            return np.diag(diagonal)
         K = self._array(what, value, (size, size), f"{size} numbers or a {size}x{size} matrix")
         if not np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * np.abs(K).max(initial=0.0)):
             self._wrong(f"{what} must be symmetric.")

@@ -420,7 +420,8 @@ def rotation_of(vector):
     small = square < 1e-8
     angle = jnp.sqrt(jnp.where(small, 1.0, square))
     a = jnp.where(small, 1.0 - square / 6, jnp.sin(angle) / angle)
-    b = jnp.where(small, 0.5 - square / 24, (1.0 - jnp.cos(angle)) / angle**2)
+    # half the angle: 1 − cos would lose its digits, twice over in Γ
+    b = jnp.where(small, 0.5 - square / 24, 0.5 * (jnp.sin(0.5 * angle) / (0.5 * angle)) ** 2)
     x, y, z = vector[0], vector[1], vector[2]
     K = jnp.stack([jnp.zeros(()), -z, y, z, jnp.zeros(()), -x, -y, x, jnp.zeros(())]).reshape(3, 3)
     return jnp.eye(3) + a * K + b * (K @ K)
