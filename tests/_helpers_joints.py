@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -41,6 +42,14 @@ DRIVEN = {
     ),
 }  # fmt: skip
 DRIVERS = {f"driver_{kind}_{c}": (kind, c) for space in JOINTS for kind, c in DRIVEN[space]}
+# those whose reactions are looked at in motion
+MOVED = {
+    "plane": (("revolute", "angle"), ("prismatic", "displacement")),
+    "space": (
+        ("revolute", "angle"), ("prismatic", "displacement"), ("cylindrical", "displacement"),
+        ("cylindrical", "angle"), ("universal", "angle_i"), ("universal", "angle_j"), ("planar", "x"),
+    ),
+}  # fmt: skip
 # the other elements that prescribe motion; a speed driver acts on a joint coordinate
 PRESCRIBED = ("point_driver", "frame_driver", "distance_driver")
 SPEED_DRIVEN = {
@@ -254,6 +263,36 @@ def moved(space: str, q, v, dt: float) -> np.ndarray:
         quaternion = np.concatenate([[w * turn[0] - r @ turn[1:]], w * turn[1:] + turn[0] * r + np.cross(r, turn[1:])])
         out.append(np.concatenate([x[:3] + dt * u[:3], quaternion]))
     return np.concatenate(out)
+
+
+@eqx.filter_jit
+def solved(system, t, q, v):
+    """v̇ and what the constraints say at one instant: (v̇, Φ, φ, C, blocks of M⁻¹)."""
+    e = da.assemble(system, t, q, v)
+    return da.Proximal().solve(e).vdot, e.Phi, e.phi, e.C, e.mass.inverse
+
+
+def settled(system, q, v, t: float = 0.0):
+    """(q, v) moved onto the constraints by plain Newton steps in NumPy: one compiled program serves many states.
+
+    Redundant rows make S = C M⁻¹Cᵀ singular: a share of 1e-11 is added, whose error the next step takes away."""
+    h = system.m_holonomic
+    size = np.inf
+    for k in range(30):
+        _, Phi, phi, C, inverse = (
+            np.asarray(x) for x in solved(system, jnp.asarray(t), jnp.asarray(q), jnp.asarray(v))
+        )
+        onto = np.einsum("bij,bjm->bim", inverse, C.T.reshape(*inverse.shape[:2], -1)).reshape(C.T.shape)
+        S = C @ onto
+        S += 1e-11 * np.max(np.diagonal(S)) * np.eye(len(S))
+        size = max(np.max(np.abs(Phi), initial=0.0), np.max(np.abs(phi), initial=0.0))
+        if k > 2 and size < 1e-13:
+            break
+        delta = -onto[:, :h] @ np.linalg.solve(S[:h, :h], Phi)
+        q = np.asarray(system.retract(jnp.asarray(q), jnp.asarray(delta)))
+        v = v - onto @ np.linalg.solve(S, phi)
+    assert size < 1e-11, "the constraints do not close"
+    return q, v
 
 
 def quiet_model(space: str, name: str = "all-joints"):

@@ -128,7 +128,7 @@ def test_a_function_called_first_of_all_is_in_float64():
     assert found.stdout.strip() == "float64"
 
 
-# ---- the grammar -----------------------------------------------------------------------------------------------------
+# ---- the grammar ---------------------------------------------------------------------------------------------------
 
 T = 0.7
 FORMULAS = {
@@ -201,7 +201,7 @@ def test_a_mistake_in_a_function_is_a_sentence(make, words):
         make()
 
 
-# ---- numbers of functions in a system ----------------------------------------------------------------------------------
+# ---- numbers of functions in a system ------------------------------------------------------------------------------
 
 
 def driven_mass(motion):
@@ -214,7 +214,12 @@ def driven_mass(motion):
 
 def test_numbers_of_functions_change_without_compiling_anew():
     """Amplitudes, polynomial coefficients, table values and parameters of formulas are parameters of the system."""
-    f = total(harmonic(0.7, 3.0), polynomial([1.0, 2.0]), expression("a*t^2", {"a": 0.5}), table([0, 1, 2, 3.0], [0, 1, 0, 1.0]))
+    f = total(
+        harmonic(0.7, 3.0),
+        polynomial([1.0, 2.0]),
+        expression("a*t^2", {"a": 0.5}),
+        table([0, 1, 2, 3.0], [0, 1, 0, 1.0]),
+    )
     system = driven_mass(f)
     traces = []
 

@@ -89,7 +89,9 @@ def add_couplings(model, order: str):
     a, b, c = f"revolute_{order}", f"prismatic_{order}", "pin_slot_bb"
     model.coupling(f"coupling_mixed_{order}", [(a, 0.5), (b, "displacement", -2.0)])
     model.coupling(
-        f"coupling_three_{order}", [(a, 1.0), {"joint": c, "coordinate": "angle", "factor": -1.5}, (b, 0.3)], constant=0.2
+        f"coupling_three_{order}",
+        [(a, 1.0), {"joint": c, "coordinate": "angle", "factor": -1.5}, (b, 0.3)],
+        constant=0.2,
     )
     model.coupling(f"coupling_irrational_{order}", [(a, 1.0), (c, "angle", math.sqrt(2.0))])
 
