@@ -248,7 +248,7 @@ def test_bushing_in_the_plane():
 
 
 def test_force_law_by_formulas_is_the_law_in_python():
-    model, system = plane_laws()
+    _, system = plane_laws()
     t, q, v = random_state(system, 10)
     at = At(system, q, v)
     # both pairs in the same state
@@ -423,7 +423,7 @@ def test_loads_in_space_in_world_and_body_axes():
         close(h[word], [*f, *(m + R.T @ np.cross(r, f))])
 
 
-# tip load (force, torque) → deflection and rotation of a clamped beam of length L, from any book on strength of materials
+# tip load (force, torque) → deflection and rotation of a clamped beam of length L, as books on strength have it
 E, Iy, Iz, L = STEEL["E"], STEEL["I_y"], STEEL["I_z"], TIP
 BEAM = {
     "pull": ([1e3, 0, 0, 0, 0, 0], [1e3 * L / (E * STEEL["area"]), 0, 0, 0, 0, 0]),

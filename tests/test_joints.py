@@ -256,7 +256,8 @@ ROWS = {
     ("space", "point_in_plane"): 1, ("space", "point_on_curve"): 2, ("space", "point_on_curve:closed"): 2,
     ("space", "parallel_axes"): 2, ("space", "perpendicular_axes"): 1, ("space", "constant_angle"): 1,
     ("space", "orientation_lock"): 3, ("space", "revolute_spherical_rod"): 2, ("space", "rolling_sphere"): 3,
-    ("space", "no_slip"): 1, ("space", "point_driver"): 3, ("space", "frame_driver"): 6, ("space", "distance_driver"): 1,
+    ("space", "no_slip"): 1, ("space", "point_driver"): 3, ("space", "frame_driver"): 6,
+    ("space", "distance_driver"): 1,
 } | {(space, kind): kind.count(",") + 1 for space in SPACES for kind in JOINTS[space] if kind.startswith("generic")} | {
     (space, kind): 1 for space in SPACES for kind in COUPLINGS
 }  # fmt: skip
@@ -440,6 +441,7 @@ def amounts(kind: str, a: float):
     """Place of marker j in marker i for a motion of known amounts, and the coordinates that it must have."""
     h, e = 0.5 * a, np.eye(3)  # half the angle keeps the second angle of a cardan cross below π/2
     shift = np.array([0.3, -0.2, 0.1]) * a
+    all_three = dict(zip("xyz", shift, strict=True))
     rod = ROD * turned(("z", a))[:, 0]
     return {
         "revolute": (turned(("z", a)), 0 * e[2], {"angle": a}),
@@ -455,16 +457,18 @@ def amounts(kind: str, a: float):
         "point_on_line": (turned(("x", a), ("y", 1.0)), 0.3 * a * e[2], {"displacement": 0.3 * a}),
         "point_in_plane": (turned(("y", a)), shift * [1, 1, 0], {"x": shift[0], "y": shift[1]}),
         "parallel_axes": (turned(("z", a)), shift, {"angle": a}),
-        "orientation_lock": (np.eye(3), shift, dict(zip("xyz", shift, strict=True))),
+        "orientation_lock": (np.eye(3), shift, all_three),
         "revolute_spherical_rod": (turned(("y", h)), rod, {"angle": a}),
         "generic:x,y,z": (turned(("x", a), ("z", a)), 0 * e[2], {}),
-        "generic:rx": (turned(("y", a), ("z", h)), shift, dict(zip("xyz", shift, strict=True)) | {"angle_y": a, "angle_z": h}),
-        "generic:x,ry": (turned(("x", a), ("z", h)), shift * [0, 1, 1], {"y": shift[1], "z": shift[2], "angle_x": a, "angle_z": h}),
+        "generic:rx": (turned(("y", a), ("z", h)), shift, all_three | {"angle_y": a, "angle_z": h}),
+        "generic:x,ry": (
+            turned(("x", a), ("z", h)), shift * [0, 1, 1], {"y": shift[1], "z": shift[2], "angle_x": a, "angle_z": h}
+        ),
         "generic:y,z,rz": (turned(("x", a), ("y", h)), shift * [1, 0, 0], {"x": shift[0], "angle_x": a, "angle_y": h}),
-        "generic:rx,ry": (turned(("z", a)), shift, dict(zip("xyz", shift, strict=True)) | {"angle_z": a}),
+        "generic:rx,ry": (turned(("z", a)), shift, all_three | {"angle_z": a}),
         "generic:z,rx,rz": (turned(("y", a)), shift * [1, 1, 0], {"x": shift[0], "y": shift[1], "angle_y": a}),
         "generic:x,ry,rz": (turned(("x", a)), shift * [0, 1, 1], {"y": shift[1], "z": shift[2], "angle_x": a}),
-        "generic:rx,ry,rz": (np.eye(3), shift, dict(zip("xyz", shift, strict=True))),
+        "generic:rx,ry,rz": (np.eye(3), shift, all_three),
         "generic:x,y,z,rx,ry,rz": (np.eye(3), 0 * e[2], {}),
     }[kind]  # fmt: skip
 

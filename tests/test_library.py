@@ -264,9 +264,11 @@ PLANE_TWINS = {
     "distance": (
         lambda m, b, n, s, g="ground": m.distance(n("d"), g, b, at_i=s.at, at_j=s.at + 2 * s.axis),
         lambda m, b, n, s, g="ground": m.distance_driver(n("d"), g, b, 2.0, at_i=s.at, at_j=s.at + 2 * s.axis),
-        lambda m, b, n, s, g="ground": m.point_on_curve(n("c"), g, b, at=s.at + 2 * s.axis, points=circle(s, 2.0), closed=True),
+        lambda m, b, n, s, g="ground": m.point_on_curve(
+            n("c"), g, b, at=s.at + 2 * s.axis, points=circle(s, 2.0), closed=True
+        ),
     ),
-}  # fmt: skip
+}
 # a spline of degree five through 64 points of a circle of radius 2 has its curvature to h⁴ = (2π/64)⁴ = 9e-5 times a
 # small constant: measured 3e-8 in accelerations
 CURVED = 1e-6
@@ -388,7 +390,7 @@ def test_formulations_of_one_joint_agree(space, name):
     """At one allowed state all ways to write a joint are met, and give the same accelerations: so the same motion."""
     system, twins, states = twin_states(space)
     names, group = list(system.body_names), twins[name]
-    for q, v, vdot, Phi, phi in states:
+    for _, v, vdot, Phi, phi in states:
         a = vdot.reshape(-1, system.dv)
         size = max(np.max(np.abs(a)), 1.0)
         assert np.max(np.abs(v)) > 0.3
