@@ -216,12 +216,8 @@ def driven_mass(motion):
 
 def test_numbers_of_functions_change_without_compiling_anew():
     """Amplitudes, polynomial coefficients, table values and parameters of formulas are parameters of the system."""
-    f = total(
-        harmonic(0.7, 3.0),
-        polynomial([1.0, 2.0]),
-        expression("a*t^2", {"a": 0.5}),
-        table([0, 1, 2, 3.0], [0, 1, 0, 1.0]),
-    )
+    saw = table([0, 1, 2, 3.0], [0, 1, 0, 1.0])
+    f = total(harmonic(0.7, 3.0), polynomial([1.0, 2.0]), expression("a*t^2", {"a": 0.5}), saw)
     system = driven_mass(f)
     traces = []
 
