@@ -250,7 +250,8 @@ def test_bushing_in_the_plane():
 def test_force_law_by_formulas_is_the_law_in_python():
     _, system = plane_laws()
     t, q, v = random_state(system, 10)
-    at = At(system, q, v)
+    q, v = q.copy(), v.copy()
+    at = At(system, q, v)  # views of q and v
     # both pairs in the same state
     for a, b in (("la", "ma"), ("lb", "mb")):
         at.q[b][:], at.v[b][:] = at.q[a], at.v[a]
@@ -371,6 +372,9 @@ def test_bushing_force_is_minus_the_gradient_of_its_energy_and_damping_takes_pow
     t, q, v = random_state(system, 13)
     v = v.reshape(-1, 6)
     names = list(system.body_names)
+    # the beam at rest: its energy, millions of joules so far out, would drown the differences
+    q, tip = q.copy(), names.index("tip")
+    q[7 * tip : 7 * tip + 7] = np.asarray(system.q0)[7 * tip : 7 * tip + 7]
     for word in ("elastic", "viscous"):
         only = np.zeros_like(v)
         for side in ("one", "two"):
@@ -516,7 +520,7 @@ def plane_motion():
     model.motor(
         "dc", joint, voltage=12.0, torque_constant=0.3, resistance=2.0, gear=MOTOR["gear"], rotor_inertia=MOTOR["J"]
     )
-    model.pd_control("follow", wheel("pd_wheel"), "40*t + 0.5*sin(8*t)", stiffness=30.0, damping=2.0)
+    model.pd_control("follow", wheel("pd_wheel"), "40*t + 0.5*sin(8*t)", stiffness=300.0, damping=15.0)
     joint = slider("lifted", (0.0, 1.0))
     model.motor("winch", joint, torque=1.2, gear=20.0, rotor_inertia=MOTOR["J"])  # 20 turns (rad) a metre
     return model, da.simulate(model, T1, save=9, rtol=1e-9)
@@ -589,11 +593,11 @@ def test_direct_current_motor():
 
 
 def followed(times, inertia, start=(0.0, 0.0)):
-    """I ä = k (r − a) + c (ṙ − ȧ) with r = 40 t + 0.5 sin 8t, by SciPy."""
+    """I ä = k (r − a) + c (ṙ − ȧ) with r = 40 t + 0.5 sin 8t, by SciPy; r − a stays below half a turn."""
 
     def rate(t, y):
         r, r_t = 40 * t + 0.5 * np.sin(8 * t), 40 + 4 * np.cos(8 * t)
-        return [y[1], (30 * (r - y[0]) + 2 * (r_t - y[1])) / inertia]
+        return [y[1], (300 * (r - y[0]) + 15 * (r_t - y[1])) / inertia]
 
     return solve_ivp(rate, (0, times[-1]), start, t_eval=times, rtol=1e-11, atol=1e-11).y
 
@@ -601,7 +605,7 @@ def followed(times, inertia, start=(0.0, 0.0)):
 def test_control_follows_through_full_turns_in_the_plane():
     _, _, w, turned, t = body_motion(plane_motion()[1], "pd_wheel")
     exact = followed(t, MOTOR["load"])
-    assert exact[0, -1] > 2 * np.pi
+    assert exact[0, -1] > 4 * np.pi
     assert np.max(np.abs(turned["angle"] - exact[0])) < TIGHT * 20
     assert np.max(np.abs(w - exact[1])) < TIGHT * 100
 
@@ -627,7 +631,7 @@ def space_motion():
         "wheel", mass=1.0, inertia=(0.3, 0.3, 0.4), rotation=axis_angle((0, 1, 0), 0.5), angular_velocity=(0, 0, 1.0)
     )
     model.revolute("hub", "ground", wheel, at=(0, 0, 0), axis=axis_angle((0, 1, 0), 0.5)[:, 2])
-    model.pd_control("follow", "hub", "40*t + 0.5*sin(8*t)", stiffness=30.0, damping=2.0)
+    model.pd_control("follow", "hub", "40*t + 0.5*sin(8*t)", stiffness=300.0, damping=15.0)
     model.motor("motor", "hub", torque=0.0, gear=2.5, rotor_inertia=0.02)
     return model, da.simulate(model, PERIOD, save=9, rtol=1e-9)
 

@@ -58,6 +58,7 @@ def residuals(system, t, q, v):
 
 
 SPACES = ("plane", "space")
+EYE3 = np.eye(3)
 STEP = 5e-4
 # The 4-point central difference errs by h⁴|f⁽⁵⁾|/30 ≈ 2e-15 |f⁽⁵⁾| and by 1.5 ε|f|/h ≈ 1e-12; the fifth
 # derivatives here (some rad/s, angles by arctan2) reach 1e4 times the value. Halving h cuts the error 16 times.
@@ -240,9 +241,26 @@ def test_Gamma_is_minus_the_rate_of_phi_with_v_held(space, name):
         assert np.max(np.abs(measured(space)[0]["Gamma"][rows])) > 1e-3
 
 
+@pytest.mark.parametrize(("space", "name"), [x for x in NAMES if x[1].endswith("_bb") and "coupling" not in x[1]])
+def test_rows_see_relative_motion_only(space, name):
+    """Both bodies moved as one, along or about any axis: nothing changes, on the constraints or off them."""
+    _, system, _ = everything(space)
+    rows = rows_of(system, name)
+    for x in measured(space):
+        if space == "plane":
+            bodies = x["q"].reshape(2, 3)
+            moves = [np.tile([*e, 0.0], 2) for e in np.eye(2)]
+            moves.append(np.concatenate([[-b[1], b[0], 1.0] for b in bodies]))
+        else:
+            bodies = x["q"].reshape(2, 7)
+            moves = [np.tile([*e, 0.0, 0.0, 0.0], 2) for e in EYE3]
+            for e in EYE3:
+                moves.append(np.concatenate([[*np.cross(e, b[:3]), *(rotation(b[3:]).T @ e)] for b in bodies]))
+        assert close(x["C"][rows] @ np.array(moves).T, 0.0, 100 * ROUNDING)  # arms of some metres
+
+
 # ---- number of rows, and which motions a joint leaves free -----------------------------------------------------
 
-EYE3 = np.eye(3)
 ROWS = {
     ("plane", "weld"): 3, ("plane", "revolute"): 2, ("plane", "prismatic"): 2, ("plane", "distance"): 1,
     ("plane", "knife_edge"): 1, ("plane", "rolling_disc"): 2, ("plane", "holonomic"): 1, ("plane", "pfaffian"): 1,
