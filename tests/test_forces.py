@@ -6,7 +6,6 @@ import functools
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -675,19 +674,3 @@ def test_a_rotor_starts_as_its_joint_turns():
     _, solution = space_motion()
     assert abs(solution.dataset.sel(body="wheel")["angular_velocity"].values[0, 2] - 1.0) < 1e-9
     assert abs(solution.dataset.sel(body="motor_rotor")["angular_velocity"].values[0, 2] - 2.5) < 1e-9
-
-
-def test_derivative_of_a_motion_by_a_number_of_a_law():
-    """d(final angle)/d(stiffness) of control through `replace`, against a central difference."""
-    model = da.Model("controlled", space="plane", gravity=(0, 0))
-    model.body("wheel", mass=1.0, inertia=0.4)
-    model.revolute("hub", "ground", "wheel", at=(0, 0))
-    model.pd_control("follow", "hub", harmonic(1.0, 3.0), stiffness=30.0, damping=2.0)
-    system = da.build(model)
-
-    def final(k):
-        return da.simulate(system.replace({"follow.stiffness": k}), 0.5, dt=0.01, save=2, derivative="forward").q[-1, 2]
-
-    slope = jax.jacfwd(final)(30.0)
-    e = 1e-3
-    assert abs(float(slope) - float(final(30.0 + e) - final(30.0 - e)) / (2 * e)) < 1e-6 * abs(float(slope))
