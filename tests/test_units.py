@@ -7,8 +7,10 @@ import functools
 import warnings
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from _helpers_joints import JOINTS, add_joint, quiet_model, random_body, solved, spot
 
 import dalembert as da
 from dalembert.mechanisms import find, mechanisms
@@ -77,14 +79,26 @@ def converted(model, units: Units = MILLI):
         for item in items.values():
             factor = factors(model.name, item, units)
             numbers = {k: x * factor[k] for k, x in item.numbers.items()}
-            target[item.name] = dataclasses.replace(item, markers=tuple(map(marker, item.markers)), numbers=numbers)
+            changed = {"markers": tuple(map(marker, item.markers)), "numbers": numbers}
+            if getattr(item, "coupled", ()):
+                changed["coupled"] = tuple(tuple(map(marker, pair)) for pair in item.coupled)
+            target[item.name] = dataclasses.replace(item, **changed)
     return out
 
 
 def constraint_factors(model_name, c, units):
     """The factor of each number of a constraint."""
-    if c.kind in ("distance", "rolling_disc"):
-        return {"length": units.length, "radius": units.length}
+    L = units.length
+    if c.kind in ("distance", "rolling_disc", "rolling_sphere", "no_slip", "screw", "revolute_spherical_rod"):
+        return {"length": L, "radius": L, "radius_i": L, "radius_j": L, "pitch": L}
+    if c.kind.startswith("point_on_curve"):  # lengths as powers of an arc length, highest power first
+        powers = 1.0 - np.arange(len(c.numbers["coefficients"]))[::-1, None, None]
+        return {"breaks": L, "coefficients": L**powers}
+    if c.kind == "constant_angle":
+        return {"angle": 1.0}
+    if c.kind.startswith("coupling:"):  # of the library below: its terms are lengths, and lengths per angle
+        angles = np.array([1.0 if which.startswith("angle") else 0.0 for _, which, _ in c.functions[0]])
+        return {"factors": L**angles, "turns": L}
     if c.kind.startswith("driver:"):
         assert set(c.numbers) <= KNOWN_DRIVERS[model_name][c.name], "say here which of its parameters are lengths"
         lengths = DRIVEN_LENGTHS.get(model_name, {}).get(c.name, set())
@@ -93,9 +107,40 @@ def constraint_factors(model_name, c, units):
     return {}
 
 
+# what each number of a law is: "rate" a coordinate or its speed, "effort" a force or a torque, "slope" their quotient
+LAW_DIMENSIONS = {
+    "bushing": {},
+    "stop": {
+        "stiffness": "push", "damping": "slope", "exponent": "one", "depth": "rate", "lower": "rate", "upper": "rate"
+    },
+    "friction": {
+        "normal_value": "effort", "coulomb": "one", "static": "one", "stribeck_speed": "rate",
+        "transition_speed": "rate", "viscous": "slope", "radius": "one",
+    },
+    "pd_control": {"reference_value": "rate", "stiffness": "slope", "damping": "slope", "limit": "effort"},
+    "motor": {"gear": "one", "torque_value": "effort", "slope": "slope", "gain": "one"},
+    "joint_force": {"effort": "effort"},
+    "drag": {"linear": "force/speed", "quadratic": "force/speed2", "angular": "torque/spin", "wind": "length"},
+    "central_gravity": {"mu": "mu", "centre": "length"},
+}  # fmt: skip
+
+
 def force_factors(model_name, f, units):
     """The factor of each number of a force."""
     line = units.force / units.length
+    kind, angle = f.kind.split(":")[0], f.kind.rsplit(":", 1)[-1].startswith("angle")
+    if kind in LAW_DIMENSIONS:
+        rate, effort = (1.0, units.energy) if angle else (units.length, units.force)
+        if kind == "bushing":
+            one = np.where(
+                np.arange(len(f.numbers["rest"])) < (2 if len(f.numbers["rest"]) == 3 else 3), units.length, 1
+            )
+            K = units.energy / np.outer(one, one)
+            return {"stiffness": K, "damping": K, "rest": one}
+        sizes = {"rate": rate, "effort": effort, "slope": effort / rate, "one": 1.0, "length": units.length}
+        sizes |= {"push": effort / rate**1.5, "force/speed": units.force / units.length, "mu": units.length**3}
+        sizes |= {"force/speed2": units.force / units.length**2, "torque/spin": units.energy}
+        return {k: sizes[what] for k, what in LAW_DIMENSIONS[kind].items()}
     if f.kind == "spring_damper":
         return {"stiffness": line, "damping": line, "length": units.length}
     if f.kind.startswith("joint_spring:"):
@@ -258,3 +303,51 @@ def test_the_rule_does_not_depend_on_the_unit_of_length(length):
     exact = np.array([-0.375 * 49.05 / (0.5625 + 2.5), 0, 49.05])
     # relative to the weight; the pseudo-inverse of numbers scaled apart by the unit may lose digits, not the rule
     assert np.max(np.abs(np.asarray(wrenches.force[top]) / units.force - exact)) < SAME * 98.1
+
+
+# ---- every joint and every law, at one instant ---------------------------------------------------------------------
+
+
+def library(space: str):
+    """A pair of bodies for every joint kind, couplings, and laws on and between them."""
+    model = quiet_model(space, "library")
+    rng = np.random.default_rng(21)
+    for kind in JOINTS[space]:
+        if kind in ("holonomic", "pfaffian"):
+            continue
+        one, two = (
+            random_body(model, f"{kind}_one", rng, moving=True),
+            random_body(model, f"{kind}_two", rng, moving=True),
+        )
+        add_joint(model, kind, kind, one, two, spot(space, rng))
+    for kind, coordinate in (("revolute", "angle"), ("prismatic", "displacement")):
+        model.stop(f"{kind}_stop", kind, lower=0.2, upper=0.4, stiffness=50.0, damping=2.0, depth=0.1)
+        model.friction(f"{kind}_friction", kind, normal=3.0, coulomb=0.2, static=0.4, transition_speed=0.5, viscous=0.1)
+        model.pd_control(f"{kind}_pd", kind, 0.3, stiffness=4.0, damping=0.3, limit=2.0, coordinate=coordinate)
+        model.motor(f"{kind}_motor", kind, voltage=None, torque=0.4, gear=3.0)
+        model.joint_force(f"{kind}_force", kind, 0.7)
+    model.rack_and_pinion("rack", "revolute", "prismatic", radius=0.3)
+    size = 3 if space == "plane" else 6
+    model.bushing(
+        "bushing", "pin_slot_one", "pin_slot_two", at=[0.1] * model.dimension, stiffness=np.arange(1.0, size + 1)
+    )
+    section = {"I": 2e-6} if space == "plane" else {"I_y": 2e-6, "I_z": 3e-6, "G": 1e7, "J": 1e-6}
+    model.beam("beam", "distance_one", "distance_two", E=1e8, area=1e-6, damping=0.1, **section)
+    model.drag("drag", "knife_edge_one", linear=0.2, quadratic=0.4, angular=0.1, wind=[0.3] * model.dimension)
+    model.central_gravity("sun", 2.0, at=[3.0] * model.dimension)
+    return model
+
+
+@pytest.mark.parametrize("space", ["plane", "space"])
+def test_accelerations_of_the_library_do_not_depend_on_units(space):
+    """Every joint kind and law in metres and kilograms, and in millimetres and grams: one state, the same motion."""
+    model = library(space)
+    found = []
+    for made, L in ((model, 1.0), (converted(model), MILLI.length)):
+        system = da.build(made)
+        vdot = np.asarray(solved(system, *(jnp.asarray(x) for x in (0.0, system.q0, system.v0)))[0])
+        vdot = vdot.reshape(-1, system.dv)
+        vdot[:, : system.kinematics.d] /= L
+        found.append(vdot)
+    # the bodies are of some 1 m: lengths and angles compare directly
+    assert np.max(np.abs(found[0] - found[1])) < SAME * np.max(np.abs(found[0]))

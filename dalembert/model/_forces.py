@@ -10,7 +10,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.model._checks import Timed, with_parameters
 from dalembert.model._drivers import Drivers
-from dalembert.model._elements import Force
+from dalembert.model._elements import Constraint, Force
 from dalembert.model._formulas import FrameFormulas
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import Function, Shape, names_in, parse
@@ -514,11 +514,17 @@ class Forces(Drivers):
         # on ground a balanced rotor's mass does not matter
         m = J if mass is None else self._number(f"{who}: rotor_mass", mass, positive=True)
         point, frame = housing.start_position, housing.start_rotation
+        # it turns from the start as the joint does: else the joint would have to give it its speed
+        velocity, spin = _start_motion(housing)
+        turning = ratio * _start_rate(found, which)
         if self.space == "plane":
-            rotor = self.body(f"{name}_rotor", mass=m, inertia=J, position=point)
+            moving = {"velocity": velocity, "angular_velocity": spin + turning}
+            rotor = self.body(f"{name}_rotor", mass=m, inertia=J, position=point, **moving)
             self.revolute(f"{name}_bearing", housing.body, rotor, at=point)
         else:
-            rotor = self.body(f"{name}_rotor", mass=m, inertia=(J / 2, J / 2, J), position=point, rotation=frame)
+            moving = {"velocity": velocity, "angular_velocity": frame.T @ spin + [0.0, 0.0, turning]}
+            shape = {"inertia": (J / 2, J / 2, J), "rotation": frame}
+            rotor = self.body(f"{name}_rotor", mass=m, position=point, **shape, **moving)
             self.revolute(f"{name}_bearing", housing.body, rotor, at=point, axis=frame[:, 2])
         self.coupling(f"{name}_gear", [(f"{name}_bearing", 1.0), (found.name, which, -ratio)])
 
@@ -539,6 +545,37 @@ class Shares:
 
     def __hash__(self):
         return hash(self.key)
+
+
+def _start_motion(marker: Marker):
+    """Velocity of a marker's point and angular velocity (a number in the plane), world axes, as said for the start."""
+    b = marker.body
+    r = b.rotation @ marker.position
+    if len(r) == 2:
+        w = float(b.angular_velocity[0])
+        return b.velocity + w * np.array([-r[1], r[0]]), w
+    w = b.rotation @ b.angular_velocity
+    return b.velocity + np.cross(w, r), w
+
+
+def _start_rate(joint: Constraint, which: str) -> float:
+    """The rate of a joint coordinate at the start, for the joints whose markers coincide there; else 0."""
+    mi, mj = joint.markers
+    if joint.kind in ("revolute_spherical_rod", "constant_velocity"):
+        return 0.0
+    (vi, wi), (vj, wj) = _start_motion(mi), _start_motion(mj)
+    plane = len(vi) == 2
+    if plane and which == "angle":
+        return float(wj - wi)
+    last = 0 if plane or joint.kind == "pin_slot" else 2
+    axes = {"displacement": last, "x": 0, "y": 1, "z": 2, "angle": 2}
+    axes |= {"angle_i": 0, "angle_j": 1, "angle_x": 0, "angle_y": 1, "angle_z": 2}
+    along = mi.start_rotation[:, axes[which]]
+    if which.startswith("angle"):
+        return float(along @ (wj - wi))
+    d = mj.start_position - mi.start_position
+    carried = wi * np.array([-d[1], d[0]]) if plane else np.cross(wi, d)
+    return float(along @ (vj - vi - carried))
 
 
 def _constant_effort(t, *values_and_p):

@@ -56,6 +56,8 @@ class Function:
         self.shape, self.numbers, self.said = shape, numbers, said
 
     def __call__(self, t):
+        from dalembert import _runtime as _runtime  # float64 first: a person may call this before anything else
+
         return self.shape(t, self.numbers)
 
     def __add__(self, other):
@@ -68,6 +70,9 @@ class Function:
 
     def __sub__(self, other):
         return total(self, product(-1.0, other))
+
+    def __rsub__(self, other):
+        return total(other, product(-1.0, self))
 
     def __neg__(self):
         return product(-1.0, self)

@@ -16,7 +16,10 @@ from dalembert.model import Body, Constraint, Force, Marker, Model, quaternion_o
 from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, MarkerRows
 from dalembert.systems._base import Family, RowOwner
 from dalembert.systems._build_tree import spanning_tree, tree_system
-from dalembert.systems._constraints import (
+from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
+from dalembert.systems._forces import ON_COORDINATE, Bushing, CentralGravity, Drag, LineSpring, Load, UserLaw
+from dalembert.systems._frames import SPACES
+from dalembert.systems._prescribed import (
     CoupledRow,
     DistanceMotion,
     DriverRow,
@@ -24,12 +27,7 @@ from dalembert.systems._constraints import (
     PointMotion,
     SpeedRow,
     UserRows,
-    coordinate_of,
-    is_angle,
-    kind_of,
 )
-from dalembert.systems._forces import ON_COORDINATE, Bushing, CentralGravity, Drag, LineSpring, Load, UserLaw
-from dalembert.systems._frames import SPACES
 from dalembert.systems._tree import TreeSystem
 
 SPARSE_FROM = 40

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
-from dalembert.model import held_directions, spline_jet
-from dalembert.systems._frames import Frame, back, cross, dot, marker_frames
+from dalembert.model import held_directions
+from dalembert.systems._curve import OnCurve
+from dalembert.systems._frames import Frame, back, cross, dot
 
 
 class Kind(NamedTuple):
@@ -87,7 +87,7 @@ def _parallel_z(i, j):
     return back(i.R, j.R[:, 2])[:2]
 
 
-def _locked(i, j):
+def locked(i, j):
     # the rotation vector of j against i, to first order: each row is a small angle about x, y, z of i
     B = jnp.sum(i.R[:, :, None] * j.R[:, None, :], axis=0)
     return 0.5 * jnp.stack([B[2, 1] - B[1, 2], B[0, 2] - B[2, 0], B[1, 0] - B[0, 1]])
@@ -98,7 +98,7 @@ def _revolute_3(t, i, j, p):
 
 
 def _prismatic_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p)[:2], _locked(i, j)])
+    return jnp.concatenate([_point_3(t, i, j, p)[:2], locked(i, j)])
 
 
 def _cylindrical_3(t, i, j, p):
@@ -110,7 +110,7 @@ def _universal_3(t, i, j, p):
 
 
 def _weld_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p), _locked(i, j)])
+    return jnp.concatenate([_point_3(t, i, j, p), locked(i, j)])
 
 
 def _angle_3(i, j):
@@ -161,7 +161,7 @@ def _screw_3(t, i, j, p):
 
 def _constant_velocity_3(t, i, j, p):
     # no twist: the rotation of j against i is about an axis across both shafts, so both turn alike
-    return jnp.append(_point_3(t, i, j, p), _locked(i, j)[2])
+    return jnp.append(_point_3(t, i, j, p), locked(i, j)[2])
 
 
 def _planar_3(t, i, j, p):
@@ -194,7 +194,7 @@ def _constant_angle_3(t, i, j, p):
 
 
 def _orientation_3(t, i, j, p):
-    return _locked(i, j)
+    return locked(i, j)
 
 
 def _rod_3(t, i, j, p):
@@ -228,74 +228,6 @@ class _Along:
 
     def __call__(self, i, j):
         return dot(i.R[:, self.k], j.p - i.p)
-
-
-# ---- a point on a curve --------------------------------------------------------------------------------------
-
-SAMPLES, NEWTON = 8, 12
-"""Points looked at on each piece of a curve, and Newton steps from the nearest of them."""
-
-
-@dataclass(frozen=True)
-class OnCurve:
-    """The point of j lies on a spline fixed in i: rows are its components across the curve at the nearest point.
-
-    The nearest point s solves c′(s)·(x − c(s)) = 0. It is searched without derivatives; two more Newton steps then
-    carry the exact derivatives of s(x) up to the third order. The rows' gradient has no part along the curve, so the
-    reaction does no work, whichever directions across it are chosen.
-    """
-
-    closed: bool
-
-    def __call__(self, t, i, j, p):
-        breaks, coefficients = p["breaks"], p["coefficients"]
-        x = back(i.R, j.p - i.p)
-        s = jax.lax.stop_gradient(self._nearest(breaks, coefficients, jax.lax.stop_gradient(x)))
-        for _ in range(2):
-            s = s + self._correction(breaks, coefficients, x, s)
-        c, tangent, _ = self._curve(breaks, coefficients, s)
-        gap, along = x - c, tangent / jnp.sqrt(dot(tangent, tangent))
-        if x.shape[0] == 2:
-            return (along[0] * gap[1] - along[1] * gap[0])[None]
-        # two directions across the tangent; the first also across the axis of i least along it
-        first = cross(along, jnp.eye(3)[jnp.argmin(jnp.abs(along))])
-        first = first / jnp.sqrt(dot(first, first))
-        return jnp.stack([dot(first, gap), dot(cross(along, first), gap)])
-
-    def _curve(self, breaks, coefficients, s):
-        """c, c′, c″; a closed curve goes round, an open one goes on straight."""
-        if self.closed:
-            length = breaks[-1] - breaks[0]
-            inside = breaks[0] + jnp.mod(s - breaks[0], length)
-            inside = s + jax.lax.stop_gradient(inside - s)
-        else:
-            inside = jnp.clip(s, breaks[0], breaks[-1])
-
-        point, tangent, bend = spline_jet(breaks, coefficients, inside)
-        if self.closed:
-            return point, tangent, bend
-        beyond = s - inside
-        return point + tangent * beyond, tangent, jnp.where(beyond == 0, bend, 0.0)
-
-    def _correction(self, breaks, coefficients, x, s):
-        c, tangent, bend = self._curve(breaks, coefficients, s)
-        gap = x - c
-        return dot(tangent, gap) / (dot(tangent, tangent) - dot(bend, gap))
-
-    def _nearest(self, breaks, coefficients, x):
-        share = (jnp.arange(SAMPLES) + 0.5) / SAMPLES
-        tries = (breaks[:-1, None] + share * (breaks[1:] - breaks[:-1])[:, None]).ravel()
-        found = jax.vmap(lambda s: self._curve(breaks, coefficients, s)[0])(tries)
-        s = tries[jnp.argmin(jnp.sum((found - x) ** 2, axis=1))]
-        reach = jnp.max(breaks[1:] - breaks[:-1]) / SAMPLES
-
-        def newton(_, s):
-            c, tangent, bend = self._curve(breaks, coefficients, s)
-            gap, size = x - c, dot(tangent, tangent)
-            curvature = jnp.maximum(size - dot(bend, gap), 0.1 * size)  # downhill, also far from the curve
-            return s + jnp.clip(dot(tangent, gap) / curvature, -reach, reach)
-
-        return jax.lax.fori_loop(0, NEWTON, newton, s)
 
 
 # ---- wheels --------------------------------------------------------------------------------------------------
@@ -344,7 +276,7 @@ class Held:
             rows.append(j.angle - i.angle)
         turns = tuple("xyz".index(k[1]) for k in self.directions if len(k) == 2)
         if len(turns) == 3:
-            rows += list(_locked(i, j))
+            rows += list(locked(i, j))
         elif len(turns) == 2:
             (free,) = {0, 1, 2} - set(turns)
             # axis `free` of j stays along that of i: its component on axis b of i is a small turn about axis a
@@ -403,117 +335,6 @@ def _generic(space: str, directions: tuple[str, ...]) -> Kind:
             for k in turns:
                 coordinates[f"angle_{'xyz'[k]}"] = _CardanTurn(*turns, of_i=k == turns[0])
     return Kind(len(directions), 0, Held(directions), None, coordinates)
-
-
-# ---- prescribed motion ---------------------------------------------------------------------------------------
-
-
-def rotation_of(vector):
-    """R of a rotation vector (Rodrigues), smooth through zero."""
-    square = dot(vector, vector)
-    small = square < 1e-8
-    angle = jnp.sqrt(jnp.where(small, 1.0, square))
-    a = jnp.where(small, 1.0 - square / 6, jnp.sin(angle) / angle)
-    b = jnp.where(small, 0.5 - square / 24, (1.0 - jnp.cos(angle)) / angle**2)
-    x, y, z = vector[0], vector[1], vector[2]
-    K = jnp.stack([jnp.zeros(()), -z, y, z, jnp.zeros(()), -x, -y, x, jnp.zeros(())]).reshape(3, 3)
-    return jnp.eye(3) + a * K + b * (K @ K)
-
-
-@dataclass(frozen=True)
-class PointMotion:
-    """d along marker i's axes = motion(t)."""
-
-    motion: Callable
-
-    def __call__(self, t, i, j, p):
-        d = j.p - i.p
-        return back(i.R, d) - jnp.reshape(jnp.asarray(self.motion(t, p), float), d.shape)
-
-
-@dataclass(frozen=True)
-class FrameMotion:
-    """d along marker i's axes = motion(t), and j turned against i by rotation(t)."""
-
-    motion: Callable
-    rotation: Callable
-
-    def __call__(self, t, i, j, p):
-        where = PointMotion(self.motion)(t, i, j, p)
-        turn = jnp.atleast_1d(jnp.asarray(self.rotation(t, p), float))
-        if where.shape[0] == 2:
-            return jnp.append(where, j.angle - i.angle - turn[0])
-        turned = Frame(i.p, jnp.sum(i.R[:, :, None] * rotation_of(turn), axis=1), i.angle)
-        return jnp.concatenate([where, _locked(turned, j)])
-
-
-@dataclass(frozen=True)
-class DistanceMotion:
-    """|d| = length(t)."""
-
-    motion: Callable
-
-    def __call__(self, t, i, j, p):
-        d = j.p - i.p
-        return (jnp.sqrt(dot(d, d)) - jnp.asarray(self.motion(t, p), float)).reshape(1)
-
-
-def rate_of(coordinate: Callable, i: Frame, j: Frame):
-    """The rate of a joint coordinate, from the frames' velocities."""
-
-    def moved(frame: Frame):
-        assert frame.v is not None and frame.w is not None
-        plane = frame.p.shape[0] == 2
-        R = (
-            frame.w * jnp.stack([-frame.R[1], frame.R[0]])
-            if plane
-            else jnp.stack([cross(frame.w, c) for c in frame.R.T], 1)
-        )
-        return (frame.v, R, frame.w if plane else jnp.zeros(0))
-
-    places = tuple((f.p, f.R, f.angle) for f in (i, j))
-    return jax.jvp(lambda *at: coordinate(*(Frame(*a) for a in at)), places, (moved(i), moved(j)))[1]
-
-
-@dataclass(frozen=True)
-class SpeedRow:
-    """One nonholonomic rheonomic row: rate of a joint coordinate − speed(t) = 0."""
-
-    coordinate: Callable
-    speed: Callable
-
-    def __call__(self, t, i, j, p):
-        return jnp.reshape(rate_of(self.coordinate, i, j) - jnp.asarray(self.speed(t, p), float), (1,))
-
-
-@dataclass(frozen=True)
-class CoupledRow:
-    """Σ factor · coordinate − constant = 0 over several joints, or its rate; each term knows its two bodies.
-
-    `turns` (a parameter) is what full turns can add to the sum; the gap is taken modulo that.
-    """
-
-    space: str
-    terms: tuple[tuple[Callable, tuple[int, int]], ...]
-
-    def _frames(self, k, pair, places, p, twists=None):
-        own = {key: p[f"{k}_{key}"] for key in ("point_i", "frame_i", "point_j", "frame_j")}
-        twists = None if twists is None else [twists[b] for b in pair]
-        return marker_frames(self.space, [places[b] for b in pair], own, twists)
-
-    def position(self, t, places, p):
-        total = -p["constant"]
-        for k, (coordinate, pair) in enumerate(self.terms):
-            total = total + p["factors"][k] * coordinate(*self._frames(k, pair, places, p))
-        turns = jnp.where(p["turns"] > 0, p["turns"], 1.0)
-        whole = jax.lax.stop_gradient(jnp.where(p["turns"] > 0, jnp.round(total / turns), 0.0))
-        return jnp.reshape(total - turns * whole, (1,))
-
-    def motion(self, t, places, twists, p):
-        total = 0.0
-        for k, (coordinate, pair) in enumerate(self.terms):
-            total = total + p["factors"][k] * rate_of(coordinate, *self._frames(k, pair, places, p, twists))
-        return jnp.reshape(total, (1,))
 
 
 KINDS: dict[tuple[str, str], Kind] = {
@@ -575,27 +396,3 @@ def coordinate_of(space: str, kind: str, name: str) -> Callable:
 def is_angle(name: str) -> bool:
     """Whether a joint coordinate is an angle (radians) or a length."""
     return name.startswith("angle")
-
-
-@dataclass(frozen=True)
-class DriverRow:
-    """One rheonomic row: joint coordinate − motion(t) = 0 [Wojtyra, Fraczek 2013, eq. 43]."""
-
-    coordinate: Callable
-    motion: Callable
-    angle: bool
-
-    def __call__(self, t, i, j, p):
-        gap = self.coordinate(i, j) - jnp.asarray(self.motion(t, p), float)
-        return jnp.reshape(wrapped(gap) if self.angle else gap, (1,))
-
-
-@dataclass(frozen=True)
-class UserRows:
-    """The user's own rows over a list of body frames; `size` of them."""
-
-    residual: Callable
-    size: int
-
-    def __call__(self, t, frames, p):
-        return jnp.reshape(jnp.asarray(self.residual(t, frames, p), float), (self.size,))

@@ -1,0 +1,145 @@
+"""2 · systems: rows that prescribe motion or couple joints, and the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from dalembert.systems._constraints import locked, wrapped
+from dalembert.systems._frames import Frame, back, cross, dot, marker_frames
+
+
+def rotation_of(vector):
+    """R of a rotation vector (Rodrigues), smooth through zero."""
+    square = dot(vector, vector)
+    small = square < 1e-8
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    a = jnp.where(small, 1.0 - square / 6, jnp.sin(angle) / angle)
+    # half the angle: 1 − cos would lose its digits, twice over in Γ
+    b = jnp.where(small, 0.5 - square / 24, 0.5 * (jnp.sin(0.5 * angle) / (0.5 * angle)) ** 2)
+    x, y, z = vector[0], vector[1], vector[2]
+    K = jnp.stack([jnp.zeros(()), -z, y, z, jnp.zeros(()), -x, -y, x, jnp.zeros(())]).reshape(3, 3)
+    return jnp.eye(3) + a * K + b * (K @ K)
+
+
+@dataclass(frozen=True)
+class PointMotion:
+    """d along marker i's axes = motion(t)."""
+
+    motion: Callable
+
+    def __call__(self, t, i, j, p):
+        d = j.p - i.p
+        return back(i.R, d) - jnp.reshape(jnp.asarray(self.motion(t, p), float), d.shape)
+
+
+@dataclass(frozen=True)
+class FrameMotion:
+    """d along marker i's axes = motion(t), and j turned against i by rotation(t)."""
+
+    motion: Callable
+    rotation: Callable
+
+    def __call__(self, t, i, j, p):
+        where = PointMotion(self.motion)(t, i, j, p)
+        turn = jnp.atleast_1d(jnp.asarray(self.rotation(t, p), float))
+        if where.shape[0] == 2:
+            return jnp.append(where, j.angle - i.angle - turn[0])
+        turned = Frame(i.p, jnp.sum(i.R[:, :, None] * rotation_of(turn), axis=1), i.angle)
+        return jnp.concatenate([where, locked(turned, j)])
+
+
+@dataclass(frozen=True)
+class DistanceMotion:
+    """|d| = length(t)."""
+
+    motion: Callable
+
+    def __call__(self, t, i, j, p):
+        d = j.p - i.p
+        return (jnp.sqrt(dot(d, d)) - jnp.asarray(self.motion(t, p), float)).reshape(1)
+
+
+def rate_of(coordinate: Callable, i: Frame, j: Frame):
+    """The rate of a joint coordinate, from the frames' velocities."""
+
+    def moved(frame: Frame):
+        assert frame.v is not None and frame.w is not None
+        plane = frame.p.shape[0] == 2
+        R = (
+            frame.w * jnp.stack([-frame.R[1], frame.R[0]])
+            if plane
+            else jnp.stack([cross(frame.w, c) for c in frame.R.T], 1)
+        )
+        return (frame.v, R, frame.w if plane else jnp.zeros(0))
+
+    places = tuple((f.p, f.R, f.angle) for f in (i, j))
+    return jax.jvp(lambda *at: coordinate(*(Frame(*a) for a in at)), places, (moved(i), moved(j)))[1]
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """One nonholonomic rheonomic row: rate of a joint coordinate − speed(t) = 0."""
+
+    coordinate: Callable
+    speed: Callable
+
+    def __call__(self, t, i, j, p):
+        return jnp.reshape(rate_of(self.coordinate, i, j) - jnp.asarray(self.speed(t, p), float), (1,))
+
+
+@dataclass(frozen=True)
+class CoupledRow:
+    """Σ factor · coordinate − constant = 0 over several joints, or its rate; each term knows its two bodies.
+
+    `turns` (a parameter) is what full turns can add to the sum; the gap is taken modulo that.
+    """
+
+    space: str
+    terms: tuple[tuple[Callable, tuple[int, int]], ...]
+
+    def _frames(self, k, pair, places, p, twists=None):
+        own = {key: p[f"{k}_{key}"] for key in ("point_i", "frame_i", "point_j", "frame_j")}
+        twists = None if twists is None else [twists[b] for b in pair]
+        return marker_frames(self.space, [places[b] for b in pair], own, twists)
+
+    def position(self, t, places, p):
+        total = -p["constant"]
+        for k, (coordinate, pair) in enumerate(self.terms):
+            total = total + p["factors"][k] * coordinate(*self._frames(k, pair, places, p))
+        turns = jnp.where(p["turns"] > 0, p["turns"], 1.0)
+        whole = jax.lax.stop_gradient(jnp.where(p["turns"] > 0, jnp.round(total / turns), 0.0))
+        return jnp.reshape(total - turns * whole, (1,))
+
+    def motion(self, t, places, twists, p):
+        total = 0.0
+        for k, (coordinate, pair) in enumerate(self.terms):
+            total = total + p["factors"][k] * rate_of(coordinate, *self._frames(k, pair, places, p, twists))
+        return jnp.reshape(total, (1,))
+
+
+@dataclass(frozen=True)
+class DriverRow:
+    """One rheonomic row: joint coordinate − motion(t) = 0 [Wojtyra, Fraczek 2013, eq. 43]."""
+
+    coordinate: Callable
+    motion: Callable
+    angle: bool
+
+    def __call__(self, t, i, j, p):
+        gap = self.coordinate(i, j) - jnp.asarray(self.motion(t, p), float)
+        return jnp.reshape(wrapped(gap) if self.angle else gap, (1,))
+
+
+@dataclass(frozen=True)
+class UserRows:
+    """The user's own rows over a list of body frames; `size` of them."""
+
+    residual: Callable
+    size: int
+
+    def __call__(self, t, frames, p):
+        return jnp.reshape(jnp.asarray(self.residual(t, frames, p), float), (self.size,))
