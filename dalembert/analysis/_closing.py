@@ -28,8 +28,9 @@ LATER = (0.013, 0.17, 1.9, 23.0)
 class Contradiction:
     """Constraints that cannot hold together, at the level of "positions", "velocities" or "accelerations".
 
-    `terms`: joints and directions with what stays open in each (lengths or angles in the model's units, per second at the
-    level of velocities, per second squared at that of accelerations); `residual` is the largest, relative to the machine's size.
+    `terms`: joints and directions with what stays open in each (lengths or angles in the model's units, per second at
+    the level of velocities, per second squared at that of accelerations); `residual` is the largest, relative to the
+    machine's size.
     """
 
     level: str

@@ -1,4 +1,4 @@
-"""7 · analysis: `check`: rank and mobility, structure or singular pose, contradictions, and which reactions are unique."""
+"""7 · analysis: `check`: rank and mobility, structure or singular pose, contradictions, and what reactions are unique."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Check:
 
     `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
     given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (what counting joints says).
-    `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the number
-    of neighbours that were found (none where the machine cannot move). `rank_holonomic` and `rank_nonholonomic` are those of
-    the two parts of C. `contradictions` are constraints that cannot hold together. `solvability` tells which
+    `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
+    number of neighbours that were found (none where the machine cannot move). `rank_holonomic` and
+    `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that cannot hold together. `solvability` tells which
     reactions are unique, which equations depend on each other, and what could be released: of the structure, that is
     beside a singular pose; `solvability_here` is that of the singular pose itself. `motion` is filled for a `Solution`.
     """
@@ -116,8 +116,8 @@ def check(
 
     At a state (default: the start) and at generic configurations beside it: rows, rank, redundancy, mobility,
     contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of
-    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units. Dense and on
-    the host: about (rows/1000)³ × 5 s.
+    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units.
+    Dense and on the host: about (rows/1000)³ × 5 s.
     """
     if isinstance(model, Solution):
         first = State(model.q[0], model.v[0]) if state is None else state

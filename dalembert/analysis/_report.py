@@ -67,7 +67,8 @@ def renderable(check: Check):
         text = f"  singular values {kept[0]:.3g} … {kept[-1]:.2g}" if len(kept) else "  no singular values"
         if len(lost):
             text += f", then {lost[0]:.1e}"
-        parts.append(Text(f"{text}; below {check.tolerance:.0e} of the largest is zero (mass metric, unit rows)", "dim"))
+        text += f"; below {check.tolerance:.0e} of the largest is zero (mass metric, unit rows)"
+        parts.append(Text(text, "dim"))
     return Group(*parts)
 
 

@@ -1,7 +1,7 @@
 """7 · analysis: which reactions can be believed, which equations depend on each other, and what could be released.
 
-Three methods tell whether the reaction of a joint X is unique [Wojtyra, Fraczek 2013, section 3.3]; with C_X its rows and
-C_Y all others:
+Three methods tell whether the reaction of a joint X is unique [Wojtyra, Fraczek 2013, section 3.3]; with C_X its rows
+and C_Y all others:
 
     ranks             rank C_X + rank C_Y = rank C          (the space of reactions is a direct sum)
     singular values   C_Xᵀ U_X = 0, U the left singular vectors of C with σ = 0

@@ -1,7 +1,7 @@
 """linalg · which rows of C depend on each other: null spaces, and dependencies with few members; on the host.
 
-Everything is read from Ĉ = S C L⁻ᵀ (unit rows in the mass metric, M = L Lᵀ), so that nothing depends on units. A vector z
-with zᵀĈ = 0 is a dependency among rows, and at the same time a set of multipliers without any effect: λ + S z gives
+Everything is read from Ĉ = S C L⁻ᵀ (unit rows in the mass metric, M = L Lᵀ), so that nothing depends on units. A vector
+z with zᵀĈ = 0 is a dependency among rows, and at the same time a set of multipliers without any effect: λ + S z gives
 the same reaction Cᵀλ.
 """
 
@@ -136,7 +136,7 @@ def short_dependencies(null: np.ndarray) -> list[list[Combination]]:
     out = []
     for rows, columns in _clusters(echelon):
         found = [_combination(rows, column) for column in echelon[np.ix_(rows, columns)].T]
-        if 1 < len(columns) and len(rows) <= SEARCHED:
+        if len(columns) > 1 and len(rows) <= SEARCHED:
             found = _shortest(rows, echelon[np.ix_(rows, columns)], found)
         out.append(found)
     return out

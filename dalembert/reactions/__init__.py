@@ -15,7 +15,16 @@ from dalembert.reactions._rules import (
     Unique,
     Weighted,
 )
-from dalembert.reactions._unique import Direction, JointRows, Uniqueness, joint_rows, require_unique, uniqueness
+from dalembert.reactions._unique import (
+    Direction,
+    JointRows,
+    Uniqueness,
+    joint_rows,
+    require_unique,
+    row_name,
+    row_numbers,
+    uniqueness,
+)
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [
@@ -36,5 +45,7 @@ __all__ = [
     "joint_rows",
     "joint_wrenches",
     "require_unique",
+    "row_name",
+    "row_numbers",
     "uniqueness",
 ]

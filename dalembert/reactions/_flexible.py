@@ -45,8 +45,8 @@ class Bar(AbstractFlexibility):
 class Beam(AbstractFlexibility):
     """A Bernoulli beam between two of its joints, clamped in its middle: EA along, EI across, GJ in twist.
 
-    In the plane `EI` alone. In space EI bends it about both section axes, or give `EIy` and `EIz` with `up`, the section's
-    z axis in the body frame (EIz resists bending in the plane of the beam and its y axis).
+    In the plane `EI` alone. In space EI bends it about both section axes, or give `EIy` and `EIz` with `up`, the
+    section's z axis in the body frame (EIz resists bending in the plane of the beam and its y axis).
     """
 
     joints: tuple[str, ...] = eqx.field(static=True)

@@ -52,8 +52,8 @@ class Unique(AbstractReactionRule):
 class Eliminated(AbstractReactionRule):
     """Rows dropped until the rest is independent; the multipliers of dropped rows are zero.
 
-    `rows`: numbers of rows of C (from 0), names of joints, or "C[1]" for the second row of joint C; without them the last
-    rows that others make superfluous. What other programs do; it loads the remaining rows with what the dropped
+    `rows`: numbers of rows of C (from 0), names of joints, or "C[1]" for the second row of joint C; without them the
+    last rows that others make superfluous. What other programs do; it loads the remaining rows with what the dropped
     ones would carry [Wojtyra, Fraczek 2013, section 3.1]. With `simulate(…, rule=Eliminated(…))` the motion itself is
     computed without these rows, and ends if one of them drifts.
     """
@@ -113,9 +113,9 @@ class MinimumNorm(AbstractQuadraticRule):
     def compliance(self, system, equations):
         if not isinstance(system, AbsoluteSystem):
             return _group_metric(system, equations)
-        unit = _unit_compliance(system)
-        return _joint_energy(system, equations, [np.broadcast_to(unit[0], (len(f.names), *unit[0].shape)) for f in system.families],
-                             [np.broadcast_to(unit[1], (len(f.names), *unit[1].shape)) for f in system.families])
+        force, torque = _unit_compliance(system)
+        counts = [len(f.names) for f in system.families]
+        return _joint_energy(system, equations, [np.stack([force] * k) for k in counts], [torque] * len(counts))
 
     def describe(self, system):
         if isinstance(system, AbsoluteSystem):
@@ -126,8 +126,8 @@ class MinimumNorm(AbstractQuadraticRule):
 class PenaltyLimit(AbstractQuadraticRule):
     """The limit of a penalty method, λ = −α (C v̇ − Γ) with all α → ∞ in fixed proportion: least Σ λ²/α.
 
-    `factors`: α by joint name, a number or one for each row, in the units of the rows ("*" for all others). Without them
-    each α is 1/(C M⁻¹Cᵀ) of its own row, the inertia that the row feels, which does not depend on units.
+    `factors`: α by joint name, a number or one for each row, in the units of the rows ("*" for all others). Without
+    them each α is 1/(C M⁻¹Cᵀ) of its own row, the inertia that the row feels, which does not depend on units.
     """
 
     factors: dict[str, Any] | None = None
@@ -155,7 +155,7 @@ class PenaltyLimit(AbstractQuadraticRule):
 
 
 class Weighted(AbstractQuadraticRule):
-    """The reactions of slightly elastic joints and bodies, in the limit of high stiffness [Gutiérrez-López et al. 2013].
+    """The reactions of slightly elastic joints and bodies, in the limit of high stiffness [Gutiérrez-López et al.].
 
     min ½ λᵀAλ with Cᵀλ = r: the weighted minimum norm solution (CᵀW)μ = r, λ = W μ with W² = A⁻¹, where A is the
     compliance of the constrained directions. It is the sum of
@@ -163,7 +163,7 @@ class Weighted(AbstractQuadraticRule):
     - `stiffness` of joints, by name ("*": all others; joints that are not named are rigid). A number k: k for forces,
       k ℓ² for torques, with ℓ = `length` (default `system.size`); a dict {"Fx": …, "Mz": …} ("F" and "M" for the
       rest, the others are rigid); w numbers or a w × w matrix along the joint's axes.
-    - `bodies`: how bodies yield between their joints, by name: `Bar`, `Beam` or `Compliance`. Then A, and so W, is full.
+    - `bodies`: how bodies yield between their joints, by name: `Bar`, `Beam` or `Compliance`. A, and so W, is full.
 
     Without either all joints are equally stiff with ℓ as above, and `describe` says so. Only proportions matter.
     """
@@ -289,7 +289,9 @@ def _given_compliance(name: str, k, w: int) -> np.ndarray:
     if isinstance(k, Mapping):
         unknown = set(k) - {*labels, "F", "M"}
         if unknown:
-            raise DalembertError(f"Stiffness of '{name}': {', '.join(sorted(unknown))} is unknown; use {', '.join(labels)}, F, M.")
+            raise DalembertError(
+                f"Stiffness of '{name}': {', '.join(sorted(unknown))} is unknown; use {', '.join(labels)}, F, M."
+            )
         return np.diag([1.0 / float(k.get(x, k.get(x[0], np.inf))) for x in labels])
     k = np.asarray(k, float)
     if k.shape == (w,):
@@ -303,7 +305,8 @@ def _joint_energy(system: AbsoluteSystem, equations, given, by_length, length=No
     """A = Σ W_jᵀ c_j W_j over the joints, c = given + by_length/ℓ²."""
     size = system.size if length is None else length
     A = jnp.zeros((system.m, system.m))
-    for family, (W, _), c, scaled in zip(system.families, row_wrenches(system, equations), given, by_length, strict=True):
+    wrenches = row_wrenches(system, equations)
+    for family, (W, _), c, scaled in zip(system.families, wrenches, given, by_length, strict=True):
         grams = jnp.einsum("krw,kwx,ksx->krs", W, c + scaled / size**2, W)
         rows = family.group.rows
         A = A.at[rows[:, :, None], rows[:, None, :]].set(grams)

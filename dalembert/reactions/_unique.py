@@ -196,7 +196,9 @@ def row_numbers(system: AbstractSystem, rows) -> tuple[int, ...]:
         match = re.fullmatch(r"(.*)\[(\d+)\]", str(item))
         name, index = (match[1], int(match[2])) if match else (str(item), None)
         if name not in owners or (index is not None and index >= len(owners[name])):
-            raise DalembertError(f"There are no rows '{item}'; name a joint ({', '.join(owners)}) or 'joint[k]', k from 0.")
+            raise DalembertError(
+                f"There are no rows '{item}'; name a joint ({', '.join(owners)}) or 'joint[k]', k from 0."
+            )
         out += owners[name] if index is None else [owners[name][index]]
     return tuple(sorted(set(out)))
 

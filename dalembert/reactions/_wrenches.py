@@ -1,4 +1,4 @@
-"""5c· reactions: from λ to forces and torques at the joints, and from forces and torques to the bodies that carry them."""
+"""5c· reactions: from λ to forces and torques at the joints, and to those on one body."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def row_wrenches(system: AbsoluteSystem, equations: Equations) -> list[tuple[Arr
 
 
 def wrenches_on_body(system: AbsoluteSystem, equations: Equations, body: int, joint: str) -> Float[Array, "w r"]:
-    """The wrench on a body, at its own marker of a joint and along its own axes, for λ = 1 of each of the joint's rows."""
+    """The wrench on a body, at its own marker of a joint, along its own axes, for λ = 1 of each of the joint's rows."""
     K = system.kinematics
     view = system.joint(joint)
     slot = view.blocks.index(body)

@@ -6,6 +6,7 @@ from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowO
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames
+from dalembert.systems._reduce import without_rows
 
 __all__ = [
     "AbsoluteSystem",
@@ -18,4 +19,5 @@ __all__ = [
     "build",
     "is_angle",
     "marker_frames",
+    "without_rows",
 ]
