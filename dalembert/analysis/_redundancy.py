@@ -1,4 +1,4 @@
-"""7 · analysis: `check`: rank and mobility, structure or singular pose, contradictions, and what reactions are unique."""
+"""7 · analysis: `check`: rank and mobility, structure or singular pose, contradictions, and unique reactions."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ class Check:
     given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (what counting joints says).
     `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
     number of neighbours that were found (none where the machine cannot move). `rank_holonomic` and
-    `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that cannot hold together. `solvability` tells which
-    reactions are unique, which equations depend on each other, and what could be released: of the structure, that is
-    beside a singular pose; `solvability_here` is that of the singular pose itself. `motion` is filled for a `Solution`.
+    `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that cannot
+    hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
+    could be released: of the structure, that is beside a singular pose; `solvability_here` is
+    that of the singular pose itself. `motion` is filled for a `Solution`.
     """
 
     name: str

@@ -164,13 +164,13 @@ def solve_solvability(
 
     `elsewhere` are other configurations, in which suggested releases must hold too.
     """
-    solver = Solver(joints, dependence)
+    solver = Solver(joints, dependence, lam)
     methods = _methods(joints, dependence)
-    rows = tuple(solver.joint(j, methods, lam) for j in joints)
+    rows = tuple(solver.joint(j, methods) for j in joints)
     clusters = short_dependencies(solver.directed_null)
     groups = [solver.group(c) for cluster in clusters for c in cluster]
     named = tuple(tuple(dict.fromkeys(j for g in map(solver.group, c) for j in g.joints)) for c in clusters)
-    return Solvability(rows, solver.sums(lam), tuple(groups), named, solver.releases(elsewhere))
+    return Solvability(rows, solver.sums(), tuple(groups), named, solver.releases(elsewhere))
 
 
 def _methods(joints: list[JointRows], dependence: Dependence) -> dict[str, dict[str, bool]]:
@@ -190,8 +190,11 @@ def _methods(joints: list[JointRows], dependence: Dependence) -> dict[str, dict[
 class Solver:
     """Null vectors of one instant, read in components and in directions."""
 
-    def __init__(self, joints: list[JointRows], dependence: Dependence):
+    def __init__(self, joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None = None):
         self.joints = joints
+        self.lam = lam
+        loads = [np.abs(j.functionals @ lam[list(j.rows)]) * j.units for j in joints] if lam is not None else []
+        self.load = max((float(np.max(x, initial=0.0)) for x in loads), default=0.0)
         self.uniqueness = Uniqueness(joints, dependence)
         self.dependence = dependence
         self.directions = [d for j in joints for d in j.directions]
@@ -204,16 +207,20 @@ class Solver:
         directed = np.concatenate(parts)
         self.directed_null = np.linalg.qr(directed)[0] if directed.size else directed
 
-    def joint(self, j: JointRows, methods, lam) -> JointSolvability:
+    def _value(self, value: float, unit: float) -> float:
+        """A number without the rounding that is left where it should be zero."""
+        return value if abs(value) * unit > 1e-11 * self.load else 0.0
+
+    def joint(self, j: JointRows, methods) -> JointSolvability:
         components = self.uniqueness.components(j.name)
         says = {method: answer[j.name] for method, answer in methods.items()}
         values = {}
-        if lam is not None:
-            found = j.functionals @ lam[list(j.rows)]
-            values = {x: float(found[j.labels.index(x)]) for x, unique in components.items() if unique}
+        if self.lam is not None:
+            found = dict(zip(j.labels, zip(j.functionals @ self.lam[list(j.rows)], j.units, strict=True), strict=True))
+            values = {x: self._value(*map(float, found[x])) for x, unique in components.items() if unique}
         return JointSolvability(j.name, readable(j.kind), all(says.values()), components, values, says)
 
-    def sums(self, lam: np.ndarray | None) -> tuple[UniqueSum, ...]:
+    def sums(self) -> tuple[UniqueSum, ...]:
         """Short combinations of non-unique components that multipliers without effect leave as they are."""
         d = self.dependence
         parts, rows = [], []
@@ -243,7 +250,9 @@ class Solver:
                 # back from sizes of forces to the components' own units; the first term leads
                 weights = c.coefficients * units[list(c.members)]
                 weights = weights / weights[0]
-                value = float("nan") if lam is None else float(weights @ (A[list(c.members)] @ lam))
+                value = float("nan")
+                if self.lam is not None:
+                    value = self._value(float(weights @ (A[list(c.members)] @ self.lam)), units[c.members[0]])
                 terms = (Term(*parts[k][:2], float(w)) for k, w in zip(c.members, weights, strict=True))
                 out.append(UniqueSum(tuple(terms), value))
         return tuple(out)
@@ -260,13 +269,14 @@ class Solver:
             return ()
         kinds = {j.name: j for j in self.joints}
         preference = [_reluctance(kinds[d.joint], d.torque) for d in self.directions]
-        chosen = removable(self.directed_null, preference, share=0.1)
+        together = [d.joint for d in self.directions]
+        chosen = removable(self.directed_null, preference, 0.1, together)
         for other in elsewhere:
             there = other.directed_null
             if there.shape != self.directed_null.shape:
                 continue  # a singular pose: not what the machine is elsewhere
             if np.linalg.svd(there[chosen], compute_uv=False)[-1] < 1e-6:
-                chosen = removable(self.directed_null, preference, share=0.9)
+                chosen = removable(self.directed_null, preference, 0.9)
         freed = {k: self.directions[k] for k in chosen}
         out = []
         for j in self.joints:

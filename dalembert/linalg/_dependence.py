@@ -228,14 +228,20 @@ def _sparse_vector(basis: np.ndarray, held: int) -> np.ndarray | None:
     return basis @ free[:, 0]
 
 
-def removable(null: np.ndarray, preference: Sequence[float] | None = None, share: float = 0.3) -> list[int]:
+def removable(
+    null: np.ndarray,
+    preference: Sequence[float] | None = None,
+    share: float = 0.3,
+    together: Sequence[object] | None = None,
+) -> list[int]:
     """p rows whose removal leaves the rank as it is and the rest independent, of the least preference numbers.
 
     At each step, of the rows whose share in what is left of the null space is within `share` of the largest, the one
-    of least preference number (default: the last row), so that the rest stays well conditioned.
+    of least preference number (default: the last row), so that the rest stays well conditioned. Rows that are
+    `together` (equal entries) with a chosen one come before others of their preference.
     """
     left = np.array(null, float)
-    order = -np.arange(len(left), dtype=float) if preference is None else np.asarray(preference, float)
+    order = -np.arange(len(left), dtype=float) if preference is None else np.array(preference, float)
     chosen: list[int] = []
     for _ in range(left.shape[1]):
         size = np.linalg.norm(left, axis=1)
@@ -247,4 +253,6 @@ def removable(null: np.ndarray, preference: Sequence[float] | None = None, share
         left -= np.outer(left @ along, along)
         left[row] = 0
         chosen.append(row)
+        if together is not None:
+            order[[k for k, x in enumerate(together) if x == together[row] and order[k] == order[row]]] -= 0.5
     return sorted(chosen)

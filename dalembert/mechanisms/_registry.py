@@ -40,7 +40,7 @@ def register(name: str, summary: str, *, t_end: float = 10.0, **run):
 
 def mechanisms() -> dict[str, Mechanism]:
     """All built-in mechanisms by name."""
-    homes = [f"dalembert.mechanisms.{file}" for file in ("_planar", "_spatial", "_wheeled")]
+    homes = [f"dalembert.mechanisms.{file}" for file in ("_planar", "_spatial", "_wheeled", "_overconstrained")]
     for home in homes:
         importlib.import_module(home)
     # whichever file was imported first, the list is always in the same order

@@ -50,20 +50,26 @@ class JointRows:
     length: float = 1.0
 
     @property
+    def in_rows(self) -> bool:
+        """Whether its components are its rows: a user's rows have no joint frame that he has chosen."""
+        return self.wrench is None or self.kind in ("holonomic", "pfaffian")
+
+    @property
     def labels(self) -> tuple[str, ...]:
-        if self.wrench is None:
-            return tuple(f"row {k + 1}" for k in range(len(self.rows)))
+        if self.in_rows:
+            return tuple(f"row {k + 1}" for k in range(len(self.rows))) if len(self.rows) > 1 else ("row",)
+        assert self.wrench is not None
         return LABELS[len(self.wrench)]
 
     @functools.cached_property
     def functionals(self) -> np.ndarray:
         """Each component as a function of the joint's λ (components × r)."""
-        return np.eye(len(self.rows)) if self.wrench is None else self.wrench
+        return np.eye(len(self.rows)) if self.in_rows or self.wrench is None else self.wrench
 
     @functools.cached_property
     def units(self) -> np.ndarray:
         """What brings each component to the size of a force."""
-        if self.wrench is None:
+        if self.in_rows or self.wrench is None:
             return np.ones(len(self.rows))
         d = 2 if len(self.wrench) == 3 else 3
         return np.where(np.arange(len(self.wrench)) < d, 1.0, 1.0 / self.length)
@@ -71,7 +77,7 @@ class JointRows:
     @functools.cached_property
     def transmitted(self) -> np.ndarray:
         """Which components the joint can carry at all."""
-        if self.wrench is None:
+        if self.in_rows:
             return np.ones(len(self.rows), bool)
         return np.max(np.abs(self._unit_columns), axis=1, initial=0.0) > ZERO
 
@@ -86,7 +92,7 @@ class JointRows:
     def directions(self) -> tuple[Direction, ...]:
         """The locked directions, along the joint's axes where its rows allow it, whatever algebra the rows are in."""
         count = len(self.rows)
-        if self.wrench is None or count == 0:
+        if self.in_rows or self.wrench is None:
             return tuple(Direction(self.name, self.labels[k], np.eye(count)[k], False) for k in range(count))
         scaled = self.wrench * self.units[:, None]
         norms = np.linalg.norm(scaled, axis=0)
@@ -150,13 +156,14 @@ class Uniqueness:
     def mask(self, joint: str, frame: str = "joint") -> np.ndarray:
         """Unique or not for all components, in the joint's or in the world's axes; what is always zero is unique."""
         j = self.joints[joint]
-        W = j.functionals
-        if frame == "world" and j.axes is not None:
-            d = len(j.axes)
+        if j.wrench is None or j.axes is None:
+            return np.full(len(j.labels), self.reaction(joint))
+        d, W = len(j.axes), j.wrench
+        if frame == "world":
             W = np.concatenate([j.axes @ W[:d], W[d:] if d == 2 else j.axes @ W[d:]])
         # rounding of a component that is not carried must not look like freedom
-        floor = ZERO * np.max(np.linalg.norm(W * j.units[:, None], axis=1), initial=0.0)
-        carried = np.linalg.norm(W * j.units[:, None], axis=1) > floor
+        sizes = np.linalg.norm(W, axis=1) / np.where(np.arange(len(W)) < d, 1.0, j.length)
+        carried = sizes > ZERO * np.max(sizes, initial=0.0)
         return np.array([not c or self.freedom(joint, a) <= ZERO for a, c in zip(W, carried, strict=True)])
 
 
