@@ -253,7 +253,7 @@ class Solver:
                 value = float("nan")
                 if self.lam is not None:
                     value = self._value(float(weights @ (A[list(c.members)] @ self.lam)), units[c.members[0]])
-                terms = (Term(*parts[k][:2], float(w)) for k, w in zip(c.members, weights, strict=True))
+                terms = (Term(parts[k][0], parts[k][1], float(w)) for k, w in zip(c.members, weights, strict=True))
                 out.append(UniqueSum(tuple(terms), value))
         return tuple(out)
 

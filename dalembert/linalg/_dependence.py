@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,7 +112,8 @@ def null_by_qr(rows: np.ndarray, tolerance: float = RANK_TOLERANCE) -> tuple[int
         return 0, np.eye(len(rows))
     from scipy.linalg import qr
 
-    Q, R, _ = qr(rows, pivoting=True)
+    factors: Any = qr(rows, pivoting=True)
+    Q, R, _ = factors
     diagonal = np.abs(np.diagonal(R))
     rank = int(np.sum(diagonal > tolerance * diagonal[0])) if diagonal[0] > 0 else 0
     return rank, Q[:, rank:]
@@ -169,6 +170,7 @@ def _clusters(echelon: np.ndarray) -> list[tuple[list[int], list[int]]]:
     if d == 0:
         return []
     row, column = np.nonzero(echelon)
+    label: Any
     link = csr_array((np.ones(len(row)), (row, k + column)), shape=(k + d, k + d))
     _, label = connected_components(link, directed=False)
     touched = np.flatnonzero(np.any(echelon != 0, axis=1))

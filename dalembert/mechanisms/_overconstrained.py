@@ -166,22 +166,23 @@ def _driven_wheel(t, frames, p):
     body = frames[0]
     c, s = body.R[0, 0], body.R[1, 0]
     along = jnp.stack([c * p["along"][0] - s * p["along"][1], s * p["along"][0] + c * p["along"][1]])
-    forward, side, turn = 0.4 + 0.2 * jnp.sin(t), 0.2 * jnp.cos(0.7 * t), 0.5 * jnp.sin(0.5 * t)
+    forward, side, turn = p["speed"] * (2 + jnp.sin(t)), p["speed"] * jnp.cos(0.7 * t), 0.5 * jnp.sin(0.5 * t)
     x, y = p["at"][0], p["at"][1]
     wanted = p["along"][0] * (forward - turn * y) + p["along"][1] * (side + turn * x)
     return (jnp.sum(along * body.point_velocity(p["at"])) - wanted)[None]
 
 
 @register("omni-robot", "a platform on four driven omnidirectional wheels where three would do: 1 redundant row")
-def omni_robot(wheels: int = 4, radius: float = 0.3) -> Model:
+def omni_robot(wheels: int = 4, radius: float = 0.3, speed: float = 0.2) -> Model:
     """A platform in the plane; each wheel prescribes the speed of its point along its own direction, nothing across.
 
     The motors agree: their speeds come from one motion of the platform. Three wheels determine it.
     """
     model = Model("omni-robot")
-    platform = model.body("platform", mass=20.0, inertia=0.8, position=(0, 0), velocity=(0.4, 0.2))
+    platform = model.body("platform", mass=20.0, inertia=0.8, position=(0, 0), velocity=(2 * speed, speed))
     for k in range(wheels):
         a = 2 * math.pi * k / wheels + 0.3
         at, along = radius * np.array([math.cos(a), math.sin(a)]), np.array([-math.sin(a), math.cos(a)])
-        model.pfaffian(f"wheel{k + 1}", [platform], _driven_wheel, parameters={"at": at, "along": along})
+        numbers = {"at": at, "along": along, "speed": speed}
+        model.pfaffian(f"wheel{k + 1}", [platform], _driven_wheel, parameters=numbers)
     return model

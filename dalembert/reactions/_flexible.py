@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -60,9 +61,10 @@ class Beam(AbstractFlexibility):
     def compliance(self, points, d):
         along, length = _between(points)
         l = 0.5 * length
-        EIy = self.EI if self.EIy is None else self.EIy
-        EIz = self.EI if self.EIz is None else self.EIz
-        if EIz is None or (d == 3 and (EIy is None or self.GJ is None)):
+        EIy: Any = self.EI if self.EIy is None else self.EIy
+        EIz: Any = self.EI if self.EIz is None else self.EIz
+        GJ: Any = self.GJ
+        if EIz is None or (d == 3 and (EIy is None or GJ is None)):
             raise DalembertError("A Beam needs EA and EI, and in space GJ as well.")
         ends = []
         for x in (-along, along):  # outwards from the middle
@@ -73,7 +75,7 @@ class Beam(AbstractFlexibility):
             else:
                 z = _section_z(along, self.up)
                 R = jnp.stack([x, jnp.cross(z, x), z], axis=1)
-                c = jnp.zeros((6, 6)).at[0, 0].set(l / self.EA).at[3, 3].set(l / self.GJ)
+                c = jnp.zeros((6, 6)).at[0, 0].set(l / self.EA).at[3, 3].set(l / GJ)
                 c = c.at[jnp.ix_(jnp.array([1, 5]), jnp.array([1, 5]))].set(_bend(l, EIz))
                 # a force along z turns the end about −y
                 flip = jnp.array([[1.0, -1.0], [-1.0, 1.0]])
