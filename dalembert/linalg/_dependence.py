@@ -170,9 +170,9 @@ def _clusters(echelon: np.ndarray) -> list[tuple[list[int], list[int]]]:
     if d == 0:
         return []
     row, column = np.nonzero(echelon)
-    label: Any
     link = csr_array((np.ones(len(row)), (row, k + column)), shape=(k + d, k + d))
-    _, label = connected_components(link, directed=False)
+    components: Any = connected_components(link, directed=False)
+    label = components[1]
     touched = np.flatnonzero(np.any(echelon != 0, axis=1))
     names = dict.fromkeys(label[touched])  # in the order of their first rows
     return [(list(np.flatnonzero(label[:k] == x)), list(np.flatnonzero(label[k:] == x))) for x in names]
