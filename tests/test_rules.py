@@ -305,9 +305,9 @@ def test_penalty_limit_is_the_limit_of_a_penalty_method():
     alpha = np.concatenate([factors[o.name] for o in here.system.owners])
     D = here.C @ np.linalg.solve(here.M, here.C.T)
     right = np.asarray(here.equations.Gamma) - here.C @ np.linalg.solve(here.M, np.asarray(here.equations.h))
-    errors = [np.max(np.abs(np.linalg.solve(D + np.diag(1 / (s * alpha)), right) - ours)) for s in (1e4, 1e5, 1e6)]
+    errors = [np.max(np.abs(np.linalg.solve(D + np.diag(1 / (s * alpha)), right) - ours)) for s in (1e3, 1e4, 1e5)]
     size = np.max(np.abs(ours))
-    assert 8 < errors[0] / errors[1] < 12.5 and 8 < errors[1] / errors[2] < 12.5 and errors[2] < 1e-4 * size
+    assert 8 < errors[0] / errors[1] < 12.5 and 8 < errors[1] / errors[2] < 12.5 and errors[2] < 1e-3 * size
 
 
 def test_default_weighted_rule_is_equal_stiffness_and_says_so():
@@ -375,13 +375,15 @@ def test_plain_minimum_norm_depends_on_the_unit():
 
 T_END = {"spatial-slider-crank": 0.6, "bricard": 0.6, "omni-robot": 2.0}
 CHOSEN = {"weighted": da.Weighted(), "penalties": da.PenaltyLimit(), "eliminated": da.Eliminated()}
-RUN = {"integrator": "tsit5", "rtol": 1e-11, "save": 7}
+RUN = {"integrator": "tsit5", "rtol": 1e-13, "save": 7}
 
 
 @functools.cache
 def motion(name: str, rule: str | None):
-    rule_ = None if rule is None else CHOSEN[rule]
-    return da.simulate(da.build(da.mechanism(name)), T_END[name], rule=rule_, **RUN)
+    model = da.mechanism(name)
+    if name == "spatial-slider-crank":
+        model.gravity = np.array([0.0, 4.0, -9.0])  # across its plane too, so that what is open is loaded
+    return da.simulate(da.build(model), T_END[name], rule=None if rule is None else CHOSEN[rule], **RUN)
 
 
 def reaction(solution, joint):
@@ -395,7 +397,7 @@ def reaction(solution, joint):
 def test_motion_and_unique_reactions_do_not_depend_on_the_rule(name, rule):
     """Holonomic (Bricard), rheonomic (driven slider-crank) and nonholonomic rheonomic (omni-robot), all redundant."""
     plain, ruled = motion(name, None), motion(name, rule)
-    # of the machine's size: rounding, or for eliminated rows two exact integrations at rtol 1e-11
+    # of the machine's size: rounding, or for eliminated rows two exact integrations at rtol 1e-13
     assert np.max(np.abs(np.asarray(plain.q) - np.asarray(ruled.q))) < 1e-9
     differ = 0.0
     for o in plain.system.owners:

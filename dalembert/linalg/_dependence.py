@@ -181,8 +181,8 @@ def _clusters(echelon: np.ndarray) -> list[tuple[list[int], list[int]]]:
 def _combination(rows: Sequence[int], column: np.ndarray) -> Combination:
     support = np.flatnonzero(np.abs(column) > ZERO * np.max(np.abs(column)))
     values = column[support]
-    lead = values[np.flatnonzero(np.abs(values) > 0.999 * np.max(np.abs(values)))[0]]
-    return Combination(tuple(int(rows[i]) for i in support), values / lead)
+    lead = values[int(np.argmax(np.abs(values) > 0.999 * np.max(np.abs(values))))]
+    return Combination(tuple(int(rows[int(i)]) for i in support), values / lead)
 
 
 def _shortest(rows, basis: np.ndarray, found: list[Combination]) -> list[Combination]:

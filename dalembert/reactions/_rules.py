@@ -191,28 +191,28 @@ class Weighted(AbstractQuadraticRule):
             A = A + G.T @ c @ G
         return A
 
-    def _family(self, system: AbsoluteSystem, names) -> tuple[np.ndarray, np.ndarray]:
+    def _family(self, system: AbsoluteSystem, names) -> tuple[Array, Array]:
         """Compliances of the members of a family: one part as given, one still to be divided by ℓ² in torques."""
         given, scaled = _unit_compliance(system)
         w = len(given)
         out = [], []
         for name in names:
             k = self._of(name)
-            if k is None or isinstance(k, int | float):
-                share = 0.0 if k is None or np.isinf(k) else 1.0 / k
+            if k is None or (not isinstance(k, Mapping) and np.ndim(k) == 0):
+                share = 0.0 if k is None else 1.0 / k
                 out[0].append(share * given)
                 out[1].append(share * scaled)
                 continue
             out[0].append(_given_compliance(name, k, w))
             out[1].append(np.zeros((w, w)))
-        return np.array(out[0]).reshape(-1, w, w), np.array(out[1]).reshape(-1, w, w)
+        return jnp.stack(out[0]), jnp.stack(out[1])
 
     def _of(self, name: str):
         if self.stiffness is None:
             return None if self.bodies else 1.0
         if isinstance(self.stiffness, Mapping):
             return self.stiffness.get(name, self.stiffness.get("*"))
-        return float(self.stiffness)
+        return self.stiffness
 
     def prepare(self, system, equations):
         if isinstance(self.stiffness, Mapping):
@@ -283,7 +283,7 @@ def _unit_compliance(system: AbsoluteSystem) -> tuple[np.ndarray, np.ndarray]:
     return np.diag(force.astype(float)), np.diag((~force).astype(float))
 
 
-def _given_compliance(name: str, k, w: int) -> np.ndarray:
+def _given_compliance(name: str, k, w: int) -> Array:
     """A joint's stiffness as the user said it → its compliance (w × w) along the joint's axes."""
     labels = LABELS[w]
     if isinstance(k, Mapping):
@@ -292,12 +292,12 @@ def _given_compliance(name: str, k, w: int) -> np.ndarray:
             raise DalembertError(
                 f"Stiffness of '{name}': {', '.join(sorted(unknown))} is unknown; use {', '.join(labels)}, F, M."
             )
-        return np.diag([1.0 / float(k.get(x, k.get(x[0], np.inf))) for x in labels])
-    k = np.asarray(k, float)
+        return jnp.diag(jnp.stack([1.0 / jnp.asarray(k.get(x, k.get(x[0], np.inf)), float) for x in labels]))
+    k = jnp.asarray(k, float)
     if k.shape == (w,):
-        return np.diag(1.0 / k)
+        return jnp.diag(1.0 / k)
     if k.shape == (w, w):
-        return np.linalg.inv(0.5 * (k + k.T))
+        return jnp.linalg.inv(0.5 * (k + k.T))
     raise DalembertError(f"Stiffness of '{name}' must be a number, a dict, {w} numbers or a {w} x {w} matrix.")
 
 
