@@ -1,8 +1,8 @@
 """7 · analysis: bringing a machine onto part of its constraints, on the host, and naming those that exclude each other.
 
-Gauss–Newton on unit rows in the mass metric. Where the constraints cannot all hold it ends where the residual ρ (of
-unit rows) is smallest; there Ĉᵀρ = 0: what is left open is itself a dependency among rows, and its members are the
-constraints that contradict each other.
+Gauss–Newton on unit rows in the mass metric, damped where a step fails (Levenberg, Marquardt). Where the constraints
+cannot all hold it ends where the residual ρ (of unit rows) is smallest; there Ĉᵀρ = 0: what is left open is itself a
+dependency among rows, and its members are the constraints that contradict each other.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ import numpy as np
 
 from dalembert.analysis._solvability import Term
 from dalembert.equations import Equations, assemble, residuals
-from dalembert.linalg import Dependence
+from dalembert.linalg import LARGE, Dependence
 from dalembert.reactions import JointRows, joint_rows
 from dalembert.stabilise import State, row_sizes
 from dalembert.systems import AbstractSystem
 
 LATER = (0.013, 0.17, 1.9, 23.0)
 """Seconds after which a row is looked at again to see whether it depends on time."""
+
+
+UNDAMPED = 1e-12
+"""Added to the diagonal of ĈĈᵀ: dependent rows do no harm, and singular values above 1e-5 do not notice."""
 
 
 @dataclass(frozen=True)
@@ -74,33 +78,43 @@ class Closing:
     def close(self, q, v, iterations: int = 60) -> Closed:
         """The nearest configuration at which the rows hold, or where they are least open."""
         scale = np.asarray(self.system.scale())
+        equations = assemble(self.system, self.t, q, v)
+        if not len(self.rows):
+            return Closed(q, 0.0, equations)
+        sizes = np.asarray(_sizes(self.system, equations))[self.rows]
+        measure = self._measured(equations).sizes  # held, so that one and the same sum of squares falls
+        damping, error = UNDAMPED, np.linalg.norm(np.asarray(equations.Phi)[self.rows] / measure)
         for _ in range(iterations):
-            equations = assemble(self.system, self.t, q, v)
-            if not len(self.rows):
-                return Closed(q, 0.0, equations)
-            sizes = np.asarray(_sizes(self.system, equations))[self.rows]
-            Phi = np.asarray(equations.Phi)[self.rows]
-            step = -self._solve(equations, Phi)
+            step = -self._solve(equations, np.asarray(equations.Phi)[self.rows], damping)
             size = np.max(np.abs(step) / scale)
-            gap = float(np.max(np.abs(Phi) / sizes))
-            if size < 1e-13 or gap < 1e-15 or not np.isfinite(size):
-                return Closed(q, gap, equations)
-            q = _retracted(self.system, q, step * min(1.0, 0.3 / size))
-        return Closed(q, gap, equations)
+            if size < 1e-12 or error < 1e-16 or not np.isfinite(size) or damping > 1e6:
+                break
+            trial = _retracted(self.system, q, step * min(1.0, 0.3 / size))
+            found = assemble(self.system, self.t, trial, v)
+            new = np.linalg.norm(np.asarray(found.Phi)[self.rows] / measure)
+            if new < error or new < 1e-15:
+                q, equations, error, damping = trial, found, new, max(damping / 30, UNDAMPED)
+            else:
+                damping = max(30 * damping, 1e-8)
+        gap = np.max(np.abs(np.asarray(equations.Phi)[self.rows]) / sizes)
+        return Closed(q, float(gap), equations)
 
-    def _solve(self, equations: Equations, right: np.ndarray) -> np.ndarray:
-        """The x of least mass norm with C x nearest to `right` on unit rows."""
-        d = Dependence(np.asarray(equations.C)[self.rows], np.asarray(equations.mass.blocks))
+    def _measured(self, equations: Equations) -> Dependence:
+        return Dependence(np.asarray(equations.C)[self.rows], np.asarray(equations.mass.blocks))
+
+    def _solve(self, equations: Equations, right: np.ndarray, damping: float = UNDAMPED) -> np.ndarray:
+        """The x of least mass norm with C x nearest to `right` on unit rows: Ĉᵀ(ĈĈᵀ + damping)⁻¹."""
+        d = self._measured(equations)
         m, n = d.rows.shape
-        if m < 200:
-            y = np.linalg.lstsq(d.rows, right / d.sizes, rcond=1e-9)[0]
+        if m < LARGE:
+            y = d.rows.T @ np.linalg.solve(d.rows @ d.rows.T + damping * np.eye(m), right / d.sizes)
         else:
             import scipy.sparse
             from scipy.sparse.linalg import splu
 
             C = scipy.sparse.csc_array(d.rows)
             eye = scipy.sparse.eye_array
-            K = scipy.sparse.block_array([[eye(n), C.T], [C, -1e-12 * eye(m)]], format="csc")
+            K = scipy.sparse.block_array([[eye(n), C.T], [C, -damping * eye(m)]], format="csc")
             y = splu(K).solve(np.concatenate([np.zeros(n), right / d.sizes]))[:n]
         return np.linalg.solve(d.L.transpose(0, 2, 1), y.reshape(*d.L.shape[:2], 1)).ravel()
 

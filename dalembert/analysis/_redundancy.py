@@ -12,7 +12,7 @@ from dalembert._results import AssemblyError
 from dalembert.analysis._closing import Closing, Contradiction, find_contradictions
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.equations import Equations, assemble
-from dalembert.linalg import Dependence
+from dalembert.linalg import LARGE, Dependence
 from dalembert.model import Model
 from dalembert.reactions import joint_rows
 from dalembert.simulation import SingularPosition, Solution
@@ -43,8 +43,8 @@ class Check:
     `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
     given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (what counting joints says).
     `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
-    number of neighbours that were found (none where the machine cannot move). `rank_holonomic` and
-    `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that cannot
+    number of neighbours that were looked at (none if all rows are independent here, or nothing can move).
+    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that cannot
     hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
     that of the singular pose itself. `motion` is filled for a `Solution`.
@@ -137,7 +137,9 @@ def check(
 
 def _check(system: AbstractSystem, t: float, here: State, contradictions, reactions: bool) -> Check:
     first = _Instant(system, t, here)
-    others = [] if contradictions else [_Instant(system, t, s) for s in _neighbours(system, t, here, first)]
+    others = []
+    if not contradictions and first.dependence.redundancy:  # else no pose beside it can have a larger rank
+        others = [_Instant(system, t, s) for s in _neighbours(system, t, here, first)]
     best = max([first, *others], key=lambda i: i.dependence.rank)
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
@@ -148,7 +150,8 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
     if reactions:
         found = best.solvability([i for i in (first, *others) if i is not best], bool(contradictions))
         found_here = first.solvability([], bool(contradictions)) if singular else None
-    values = best.dependence.singular_values if rank < system.m or len(best.dependence.rows) < 400 else np.zeros(0)
+    # of many independent rows they would take longer than all the rest
+    values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
     return Check(
         name=system.name,
         n=system.n,

@@ -62,6 +62,8 @@ def renderable(check: Check):
         parts.append(Text(f"  in this singular pose these reactions are open: {_names(open_)}", "yellow"))
     if check.motion is not None:
         parts += _motion(check)
+    if not len(check.singular_values) and check.m:
+        parts.append(Text("  independent by a wide margin: singular values above 1e-4 (mass metric, unit rows)", "dim"))
     if len(check.singular_values):
         kept, lost = check.singular_values[: check.rank], check.singular_values[check.rank :]
         text = f"  singular values {kept[0]:.3g} … {kept[-1]:.2g}" if len(kept) else "  no singular values"

@@ -18,7 +18,7 @@ from dalembert.linalg._rank import RANK_TOLERANCE
 ZERO = 1e-7
 """Below this share of its natural size a number counts as zero in a null vector: null vectors of well separated
 singular values are exact to 1e-12 and better, designed ratios of lengths are far above."""
-LARGE = 400
+LARGE = 150
 """Rows from which on full rank is first looked for by a sparse factorisation."""
 SEARCHED = 150
 """Members of a group of dependent rows up to which short dependencies are searched for."""
@@ -39,17 +39,13 @@ class Dependence:
         self.rows = measured / self.sizes[:, None]
 
     @functools.cached_property
-    def _svd(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.rows.size == 0:
-            return np.eye(len(self.rows)), np.zeros(0), np.zeros((0, self.rows.shape[1]))
-        from scipy.linalg import svd
+    def _left(self) -> np.ndarray:
+        """U (m × m)."""
+        return np.linalg.svd(self.rows)[0] if self.rows.size else np.eye(len(self.rows))
 
-        U, s, Vt = svd(self.rows, full_matrices=len(self.rows) > self.rows.shape[1])
-        return U, s, Vt[: len(s)]
-
-    @property
+    @functools.cached_property
     def singular_values(self) -> np.ndarray:
-        return self._svd[1]
+        return np.linalg.svd(self.rows, compute_uv=False) if self.rows.size else np.zeros(0)
 
     @functools.cached_property
     def rank(self) -> int:
@@ -67,14 +63,18 @@ class Dependence:
         """Z by singular values."""
         if self.redundancy == 0:
             return np.zeros((len(self.rows), 0))
-        return self._svd[0][:, self.rank :]
+        return self._left[:, self.rank :]
 
     def multipliers(self, h: np.ndarray, Gamma: np.ndarray) -> np.ndarray:
         """One λ with M v̇ = h + Cᵀλ, C v̇ = Γ (of least norm in Ĉ's measure): enough to read what is unique."""
-        U, s, Vt = self._svd
-        free = Vt[: self.rank] @ np.linalg.solve(self.L, h.reshape(*self.L.shape[:2], 1)).ravel()
-        U, s = U[:, : self.rank], s[: self.rank]
-        return U @ ((U.T @ (Gamma / self.sizes)) / s**2 - free / s) / self.sizes
+        free = np.linalg.solve(self.L, h.reshape(*self.L.shape[:2], 1)).ravel()
+        # on an orthonormal basis of the rows' combinations the rows are independent: Bᵀ = Q R
+        basis = self._left[:, : self.rank] if self.redundancy else None
+        B = self.rows if basis is None else basis.T @ self.rows
+        right = Gamma / self.sizes if basis is None else basis.T @ (Gamma / self.sizes)
+        Q, R = np.linalg.qr(B.T)
+        y = np.linalg.solve(R, np.linalg.solve(R.T, right) - Q.T @ free)
+        return (y if basis is None else basis @ y) / self.sizes
 
 
 def surely_independent(rows: np.ndarray) -> bool:
