@@ -119,6 +119,7 @@ def longer(model: da.Model, joint: str, by: float) -> da.Model:
 LOOPS = {  # the joint at the end of the longer link, and who shares the gap
     "scott-russell": ("middle", {"centre", "middle", "pin_x", "pin_y", "guide_x", "guide_y"}),
     "bennett": ("R3", {"R1", "R2", "R3", "R4"}),
+    "parallelogram": ("pin3", {f"{word}{k}" for word in ("foot", "pin") for k in (1, 2, 3)}),
 }
 
 
@@ -126,7 +127,8 @@ LOOPS = {  # the joint at the end of the longer link, and who shares the gap
 def test_a_link_one_per_cent_too_long_is_told_with_names_and_residual(name):
     """Scott-Russell's rod has its middle at 1 m from the origin in every position: a crank of 1.01 m never fits.
 
-    Bennett's loop closes only if a/sin α = b/sin β."""
+    Bennett's loop closes only if a/sin α = b/sin β; three cranks under one coupler only if they are equal (or nearly in
+    line, far from here)."""
     joint, sharing = LOOPS[name]
     model = longer(da.mechanism(name), joint, 0.01)
     found = da.check(model)

@@ -44,8 +44,8 @@ class Check:
     given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (what counting joints says).
     `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
     number of neighbours that were looked at (none if all rows are independent here, or nothing can move).
-    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that cannot
-    hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
+    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
+    cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
     that of the singular pose itself. `motion` is filled for a `Solution`.
     """
@@ -147,9 +147,9 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
     if not contradictions and not singular:
         contradictions = first.contradictory_accelerations()
     found = found_here = None
-    if reactions:
-        found = best.solvability([i for i in (first, *others) if i is not best], bool(contradictions))
-        found_here = first.solvability([], bool(contradictions)) if singular else None
+    if reactions and not contradictions:
+        found = best.solvability([i for i in (first, *others) if i is not best])
+        found_here = first.solvability([]) if singular else None
     # of many independent rows they would take longer than all the rest
     values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
     return Check(
@@ -192,9 +192,9 @@ class _Instant:
     def joints(self):
         return joint_rows(self.system, self.equations)
 
-    def solvability(self, others: list[_Instant], contradictory: bool) -> Solvability:
+    def solvability(self, others: list[_Instant]) -> Solvability:
         lam = None
-        if not contradictory and self.system.m and self.dependence.redundancy + len(self.dependence.rows) < 2000:
+        if self.system.m:
             lam = self.dependence.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
         elsewhere = [Solver(i.joints(), i.dependence) for i in others if i.dependence.rank == self.dependence.rank]
         if self.dependence.redundancy == 0:

@@ -24,7 +24,9 @@ def summary(check: Check) -> list[str]:
     ]
     if check.holonomic < check.m:
         lines[1] += f" (holonomic {check.rank_holonomic}, nonholonomic {check.rank_nonholonomic})"
-    if check.redundancy:
+    if check.contradictions:
+        pass  # where constraints exclude each other nothing can be said about their reactions
+    elif check.redundancy:
         lines.append(
             f"  redundant: {check.redundancy} of the {check.m} rows (counting joints gives {check.gruebler} degrees "
             "of freedom); the motion is unique, not all reactions are"

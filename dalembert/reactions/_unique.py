@@ -31,6 +31,7 @@ class Direction:
     name: str
     rows: np.ndarray  # coefficients on the joint's rows
     torque: bool
+    main: str = ""  # the component it is nearest to
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ class JointRows:
         out = []
         for k in range(count):
             e = E[:, k] / np.linalg.norm(E[:, k])
-            out.append(Direction(self.name, _direction_name(e, d), T[:, k] / norms, bool(np.all(e[:d] == 0))))
+            main = LABELS[len(e)][int(np.argmax(np.abs(e)))]
+            out.append(Direction(self.name, _direction_name(e, d), T[:, k] / norms, bool(np.all(e[:d] == 0)), main))
         return tuple(out)
 
 
