@@ -241,7 +241,10 @@ class Weighted(AbstractQuadraticRule):
             return f"weighted minimum norm, all joints equally stiff, characteristic length {length:.6g}"
         parts = []
         if self.stiffness is not None:
-            named = ", ".join(self.stiffness) if isinstance(self.stiffness, Mapping) else "all joints"
+            given = self.stiffness if isinstance(self.stiffness, Mapping) else {"*": None}
+            named = ", ".join("all others" if x == "*" else x for x in given) if len(given) > 1 else "all joints"
+            if len(given) == 1 and "*" not in given:
+                named = next(iter(given))
             parts.append(f"stiffness of {named}")
         if self.bodies:
             parts.append(f"flexible {', '.join(self.bodies)}")
