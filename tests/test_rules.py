@@ -435,6 +435,10 @@ def test_every_reaction_carries_unique_and_rule():
     data = solution.dataset
     assert data["unique_force_in_joint"].dims == ("joint", "axis")
     assert data.attrs["reaction_rule"] == main.attrs["rule"]
+    # of the 21 multipliers those of Fx, Fy of three hinges, Fy and Mx of the guide, and the motor's are unique
+    assert int(data["unique_multiplier"].sum()) == 9
+    with pytest.raises(da.DalembertError, match="12 of the 21 multipliers are not unique"):
+        solution.under(da.Unique()).multipliers  # noqa: B018
 
 
 # ---- elimination ---------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError, RedundancyWarning, Status
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
-from dalembert.linalg import Dependence
+from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique, Uniqueness, joint_rows
 from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
@@ -79,6 +79,14 @@ class Solution(eqx.Module):
         return self._instants[0][1].redundancy if self._instants else self.system.m
 
     @functools.cached_property
+    def unique_multipliers(self) -> np.ndarray:
+        """For each row of C whether its multiplier is determined (at all of a few instants)."""
+        out = np.ones(self.system.m, bool)
+        for _, dependence in self._instants if self.redundancy else ():
+            out &= np.linalg.norm(dependence.null, axis=1) <= ZERO
+        return out
+
+    @functools.cached_property
     def _uniqueness(self) -> list[Uniqueness]:
         return [Uniqueness(joint_rows(self.system, e), d) for e, d in self._instants]
 
@@ -119,7 +127,12 @@ class Solution(eqx.Module):
 
     @property
     def multipliers(self) -> np.ndarray:
-        """λ (times, m) under `rule`."""
+        """λ (times, m) under `rule`; `unique_multipliers` tells which of them are not its choice."""
+        if isinstance(self.chosen, Unique) and not self.unique_multipliers.all():
+            raise DalembertError(
+                f"{int(np.sum(~self.unique_multipliers))} of the {self.system.m} multipliers are not unique. Name a "
+                "rule that picks them, or ask for reactions that are."
+            )
         self._warn_redundant()
         return self._observed.lam
 
@@ -230,6 +243,8 @@ class Solution(eqx.Module):
         owners = [owner.name for row in range(self.system.m) for owner in self.system.owners if row in owner.rows]
         coords |= {"row": np.arange(self.system.m), "row_owner": ("row", owners)}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
+        text = {"long_name": "whether the constraints determine the multiplier"}
+        data["unique_multiplier"] = ("row", self.unique_multipliers, text)
         text = {"units": "1", "long_name": "constraint violation, relative to the machine's size"}
         data["violation"] = (("time", "level"), o.violation, text)
         for name, value in self._energies.items():
