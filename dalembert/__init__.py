@@ -28,8 +28,14 @@ _HOMES = {
     "NoStabilisation": "dalembert.stabilise",
     "State": "dalembert.stabilise",
     "consistent_state": "dalembert.stabilise",
-    "MinimumNorm": "dalembert.reactions",
     "Unique": "dalembert.reactions",
+    "Eliminated": "dalembert.reactions",
+    "MinimumNorm": "dalembert.reactions",
+    "PenaltyLimit": "dalembert.reactions",
+    "Weighted": "dalembert.reactions",
+    "Bar": "dalembert.reactions",
+    "Beam": "dalembert.reactions",
+    "Compliance": "dalembert.reactions",
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
     "check": "dalembert.analysis",
@@ -80,7 +86,7 @@ if TYPE_CHECKING:
     from dalembert.io import load, save
     from dalembert.mechanisms import mechanism
     from dalembert.model import Model, deg
-    from dalembert.reactions import MinimumNorm, Unique
+    from dalembert.reactions import Bar, Beam, Compliance, Eliminated, MinimumNorm, PenaltyLimit, Unique, Weighted
     from dalembert.simulation import Solution, simulate
     from dalembert.stabilise import NoStabilisation, Projection, State, consistent_state
     from dalembert.systems import AbsoluteSystem, FunctionSystem, build

@@ -89,6 +89,7 @@ class Status(enum.IntEnum):
     rank_change = 5
     not_assembled = 6
     inconsistent = 7
+    eliminated_drifts = 8
 
     @property
     def sentence(self) -> str:
@@ -107,4 +108,5 @@ _SENTENCES = {
     Status.rank_change: "The constraint rank changed: a singular position.",
     Status.not_assembled: "The mechanism cannot be assembled: the constraints are not met at the start.",
     Status.inconsistent: "The constraints contradict each other: no motion meets all of them.",
+    Status.eliminated_drifts: "An equation that was eliminated as redundant no longer holds.",
 }

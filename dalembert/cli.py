@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import warnings
@@ -53,13 +54,48 @@ def list_(
 
 
 @app.command()
-def check(model: ModelName, as_json: AsJson = False) -> None:
-    """What a model is: rows, rank, redundancy, mobility."""
-    found = _entry(model).model()  # a bad file is refused before anything heavy is loaded
-    from dalembert.analysis import check as check_model
+def check(
+    model: ModelName,
+    at: Annotated[float | None, typer.Option(help="Look at the state that the motion reaches at this time.")] = None,
+    motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Mobility, redundancy, contradictions, and which reactions can be believed."""
+    entry = _entry(model)
+    found = _check(entry.model(), entry.t_end, entry.run, at, motion)  # a bad file is refused before this
+    if as_json:
+        print(json.dumps(found.as_dict()))
+    else:
+        from rich.console import Console
 
-    said = check_model(found)
-    print(json.dumps(said.as_dict()) if as_json else said)
+        Console(highlight=False, soft_wrap=True).print(found)
+    if not found.consistent:
+        raise typer.Exit(1)
+
+
+def _check(model, t_end, settings, at, motion):
+    """The check of a model at its start, at a time of its motion, or along it."""
+    from dalembert._results import DalembertError
+    from dalembert.analysis import check as check_model
+    from dalembert.simulation import simulate
+    from dalembert.systems import build
+
+    system = build(model)
+    if not motion and at is None:
+        return check_model(system)
+    first = check_model(system, reactions=False)
+    if not first.consistent:  # nothing moves
+        return first
+    if at is not None and at < 0:
+        raise DalembertError(f"--at {at:g}: the motion begins at 0.")
+    if not motion and at == 0:
+        return check_model(system)
+    end = at if not motion else max(t_end, at or 0.0)
+    solution = simulate(system, end, throw=False, **settings)
+    if at is None:
+        return check_model(solution)
+    found = check_model(system, solution.at(at), t=at)
+    return dataclasses.replace(found, motion=check_model(solution, reactions=False).motion) if motion else found
 
 
 @app.command()
@@ -145,7 +181,7 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -
 
     system = build(model)
     if not as_json:
-        print(check_model(system), flush=True)
+        print(check_model(system, reactions=False).summary(), flush=True)
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     failure = None
     try:

@@ -41,6 +41,7 @@ BINARY = Units(1024.0, 1024.0)
 DRIVEN_LENGTHS = {"mobile-robot": {"drive": {"reach", "offset"}}}
 KNOWN_DRIVERS = {
     "slider-crank": {"motor": {"speed"}},
+    "spatial-slider-crank": {"motor": {"speed"}},
     "mobile-robot": {"drive": {"reach", "offset", "begin", "back", "length"}},
 }
 
@@ -103,6 +104,8 @@ def constraint_factors(model_name, c, units):
         assert set(c.numbers) <= KNOWN_DRIVERS[model_name][c.name], "say here which of its parameters are lengths"
         lengths = DRIVEN_LENGTHS.get(model_name, {}).get(c.name, set())
         return {k: units.length if k in lengths else 1.0 for k in c.numbers}
+    if c.kind in ("holonomic", "pfaffian"):
+        return {k: {"foot": L, "at": L, "speed": L, "along": 1.0}[k] for k in c.numbers}
     assert not c.numbers, f"say here how the numbers of {c.kind} scale"
     return {}
 

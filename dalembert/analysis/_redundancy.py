@@ -1,19 +1,39 @@
-"""7 · analysis: how many of the constraints are independent, and how many ways the machine can move."""
+"""7 · analysis: `check`: rank and mobility, structure or singular pose, contradictions, and unique reactions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import equinox as eqx
 import numpy as np
 
 from dalembert._results import AssemblyError
-from dalembert.equations import assemble
-from dalembert.linalg import Rank, rank_of
+from dalembert.analysis._closing import Closing, Contradiction, find_contradictions
+from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
+from dalembert.equations import Equations, assemble
+from dalembert.linalg import LARGE, Dependence
 from dalembert.model import Model
+from dalembert.reactions import joint_rows
+from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbsoluteSystem, AbstractSystem, build
+
+INSTANTS = 25
+"""Instants of a motion at which rank and uniqueness are looked at again."""
+
+
+@dataclass(frozen=True)
+class MotionCheck:
+    """Rank and uniqueness along a motion: what was seen at a number of instants, and where the rank falls."""
+
+    t0: float
+    t1: float
+    instants: int
+    ranks: tuple[int, ...]  # the values that the rank took, rising
+    singular_positions: tuple[SingularPosition, ...]
+    changing: tuple[str, ...]  # joints whose reaction is unique at some instants only
+    sentence: str  # how the motion ended
 
 
 @dataclass(frozen=True)
@@ -22,7 +42,12 @@ class Check:
 
     `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
     given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (what counting joints says).
-    `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours.
+    `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
+    number of neighbours that were looked at (none if all rows are independent here, or nothing can move).
+    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
+    cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
+    could be released: of the structure, that is beside a singular pose; `solvability_here` is
+    that of the singular pose itself. `motion` is filled for a `Solution`.
     """
 
     name: str
@@ -31,84 +56,184 @@ class Check:
     holonomic: int
     rank: int
     rank_here: int
+    rank_holonomic: int
+    rank_nonholonomic: int
     redundancy: int
     mobility: int
     gruebler: int
     singular: bool
+    beside: int
     bodies: int
     joints: dict[str, int]
+    t: float
     singular_values: np.ndarray = field(repr=False)
     tolerance: float = 0.0
+    contradictions: tuple[Contradiction, ...] = ()
+    solvability: Solvability | None = field(default=None, repr=False)
+    solvability_here: Solvability | None = field(default=None, repr=False)
+    motion: MotionCheck | None = None
+
+    @property
+    def consistent(self) -> bool:
+        """Whether all constraints can hold together."""
+        return not self.contradictions
+
+    def unique(self, joint: str, component: str | None = None) -> bool:
+        """Whether a joint's reaction, or one component of it in the joint's frame, is unique."""
+        assert self.solvability is not None, "ask check(…) for reactions"
+        found = self.solvability.joint(joint)
+        return found.unique if component is None else found.components.get(component, True)
 
     def as_dict(self) -> dict:
-        out = {k: getattr(self, k) for k in self.__dataclass_fields__ if k != "singular_values"}
-        values = self.singular_values
-        return out | {"smallest_singular_values": [float(x) for x in values[-min(6, len(values)) :]]}
+        from dalembert.analysis._report import as_dict
+
+        return as_dict(self)
+
+    def summary(self) -> str:
+        """The counts, in two to four lines."""
+        from dalembert.analysis._report import summary
+
+        return "\n".join(summary(self))
+
+    def __rich__(self):
+        from dalembert.analysis._report import renderable
+
+        return renderable(self)
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.joints.items()) or "none"
-        motions = "1 degree of freedom" if self.mobility == 1 else f"{self.mobility} degrees of freedom"
-        lines = [
-            f"{self.name}: {self.bodies} bodies, {sum(self.joints.values())} joints ({kinds})",
-            f"  {motions}; n = {self.n} velocities, m = {self.m} constraint rows, rank {self.rank}",
-        ]
-        if self.redundancy:
-            lines.append(
-                f"  redundant: {self.redundancy} of the {self.m} rows (counting joints gives {self.gruebler} degrees "
-                "of freedom); the motion is unique, not all reactions are"
-            )
-        else:
-            lines.append("  no redundant rows: all reactions are unique")
-        if self.singular:
-            lines.append(f"  this pose is singular: the rank is {self.rank_here} here and {self.rank} beside it")
-        return "\n".join(lines)
+        from dalembert.analysis._report import plain
+
+        return plain(self)
 
 
-def check(model: Model | AbstractSystem, state: State | None = None, *, t: float = 0.0) -> Check:
-    """Count rows, rank, redundancy and mobility at a state (default: the start) and at generic ones beside it.
+def check(
+    model: Model | AbstractSystem | Solution,
+    state: State | tuple | None = None,
+    *,
+    t: float = 0.0,
+    reactions: bool = True,
+) -> Check:
+    """What a model is and which of its reactions can be believed; for a `Solution` also along its motion.
 
-    Rank is read in the mass metric on dimensionless rows, so it does not change with units.
+    At a state (default: the start) and at generic configurations beside it: rows, rank, redundancy, mobility,
+    contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of
+    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units.
+    Dense and on the host: about (rows/1000)³ × 5 s.
     """
+    if isinstance(model, Solution):
+        first = State(model.q[0], model.v[0]) if state is None else state
+        t = float(model.t[0]) if state is None else t
+        return replace(check(model.system, first, t=t, reactions=reactions), motion=_along(model))
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
-    here = consistent_state(system, q, v, t=t)
-    first = _rank(system, t, here)
-    ranks = [first, *(_rank(system, t, s) for s in _neighbours(system, t, here))]
-    best = max(ranks, key=lambda r: r.rank)
-    joints = Counter(_readable(o.kind) for o in system.owners)
+    try:
+        here, contradictions = consistent_state(system, q, v, t=t), ()
+    except AssemblyError:
+        here, contradictions = find_contradictions(system, t, q, v)
+        if not contradictions:
+            raise  # a start too rough to be closed, not constraints that exclude each other
+    return _check(system, t, here, contradictions, reactions)
+
+
+def _check(system: AbstractSystem, t: float, here: State, contradictions, reactions: bool) -> Check:
+    first = _Instant(system, t, here)
+    others = []
+    if not contradictions and first.dependence.redundancy:  # else no pose beside it can have a larger rank
+        others = [_Instant(system, t, s) for s in _neighbours(system, t, here, first)]
+    best = max([first, *others], key=lambda i: i.dependence.rank)
+    rank = best.dependence.rank
+    singular = first.dependence.rank < rank
+    h = system.m_holonomic
+    if not contradictions and not singular:
+        contradictions = first.contradictory_accelerations()
+    found = found_here = None
+    if reactions and not contradictions:
+        found = best.solvability([i for i in (first, *others) if i is not best])
+        found_here = first.solvability([]) if singular else None
+    # of many independent rows they would take longer than all the rest
+    values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
     return Check(
         name=system.name,
         n=system.n,
         m=system.m,
-        holonomic=system.m_holonomic,
-        rank=best.rank,
-        rank_here=first.rank,
-        redundancy=system.m - best.rank,
-        mobility=system.n - best.rank,
+        holonomic=h,
+        rank=rank,
+        rank_here=first.dependence.rank,
+        rank_holonomic=rank if h == system.m else best.part(slice(0, h)),
+        rank_nonholonomic=0 if h == system.m else best.part(slice(h, system.m)),
+        redundancy=system.m - rank,
+        mobility=system.n - rank,
         gruebler=system.n - system.m,
-        singular=first.rank < best.rank,
+        singular=singular,
+        beside=len(others),
         bodies=len(system.body_names) if isinstance(system, AbsoluteSystem) else 0,
-        joints=dict(joints),
-        singular_values=best.singular_values,
-        tolerance=best.tolerance,
+        joints=dict(Counter(readable(o.kind) for o in system.owners)),
+        t=float(t),
+        singular_values=values,
+        tolerance=best.dependence.tolerance,
+        contradictions=tuple(contradictions),
+        solvability=found,
+        solvability_here=found_here,
     )
 
 
-def _rank(system: AbstractSystem, t: float, state: State) -> Rank:
-    equations = assemble(system, np.asarray(t, float), *state)
-    return rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+class _Instant:
+    """A system at one state: its equations, dependencies and joints, each found when asked for."""
+
+    def __init__(self, system: AbstractSystem, t: float, state: State):
+        self.system, self.t, self.state = system, t, state
+        self.equations: Equations = assemble(system, np.asarray(t, float), *state)
+        self.M = np.asarray(self.equations.mass.blocks)
+        self.dependence = Dependence(np.asarray(self.equations.C), self.M)
+
+    def part(self, rows: slice) -> int:
+        return Dependence(self.dependence.C[rows], self.M).rank
+
+    def joints(self):
+        return joint_rows(self.system, self.equations)
+
+    def solvability(self, others: list[_Instant]) -> Solvability:
+        lam = None
+        if self.system.m:
+            lam = self.dependence.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
+        elsewhere = [Solver(i.joints(), i.dependence) for i in others if i.dependence.rank == self.dependence.rank]
+        if self.dependence.redundancy == 0:
+            elsewhere = []
+        return solve_solvability(self.joints(), self.dependence, lam, elsewhere)
+
+    def contradictory_accelerations(self) -> tuple[Contradiction, ...]:
+        """Rows whose dependency holds for positions and velocities but not for accelerations."""
+        from dalembert.analysis._closing import contradiction_of
+
+        d = self.dependence
+        Gamma = np.asarray(self.equations.Gamma) / d.sizes
+        left = d.null @ (d.null.T @ Gamma)
+        # against rounding: what is left of Γ where all rows agree
+        if d.redundancy == 0 or np.max(np.abs(left)) <= 1e-7 * max(np.max(np.abs(Gamma)), 1e-6):
+            return ()
+        return (contradiction_of("accelerations", self.joints(), d, left * d.sizes, self.system, self.equations),)
 
 
-def _neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) -> list[State]:
-    """Consistent configurations a few hundredths of the machine's size away, in fixed pseudo-random directions."""
+def _neighbours(system: AbstractSystem, t: float, here: State, first: _Instant) -> list[State]:
+    """Configurations on the constraints a few hundredths of the machine's size away, along motions it can make.
+
+    Rows that depend on time are let go for this: with a driver held a machine has no neighbours, yet its pose may be
+    singular for the driver's own coordinate.
+    """
+    if system.m == 0:
+        return []
     rng = np.random.default_rng(20130305)
+    closing = Closing(system, t, timeless=True)
     out = []
-    for size in (0.02, 0.05)[:count]:
-        nudge = size * rng.standard_normal(system.n)
-        try:
-            out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
-        except AssemblyError:
-            continue  # this nudge left the branch; the others decide
+    for size in (0.02, 0.05):
+        nudge = closing.admissible(first.equations, rng.standard_normal(system.n))
+        if np.max(np.abs(nudge)) < 1e-6:
+            return []  # it cannot move at all
+        found = closing.close(_nudged(system, here.q, size * nudge), here.v)
+        # back where it began (a motion of first order only), or far off: no neighbour
+        away = np.max(np.abs(np.asarray(found.q) - np.asarray(here.q)) / np.asarray(system.coordinate_scale()))
+        if found.gap < 1e-9 and 1e-4 < away < 1.0:
+            out.append(State(found.q, here.v))
     return out
 
 
@@ -117,5 +242,26 @@ def _nudged(system: AbstractSystem, q, nudge):
     return system.retract(q, nudge * system.scale())
 
 
-def _readable(kind: str) -> str:
-    return kind.split(":")[0].replace("_", " ")
+def _along(solution: Solution) -> MotionCheck:
+    """Ranks and uniqueness at instants spread over a motion, and its singular positions."""
+    system = solution.system
+    picks = np.unique(np.linspace(0, len(solution.t) - 1, INSTANTS).astype(int))
+    singular = solution.singular_positions()
+    generic = system.m - solution.redundancy
+    ranks, unique = set(), {}
+    for k in picks:
+        now = _Instant(system, solution.t[k], State(solution.q[k], solution.v[k]))
+        ranks.add(now.dependence.rank)
+        if solution.redundancy and now.dependence.rank == generic:
+            solver = Solver(now.joints(), now.dependence)
+            for j in solver.joints:
+                unique.setdefault(j.name, set()).add(solver.uniqueness.reaction(j.name))
+    return MotionCheck(
+        t0=float(solution.t[0]),
+        t1=float(solution.t_end),
+        instants=len(picks),
+        ranks=tuple(sorted(ranks | {p.rank for p in singular})),
+        singular_positions=tuple(singular),
+        changing=tuple(name for name, seen in unique.items() if len(seen) > 1),
+        sentence=solution.status.sentence,
+    )

@@ -18,6 +18,8 @@ def write_csv(dataset, path) -> Path:
 
     columns = {}
     for name, variable in dataset.data_vars.items():
+        if "time" not in variable.dims:
+            continue
         others = [d for d in variable.dims if d != "time"]
         unit = variable.attrs.get("units")
         tail = f" ({unit})" if unit else ""

@@ -2,22 +2,31 @@
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Group, dense_of_blocks, rows_times_blocks
+from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
-from dalembert.linalg._rank import Rank, mass_metric_rows, rank_of
+from dalembert.linalg._rank import RANK_TOLERANCE, Rank, mass_metric_rows, rank_of
 from dalembert.linalg._saddle import DenseSaddle, SparseSaddle, factorise
 
 __all__ = [
     "KLU",
+    "LARGE",
+    "RANK_TOLERANCE",
+    "ZERO",
     "BlockMass",
     "BlockPattern",
     "BlockRows",
+    "Combination",
     "DenseSaddle",
+    "Dependence",
     "Group",
     "Rank",
     "SparseSaddle",
     "dense_of_blocks",
     "factorise",
     "mass_metric_rows",
+    "null_by_qr",
     "rank_of",
+    "removable",
     "rows_times_blocks",
+    "short_dependencies",
 ]

@@ -50,7 +50,7 @@ def mechanisms() -> dict[str, Mechanism]:
     """All built-in mechanisms by name."""
     homes = [
         f"dalembert.mechanisms.{file}"
-        for file in ("_planar", "_linkages", "_spatial", "_robots", "_wheeled", "_rolling")
+        for file in ("_planar", "_linkages", "_spatial", "_robots", "_wheeled", "_rolling", "_overconstrained")
     ]
     for home in homes:
         importlib.import_module(home)

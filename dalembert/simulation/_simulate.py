@@ -19,6 +19,7 @@ from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.model import Model
+from dalembert.reactions import AbstractReactionRule, Eliminated, row_name, row_numbers
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
@@ -32,7 +33,7 @@ from dalembert.stabilise import (
     open_rows,
     row_sizes,
 )
-from dalembert.systems import AbstractSystem, build
+from dalembert.systems import AbstractSystem, build, without_rows
 
 _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
 
@@ -59,6 +60,7 @@ def simulate(
     max_steps: int | None = None,
     progress: bool | Callable[[float], None] = False,
     singular: str = "pass",
+    rule: AbstractReactionRule | None = None,
     derivative: str = "reverse",
     throw: bool = True,
 ) -> Solution:
@@ -75,6 +77,8 @@ def simulate(
     - `progress`: True for a bar on the terminal, or a function of the finished share.
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
+    - `rule`: what picks reactions that are not unique (`dalembert.reactions`); the motion does not depend on it. With
+      `Eliminated` the motion is computed without the eliminated rows and ends where one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
 
@@ -89,10 +93,16 @@ def simulate(
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
     found = assembled(system, q, v, t=t0)
-    q, v = found.state
+    (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
         warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
-    problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), found.sizes)
+    whole = system
+    if rule is not None and not is_traced(system, q, v):
+        rule = rule.prepare(system, assemble(system, t0, q, v))
+        if isinstance(rule, Eliminated):
+            system = without_rows(whole, dropped := row_numbers(whole, rule.rows))
+            sizes = np.delete(np.asarray(sizes), dropped)
+    problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), sizes)
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
@@ -113,6 +123,10 @@ def simulate(
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock["start_moved"] = float(found.moved)
     solution = _judge(problem, plan, parts, clock, throw)
+    if rule is not None:
+        solution = dataclasses.replace(solution, system=whole, chosen=rule)
+        if isinstance(rule, Eliminated):
+            solution = _watch_eliminated(solution, row_numbers(whole, rule.rows), throw)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
@@ -241,18 +255,44 @@ def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
     if not found:
         return solution
     count = int(np.sum(np.asarray(solution.t) <= found[0].t))
-    cut = dataclasses.replace(
+    cut = _until(solution, count, found[0].t, Status.rank_change)
+    if throw:
+        raise SimulationError(found[0].sentence, cut)
+    return cut
+
+
+def _watch_eliminated(solution: Solution, rows: tuple[int, ...], throw: bool) -> Solution:
+    """Cut the motion where an eliminated row has drifted: it was not redundant there."""
+    system = solution.system
+    for k in range(len(solution.t)):
+        t, q, v = solution.t[k], solution.q[k], solution.v[k]
+        Phi, phi = residuals(system, t, q, v)
+        if k == 0:
+            sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
+        gaps = np.abs(np.asarray(phi)) / sizes / (1.0 + np.max(np.abs(v) / np.asarray(system.scale())))
+        gaps[: len(Phi)] = np.maximum(gaps[: len(Phi)], np.abs(np.asarray(Phi)) / sizes[: len(Phi)])
+        drifting = [r for r in rows if gaps[r] > _march.OPEN]
+        if drifting:
+            cut = _until(solution, k, t, Status.eliminated_drifts)
+            names = ", ".join(f"'{row_name(system, r)}' ({gaps[r]:.1e} of the machine's size)" for r in drifting)
+            if throw:
+                sentence = f"{Status.eliminated_drifts.sentence} {names} at t = {float(t):.6g} s."
+                raise SimulationError(f"{sentence} Keep it and drop another.", cut)
+            return cut
+    return solution
+
+
+def _until(solution: Solution, count: int, t, status: Status) -> Solution:
+    """The first `count` saved instants of a motion that ends at t."""
+    return dataclasses.replace(
         solution,
         t=solution.t[:count],
         q=solution.q[:count],
         v=solution.v[:count],
         work=solution.work[:count],
-        t_end=np.asarray(found[0].t),
-        status_code=np.asarray(Status.rank_change.value),
+        t_end=np.asarray(t),
+        status_code=np.asarray(status.value),
     )
-    if throw:
-        raise SimulationError(found[0].sentence, cut)
-    return cut
 
 
 def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, str]:

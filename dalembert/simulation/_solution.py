@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import warnings
 from pathlib import Path
@@ -13,10 +14,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError, RedundancyWarning, Status
-from dalembert.equations import assemble
+from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
-from dalembert.linalg import rank_of
-from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique
+from dalembert.linalg import ZERO, Dependence
+from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique, Uniqueness, joint_rows
 from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, is_angle
@@ -47,6 +48,7 @@ class Solution(eqx.Module):
     stats: dict[str, Any]
     dense: Any
     integrator: str = eqx.field(static=True)
+    chosen: AbstractReactionRule | None = None
 
     # ---- how it went -------------------------------------------------------------------------------------
 
@@ -61,19 +63,55 @@ class Solution(eqx.Module):
         return State(self.q[-1], self.v[-1])
 
     @functools.cached_property
-    def redundancy(self) -> int:
-        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few)."""
+    def _instants(self) -> list[tuple[Equations, Dependence]]:
+        """The constraints at a few instants of the motion, those of the largest rank."""
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
-        ranks = []
+        found = []
         for k in picks:
             equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
-            ranks.append(rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks)).rank)
-        return self.system.m - max(ranks, default=0)
+            found.append((equations, Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))))
+        rank = max((d.rank for _, d in found), default=0)
+        return [(e, d) for e, d in found if d.rank == rank]
+
+    @functools.cached_property
+    def redundancy(self) -> int:
+        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few)."""
+        return self._instants[0][1].redundancy if self._instants else self.system.m
+
+    @functools.cached_property
+    def unique_multipliers(self) -> np.ndarray:
+        """For each row of C whether its multiplier is determined (at all of a few instants)."""
+        out = np.ones(self.system.m, bool)
+        for _, dependence in self._instants if self.redundancy else ():
+            out &= np.linalg.norm(dependence.null, axis=1) <= ZERO
+        return out
+
+    @functools.cached_property
+    def _uniqueness(self) -> list[Uniqueness]:
+        return [Uniqueness(joint_rows(self.system, e), d) for e, d in self._instants]
+
+    def unique(self, joint: str, *, frame: str = "joint") -> np.ndarray:
+        """Which components of a joint's reaction (force, then torque) the rigid-body model determines.
+
+        In the "joint" or the "world" frame; True where it does at all of a few instants of the motion.
+        """
+        self._joint_index(joint)
+        if self.redundancy == 0:
+            return np.ones(3 if self.system.dv == 3 else 6, bool)
+        return np.all([u.mask(joint, frame) for u in self._uniqueness], axis=0)
 
     @functools.cached_property
     def rule(self) -> AbstractReactionRule:
-        """The rule that picked λ: `Unique` when the rows are independent, else a minimum norm free of units."""
-        return MinimumNorm() if self.redundancy > 0 else Unique()
+        """The rule that picked λ: `Unique` when the rows are independent, else the chosen one, by default a minimum
+        norm free of units."""
+        if self.redundancy == 0:
+            return Unique()
+        return MinimumNorm() if self.chosen is None or isinstance(self.chosen, Unique) else self.chosen
+
+    def under(self, rule: AbstractReactionRule) -> Solution:
+        """The same motion with its reactions under another rule."""
+        rule = rule.prepare(self.system, assemble(self.system, self.t[0], self.q[0], self.v[0]))
+        return dataclasses.replace(self, chosen=rule)
 
     @functools.cached_property
     def _observed(self) -> Observation:
@@ -89,7 +127,12 @@ class Solution(eqx.Module):
 
     @property
     def multipliers(self) -> np.ndarray:
-        """λ (times, m) under `rule`."""
+        """λ (times, m) under `rule`; `unique_multipliers` tells which of them are not its choice."""
+        if isinstance(self.chosen, Unique) and not self.unique_multipliers.all():
+            raise DalembertError(
+                f"{int(np.sum(~self.unique_multipliers))} of the {self.system.m} multipliers are not unique. Name a "
+                "rule that picks them, or ask for reactions that are."
+            )
         self._warn_redundant()
         return self._observed.lam
 
@@ -129,21 +172,38 @@ class Solution(eqx.Module):
 
     # ---- reactions ---------------------------------------------------------------------------------------
 
-    def reactions(self, joint: str, *, frame: str = "world") -> xr.Dataset:
+    def reactions(self, joint: str, *, frame: str = "world", rule: AbstractReactionRule | None = None) -> xr.Dataset:
         """Force and torque of a joint **on its body j**, at marker j, in the "world" or the "joint" frame.
 
-        The dataset's attribute `rule` says what picked the values: "unique", or the rule's name in a redundant
-        model, where a `RedundancyWarning` is given as well.
+        `unique_force` and `unique_torque` tell for each component whether the rigid-body model determines it (at all
+        of a few instants). The attribute `rule` says what picked the values: "unique" if all of them are, else the
+        rule's name, and a `RedundancyWarning` is given as well. With the rule `Unique` values that are not unique are
+        refused.
         """
         if frame not in ("world", "joint"):
             raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
         self._joint_index(joint)
-        self._warn_redundant()
+        if rule is not None:
+            return self.under(rule).reactions(joint, frame=frame)
+        sure = self.unique(joint, frame=frame)
+        if not sure.all():
+            self._refuse(joint, frame, sure)
+            self._warn_redundant()
         data = self.dataset.sel(joint=joint)
         suffix = "" if frame == "world" else "_in_joint"
-        out = data[[f"reaction_force{suffix}", f"reaction_torque{suffix}"]]
-        out = out.rename({f"reaction_force{suffix}": "force", f"reaction_torque{suffix}": "torque"})
-        return out.assign_attrs(rule=self.rule.describe(self.system), frame=frame, joint=joint)
+        names = {f"reaction_{x}{suffix}": x for x in ("force", "torque")}
+        names |= {f"unique_{x}{suffix}": f"unique_{x}" for x in ("force", "torque")}
+        picked = "unique" if sure.all() else self.rule.describe(self.system)
+        return data[list(names)].rename(names).assign_attrs(rule=picked, frame=frame, joint=joint)
+
+    def _refuse(self, joint: str, frame: str, sure: np.ndarray) -> None:
+        if isinstance(self.chosen, Unique):
+            labels = ("Fx", "Fy", "Mz") if len(sure) == 3 else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+            open_ = ", ".join(x for x, good in zip(labels, sure, strict=True) if not good)
+            raise DalembertError(
+                f"The rigid-body model does not determine {open_} of '{joint}' (along the {frame} axes): "
+                f"{self.redundancy} constraint row(s) are redundant. Name a rule that picks them, such as Weighted."
+            )
 
     def _joint_index(self, joint: str) -> int:
         names = [o.name for o in self.system.owners]
@@ -183,6 +243,8 @@ class Solution(eqx.Module):
         owners = [owner.name for row in range(self.system.m) for owner in self.system.owners if row in owner.rows]
         coords |= {"row": np.arange(self.system.m), "row_owner": ("row", owners)}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
+        text = {"long_name": "whether the constraints determine the multiplier"}
+        data["unique_multiplier"] = ("row", self.unique_multipliers, text)
         text = {"units": "1", "long_name": "constraint violation, relative to the machine's size"}
         data["violation"] = (("time", "level"), o.violation, text)
         for name, value in self._energies.items():
@@ -259,6 +321,11 @@ class Solution(eqx.Module):
             data[f"reaction_force{suffix}"] = (("time", "joint", "axis"), force, {"units": "N", "long_name": note})
             value = torque if system.kinematics.d == 3 else torque[..., 0]
             data[f"reaction_torque{suffix}"] = (turning, value, {"units": "N m", "long_name": note})
+            d = system.kinematics.d
+            sure = np.array([self.unique(j.name, frame="joint" if suffix else "world") for j in system.joints])
+            text = {"long_name": f"whether the rigid-body model determines it, {where}"}
+            data[f"unique_force{suffix}"] = (("joint", "axis"), sure[:, :d], text)
+            data[f"unique_torque{suffix}"] = (turning[1:], sure[:, d:] if d == 3 else sure[:, d], text)
 
     def singular_positions(self) -> list:
         """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""

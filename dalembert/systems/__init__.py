@@ -6,6 +6,7 @@ from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowO
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames
+from dalembert.systems._reduce import without_rows
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "build",
     "is_angle",
     "marker_frames",
+    "without_rows",
 ]

@@ -1,0 +1,97 @@
+"""5c· reactions: from λ to forces and torques at the joints, and to those on one body."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dalembert._typing import Rows
+from dalembert.equations import Equations
+from dalembert.systems import AbsoluteSystem, Family, marker_frames
+
+
+class Wrenches(eqx.Module):
+    """Reactions of all joints at one instant, in the order of `system.joints`."""
+
+    force: Float[Array, "joints d"]
+    torque: Float[Array, "joints dw"]
+    joint_force: Float[Array, "joints d"]
+    joint_torque: Float[Array, "joints dw"]
+
+
+def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> Wrenches:
+    """Force and torque on body j of each joint, at marker j, in world axes and in marker i's axes."""
+    K = system.kinematics
+    places = system.places(equations.q)
+    found: dict[str, tuple] = {}
+    for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
+        shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
+
+        def one(at, p, share, on_i):
+            force, torque, R = _wrench_on_j(system, at, p, share, on_i)
+            local_torque = torque if K.d == 2 else R.T @ torque
+            return force, torque, R.T @ force, local_torque
+
+        out = jax.vmap(one)(family.gather(places), family.p, shares, _j_is_ground(system, family))
+        for k, name in enumerate(family.names):
+            found[name] = tuple(a[k] for a in out)
+    if not found:
+        return Wrenches(*(jnp.zeros((0, s)) for s in (K.d, K.dw, K.d, K.dw)))
+    return Wrenches(*(jnp.stack([found[j.name][k] for j in system.joints]) for k in range(4)))
+
+
+def row_wrenches(system: AbsoluteSystem, equations: Equations) -> list[tuple[Array, Array]]:
+    """For each family the wrenches of its rows for λ = 1, (count, r, d + dw) in the joint frame, and that frame's axes.
+
+    Force first; on body j at marker j.
+    """
+    K = system.kinematics
+    places = system.places(equations.q)
+    out = []
+    for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
+
+        def member(at, p, block, on_i):
+            def row(share):
+                force, torque, R = _wrench_on_j(system, at, p, share, on_i)
+                return jnp.concatenate([R.T @ force, torque if K.d == 2 else R.T @ torque]), R
+
+            wrenches, axes = jax.vmap(row)(block)
+            return wrenches, axes[0]
+
+        out.append(jax.vmap(member)(family.gather(places), family.p, block, _j_is_ground(system, family)))
+    return out
+
+
+def wrenches_on_body(system: AbsoluteSystem, equations: Equations, body: int, joint: str) -> Float[Array, "w r"]:
+    """The wrench on a body, at its own marker of a joint, along its own axes, for λ = 1 of each of the joint's rows."""
+    K = system.kinematics
+    view = system.joint(joint)
+    slot = view.blocks.index(body)
+    place = jax.tree_util.tree_map(lambda a: a[body], system.places(equations.q))
+    point = system.joint_frames(view, equations.q)[slot].p
+    shares = equations.rows.member_blocks()[view.family][view.member, :, slot]
+
+    def row(share):
+        force, torque = K.wrench(place, point, share)
+        return jnp.concatenate([place.R.T @ force, torque if K.d == 2 else place.R.T @ torque])
+
+    return jax.vmap(row)(shares).T
+
+
+def _j_is_ground(system: AbsoluteSystem, family: Family):
+    return family.group.columns[:, -1] == len(system.body_names)
+
+
+def _wrench_on_j(system: AbsoluteSystem, places, p, share, on_i):
+    """Force, torque at marker j on body j, and marker i's axes; `on_i` where j is the ground, which has no share."""
+    K = system.kinematics
+    frames = marker_frames(system.space, places, p)
+    point = frames[-1].p
+    force, torque = K.wrench(places[-1], point, share[-1])
+    if len(places) > 1:
+        # internal forces are opposite and have the same moment about any point
+        force_i, torque_i = K.wrench(places[0], point, share[0])
+        force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
+    return force, torque, frames[0].R

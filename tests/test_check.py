@@ -1,0 +1,298 @@
+"""`check`: singular pose or redundancy, contradictions with their names, the motion, large models, text and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.mechanisms import find
+
+
+def dalembert(*arguments, timeout=240):
+    command = [sys.executable, "-m", "dalembert.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def pose(model, turns) -> tuple[np.ndarray, np.ndarray]:
+    """A state of a model in the plane from (x, y, θ) of each body."""
+    q = np.array([turns[name] for name in model.bodies], float).ravel()
+    return q, np.zeros(len(q))
+
+
+# ---- singular pose or redundancy -----------------------------------------------------------------------------------
+
+
+def n_four_bar_in_line(N):
+    """All rods of the IFToMM N-four-bar along x: rocker i from (i, 0) to (i + 1, 0), coupler i from there on."""
+    model = da.mechanism("n-four-bar", N=N)
+    turns = {f"rocker{i}": (i + 0.5, 0, 0) for i in range(N + 1)}
+    turns |= {f"coupler{i}": (i + 1.5, 0, 0) for i in range(N)}
+    return model, pose(model, turns)
+
+
+@pytest.mark.parametrize("N", [1, 3])
+def test_n_four_bar_in_line_is_singular_not_redundant(N):
+    """Each of the N loops loses one row when its rods are in line; beside that pose all 4N + 2 + … rows count."""
+    model, state = n_four_bar_in_line(N)
+    found = da.check(model, state)
+    assert found.singular and found.redundancy == 0 and found.mobility == 1
+    assert found.rank == found.m == 2 * (3 * N + 1) and found.rank_here == found.m - N
+    assert all(j.unique for j in found.solvability.joints)
+    # in the pose itself the reactions along the line are open
+    here = found.solvability_here
+    assert here is not None and {j.name for j in here.joints if not j.unique} == {j.name for j in here.joints}
+    assert "this pose is singular" in str(found)
+
+
+def test_four_bar_in_line_is_singular_not_redundant():
+    """A Grashof four-bar with crank + ground = coupler + rocker (1 + 3 = 2 + 2) folds flat: its change point."""
+    model = da.Model("change point", gravity=(0, -9.81))
+    rods = [("crank", 0, 1), ("coupler", 1, 3), ("rocker", 3, 5)]
+    bodies = [model.body(n, mass=1.0, inertia=0.1, position=((a + b) / 2, 0)) for n, a, b in rods]
+    around = [model.ground, *bodies, model.ground]
+    for name, x, k in (("A", 0, 0), ("B", 1, 1), ("C", 3, 2), ("D", 5, 3)):
+        model.revolute(name, around[k], around[k + 1], at=(x, 0))
+    # stretched out: 1 + 2 + 2 = 5: this one cannot move at all, and is still no redundancy of a moving machine
+    stretched = da.check(model)
+    assert stretched.rank_here == 7 and stretched.beside == 0
+    folded = da.Model("change point", gravity=(0, -9.81))
+    rods = [("crank", 0, 1), ("coupler", 1, 3), ("rocker", 3, 1.0)]
+    bodies = [folded.body(n, mass=1.0, inertia=0.1, position=((a + b) / 2, 0)) for n, a, b in rods]
+    around = [folded.ground, *bodies, folded.ground]
+    for name, x, k in (("A", 0, 0), ("B", 1, 1), ("C", 3, 2), ("D", 1, 3)):
+        folded.revolute(name, around[k], around[k + 1], at=(x, 0))
+    found = da.check(folded)
+    assert found.singular and (found.rank_here, found.rank, found.redundancy, found.mobility) == (7, 8, 0, 1)
+
+
+def test_bricard_is_redundant_not_singular():
+    """IFToMM A04: exactly one redundant equation, at the start and beside it, and no particular one."""
+    found = da.check(da.mechanism("bricard"))
+    assert not found.singular and (found.redundancy, found.mobility, found.gruebler) == (1, 1, 0)
+    assert found.beside == 2
+    (group,) = found.solvability.groups
+    assert len(group.joints) == 6  # all of them
+
+
+def slider_crank_at_dead_centre(driven_joint: str):
+    """Crank and rod in line with the guide; the driver on the crank (regular) or on the slider (singular)."""
+    model = da.Model("dead centre", gravity=(0, -9.81))
+    arm = model.body("crank", mass=1.0, inertia=0.1, position=(0.25, 0))
+    link = model.body("rod", mass=1.0, inertia=0.1, position=(1.1, 0))
+    slider = model.body("slider", mass=1.0, inertia=0.1, position=(1.7, 0))
+    model.revolute("main", model.ground, arm, at=(0, 0))
+    model.revolute("big_end", arm, link, at=(0.5, 0))
+    model.revolute("small_end", link, slider, at=(1.7, 0))
+    model.prismatic("guide", model.ground, slider, at=(1.7, 0), axis=(1, 0))
+    model.driver("motor", driven_joint, lambda t: -0.1 * t**2 if driven_joint == "guide" else t)
+    return model
+
+
+def test_slider_crank_at_dead_centre():
+    """Driven at the crank the pose is regular; at the slider the crank is free there: singular, not redundant."""
+    found = da.check(slider_crank_at_dead_centre("main"))
+    assert not found.singular and (found.rank, found.redundancy, found.mobility) == (9, 0, 0)
+    found = da.check(slider_crank_at_dead_centre("guide"))
+    assert found.singular and (found.rank_here, found.rank, found.redundancy) == (8, 9, 0)
+
+
+# ---- contradictions ------------------------------------------------------------------------------------------------
+
+
+def longer(model: da.Model, joint: str, by: float) -> da.Model:
+    """The same model with the body of a joint's first marker longer: its marker moved out by a share `by`."""
+    c = model.constraints[joint]
+    first = dataclasses.replace(c.markers[0], position=c.markers[0].position * (1 + 2 * by))  # from the middle
+    model.constraints[joint] = dataclasses.replace(c, markers=(first, c.markers[1]))
+    return model
+
+
+LOOPS = {  # the joint at the end of the longer link, and who shares the gap
+    "scott-russell": ("middle", {"centre", "middle", "pin_x", "pin_y", "guide_x", "guide_y"}),
+    "bennett": ("R3", {"R1", "R2", "R3", "R4"}),
+    "parallelogram": ("pin3", {f"{word}{k}" for word in ("foot", "pin") for k in (1, 2, 3)}),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_link_one_per_cent_too_long_is_told_with_names_and_residual(name):
+    """Scott-Russell's rod has its middle at 1 m from the origin in every position: a crank of 1.01 m never fits.
+
+    Bennett's loop closes only if a/sin α = b/sin β; three cranks under one coupler only if they are equal (or nearly in
+    line, far from here)."""
+    joint, sharing = LOOPS[name]
+    model = longer(da.mechanism(name), joint, 0.01)
+    found = da.check(model)
+    assert not found.consistent
+    (c,) = found.contradictions
+    assert c.level == "positions" and set(c.joints) == sharing
+    # 10 mm too much on 1 m, shared by all joints: millimetres in each
+    assert 5e-4 < max(abs(t.coefficient) for t in c.terms) < 1e-2 and 1e-4 < c.residual < 1e-2
+    assert "contradict each other" in str(found)
+    with pytest.raises(da.AssemblyError, match=f"cannot be assembled.*'{joint}'|cannot be assembled"):
+        da.simulate(model, 1.0)
+
+
+def two_drivers(first, second) -> da.Model:
+    model = da.Model("two drivers")
+    arm = model.body("arm", mass=1.0, inertia=1.0, position=(1.0, 0.0))
+    model.revolute("A", model.ground, arm, at=(0, 0))
+    model.driver("first", "A", first)
+    model.driver("second", "A", second)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("second", "level", "size"),
+    [
+        (lambda t: t + 0.1, "positions", 0.05),  # they meet halfway
+        (lambda t: 1.5 * t, "velocities", 0.25),
+        (lambda t: t + 0.4 * t**2, "accelerations", 0.4),
+    ],
+)
+def test_drivers_that_disagree_are_named(second, level, size):
+    """In angle, in rate, in acceleration: each is open by half of what they differ by."""
+    found = da.check(two_drivers(lambda t: t, second))
+    assert [c.level for c in found.contradictions] == [level]
+    (c,) = found.contradictions
+    assert c.joints == ("first", "second")
+    assert [abs(t.coefficient) for t in c.terms] == pytest.approx([size, size], rel=1e-6)
+    with pytest.raises(da.DalembertError, match="first|second"):
+        da.simulate(two_drivers(lambda t: t, second), 1.0)
+
+
+def test_drivers_that_agree_are_redundant():
+    found = da.check(two_drivers(lambda t: t, lambda t: 1.0 * t))
+    assert found.consistent and found.redundancy == 1
+    assert str(found.solvability.groups[0]) == "Mz of first with Mz of second"
+
+
+def test_nonholonomic_contradiction():
+    """Four driven wheels of which one motor is too fast by 0.05 m/s: the velocities contradict, all four take part."""
+    model = da.mechanism("omni-robot")
+    fast = model.constraints["wheel2"]
+    fast.numbers["speed"] = np.asarray(0.25)
+    found = da.check(model)
+    (c,) = found.contradictions
+    assert c.level == "velocities" and set(c.joints) == {f"wheel{k}" for k in (1, 2, 3, 4)}
+    with pytest.raises(da.AssemblyError, match="wheel"):
+        da.simulate(model, 1.0)
+
+
+# ---- at a state, along a motion ------------------------------------------------------------------------------------
+
+
+def test_check_along_a_motion_finds_where_the_rank_falls():
+    """The N-four-bar upright passes its singular pose at 0.7084 s (closed form of IFToMM A02, tested elsewhere)."""
+    solution = da.simulate(da.build(da.mechanism("n-four-bar", N=1)), 1.0)
+    found = da.check(solution)
+    assert found.motion is not None and found.motion.ranks == (7, 8)
+    (p,) = found.motion.singular_positions
+    assert p.t == pytest.approx(0.7084, abs=1e-3) and not found.singular
+    # and the state there is told to be singular when asked for
+    assert da.check(solution.system, solution.at(p.t), t=p.t, reactions=False).mobility == 1
+
+
+def test_rheonomic_redundant_machine_at_another_time():
+    system = da.build(da.mechanism("spatial-slider-crank"))
+    for t in (0.0, 0.3):
+        found = da.check(system, t=t)
+        assert (found.redundancy, found.singular) == (3, False)
+        assert found.unique("motor") and found.unique("main", "Fx") and not found.unique("main", "Fz")
+
+
+# ---- large models --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("N", "seconds"), [(40, 3.0), (200, 60.0)])
+def test_large_models(N, seconds):
+    """In a fresh process, imports and compilation included. The times are bars of their own (CPU seconds)."""
+    code = (
+        "import resource, dalembert as da; "
+        f"c = da.check(da.mechanism('n-four-bar', N={N})); "
+        "assert (c.redundancy, c.mobility, c.rank) == (0, 1, c.m), c; "
+        "assert len(c.solvability.joints) == 3 * {N} + 1 and all(j.unique for j in c.solvability.joints); "
+        "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime)"
+    ).replace("{N}", str(N))
+    run = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False) for _ in range(2)]
+    assert run[1].returncode == 0, run[1].stderr
+    # the second run finds its programs in the compile cache, as every run after the first does
+    assert float(run[1].stdout.split()[-1]) < seconds
+
+
+# ---- text and JSON -------------------------------------------------------------------------------------------------
+
+
+def test_text_is_short_and_says_the_main_things():
+    text = str(da.check(da.mechanism("door-two-hinges", swing=0.0)))
+    assert len(text.splitlines()) < 30 and max(map(len, text.splitlines())) < 140
+    for words in (
+        "1 degree of freedom; n = 6 velocities, m = 10 constraint rows, rank 5",
+        "redundant: 5 of the 10 rows (counting joints gives -4 degrees of freedom)",
+        "Fz(top) + Fz(bottom) = 98.1",
+        "My of top with My of bottom",
+        "to make it non-redundant, free:",
+        "below 1e-08 of the largest is zero",
+    ):
+        assert words in text
+
+
+def test_colours_are_for_terminals():
+    from rich.console import Console
+
+    out = io.StringIO()
+    found = da.check(da.mechanism("door-two-balls"))
+    Console(file=out, force_terminal=True, color_system="standard", width=100).print(found)
+    assert "\x1b[" in out.getvalue() and "\x1b[" not in str(found)
+
+
+def test_json_has_everything():
+    found = json.loads(dalembert("check", "door-two-balls", "--json").stdout)
+    assert found["redundancy"] == 1 and found["consistent"] and not found["singular"]
+    reactions = {r["joint"]: r for r in found["reactions"]}
+    assert reactions["top"]["components"] == {"Fx": True, "Fy": True, "Fz": False}
+    assert set(reactions["top"]["methods"]) == {"ranks", "singular values", "qr"}
+    assert found["unique_sums"][0]["value"] == pytest.approx(98.1)
+    assert [t["joint"] for t in found["dependent_groups"][0]] == ["top", "bottom"]
+    assert found["releases"] == [{"joint": "bottom", "directions": ["Fz"], "becomes": "leaves a ball in a groove"}]
+    assert {"tolerance", "smallest_singular_values", "rank_holonomic", "gruebler"} <= set(found)
+
+
+def test_command_line_at_a_time_and_along_the_motion():
+    at = dalembert("check", "door-two-balls", "--at", "0.5")
+    assert at.returncode == 0 and "Fz(top) + Fz(bottom) = 98.1" in at.stdout
+    along = json.loads(dalembert("check", "n-four-bar", "--motion", "--json").stdout)
+    assert along["motion"]["ranks"] == [7, 8] and len(along["motion"]["singular_positions"]) > 5
+    wrong = dalembert("check", "door-two-balls", "--at", "-1")
+    assert wrong.returncode == 2 and "the motion begins at 0" in wrong.stderr
+
+
+def test_a_state_beside_the_start():
+    """A four-bar turned elsewhere: the same structure, the values of that pose."""
+    entry = find("four-bar")
+    system = da.build(entry.model())
+    q = np.array(system.q0)
+    q[2] += 0.4
+    found = da.check(system, (q, np.zeros(9)), t=0.0)
+    assert (found.redundancy, found.mobility, found.singular) == (0, 1, False)
+    assert math.isfinite(found.solvability.joint("A").values["Fx"])
+
+
+def test_time_in_users_rows_is_noticed():
+    """A user's row that moves with time is let go when neighbours are sought, like a driver."""
+    model = da.Model("moving rail", gravity=(0, -9.81))
+    arm = model.body("arm", mass=1.0, inertia=0.1, position=(1.0, 0.0))
+    model.revolute("A", model.ground, arm, at=(0, 0))
+    # the arm's tip may reach the rail x = 2 only stretched out: singular there, regular beside
+    model.holonomic("rail", [arm], lambda t, f: (f[0].point(jnp.array([1.0, 0.0]))[0] - 2.0 + 0.1 * t**2)[None])
+    found = da.check(model)
+    assert found.singular and (found.rank_here, found.rank) == (2, 3)
