@@ -196,7 +196,7 @@ def test_stewart_platform_follows_its_legs():
 
 
 def test_spatial_slider_crank_by_pythagoras():
-    solution = da.simulate(da.mechanism("spatial-slider-crank"), 2.0)
+    solution = da.simulate(da.mechanism("slider-crank-in-space"), 2.0)
     t, q = np.asarray(solution.t), np.asarray(solution.q).reshape(-1, 3, 7)
     pin = np.column_stack([0 * t, 0.1 - 0.1 * np.sin(6 * t), 0.12 + 0.1 * np.cos(6 * t)])
     slider = q[:, 2, 0]

@@ -105,7 +105,7 @@ def constraint_factors(model_name, c, units):
         lengths = DRIVEN_LENGTHS.get(model_name, {}).get(c.name, set())
         return {k: units.length if k in lengths else 1.0 for k in c.numbers}
     if c.kind in ("holonomic", "pfaffian"):
-        return {k: {"foot": L, "at": L, "speed": L, "along": 1.0}[k] for k in c.numbers}
+        return {k: {"at_x": L, "at_y": L, "speed": L, "along_x": 1.0, "along_y": 1.0}[k] for k in c.numbers}
     assert not c.numbers, f"say here how the numbers of {c.kind} scale"
     return {}
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 
 from dalembert.mechanisms._planar import rod
 from dalembert.mechanisms._registry import register
 from dalembert.mechanisms._spatial import bar, cuboid_inertia
 from dalembert.model import Model, axis_angle
-
-
-def _foot_on_floor(t, frames, p):
-    return frames[0].point(p["foot"])[2:3]
 
 
 @register("table", "a table that slides on four legs: 1 redundant row")
@@ -30,8 +25,8 @@ def table(half=(0.6, 0.4), height: float = 0.7, mass: float = 20.0, off_centre=(
     motion = {"velocity": (speed, 0, 0), "angular_velocity": (0, 0, speed)}
     top = model.body("top", mass=mass, inertia=inertia, position=centre, **motion)
     for k, (x, y) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)]):
-        foot = np.array([x * half[0], y * half[1], 0.0]) - centre
-        model.holonomic(f"leg{k + 1}", [top], _foot_on_floor, parameters={"foot": foot})
+        foot = (x * half[0], y * half[1], 0.0)
+        model.point_in_plane(f"leg{k + 1}", model.ground, top, at=foot, normal=(0, 0, 1))
     return model
 
 
@@ -94,10 +89,6 @@ def bennett(a: float = 1.0, alpha: float = math.pi / 6, beta: float = 4 * math.p
     return model
 
 
-def _turning(t, p):
-    return p["speed"] * t
-
-
 @register("spatial-slider-crank", "a driven slider-crank of spatial revolutes: 3 redundant rows")
 def spatial_slider_crank(
     crank: float = 0.5, length: float = 1.2, speed: float = 2 * math.pi, driven: bool = True
@@ -115,7 +106,7 @@ def spatial_slider_crank(
     model.revolute("small_end", link, slider, at=end, axis=(0, 1, 0))
     model.prismatic("guide", model.ground, slider, at=end, axis=(1, 0, 0))
     if driven:
-        model.driver("motor", "main", _turning, parameters={"speed": speed})
+        model.driver("motor", "main", "speed*t", parameters={"speed": speed})
     return model
 
 
@@ -161,15 +152,13 @@ def scott_russell(length: float = 1.0, angle: float = 0.7) -> Model:
     return model
 
 
-def _driven_wheel(t, frames, p):
-    """Speed of the wheel's point along its rolling direction, less what its motor gives it."""
-    body = frames[0]
-    c, s = body.R[0, 0], body.R[1, 0]
-    along = jnp.stack([c * p["along"][0] - s * p["along"][1], s * p["along"][0] + c * p["along"][1]])
-    forward, side, turn = p["speed"] * (2 + jnp.sin(t)), p["speed"] * jnp.cos(0.7 * t), 0.5 * jnp.sin(0.5 * t)
-    x, y = p["at"][0], p["at"][1]
-    wanted = p["along"][0] * (forward - turn * y) + p["along"][1] * (side + turn * x)
-    return (jnp.sum(along * body.point_velocity(p["at"])) - wanted)[None]
+# speed of a wheel's point along its rolling direction (along_x, along_y in the platform), less what its motor gives it
+DRIVEN_WHEEL = """
+(cos(platform.angle)*along_x - sin(platform.angle)*along_y)*platform.vx
++ (sin(platform.angle)*along_x + cos(platform.angle)*along_y)*platform.vy
++ platform.w*(along_y*at_x - along_x*at_y)
+- along_x*(speed*(2 + sin(t)) - 0.5*sin(0.5*t)*at_y) - along_y*(speed*cos(0.7*t) + 0.5*sin(0.5*t)*at_x)
+"""
 
 
 @register("omni-robot", "a platform on four driven omnidirectional wheels where three would do: 1 redundant row")
@@ -182,7 +171,7 @@ def omni_robot(wheels: int = 4, radius: float = 0.3, speed: float = 0.2) -> Mode
     platform = model.body("platform", mass=20.0, inertia=0.8, position=(0, 0), velocity=(2 * speed, speed))
     for k in range(wheels):
         a = 2 * math.pi * k / wheels + 0.3
-        at, along = radius * np.array([math.cos(a), math.sin(a)]), np.array([-math.sin(a), math.cos(a)])
-        numbers = {"at": at, "along": along, "speed": speed}
-        model.pfaffian(f"wheel{k + 1}", [platform], _driven_wheel, parameters=numbers)
+        numbers = {"at_x": radius * math.cos(a), "at_y": radius * math.sin(a)}
+        numbers |= {"along_x": -math.sin(a), "along_y": math.cos(a), "speed": speed}
+        model.pfaffian(f"wheel{k + 1}", [platform], " ".join(DRIVEN_WHEEL.split()), parameters=numbers)
     return model

@@ -11,12 +11,12 @@ from dalembert.mechanisms._spatial import bar, cuboid_inertia
 from dalembert.model import Model, frame_on_axis
 
 
-@register("spatial-slider-crank", "a slider-crank in space: revolute, ball, Hooke joint, slider")
-def spatial_slider_crank(crank: float = 0.1, rod_length: float = 0.3, speed: float = 6.0) -> Model:
+@register("slider-crank-in-space", "a slider-crank in space: revolute, ball, Hooke joint, slider")
+def slider_crank_in_space(crank: float = 0.1, rod_length: float = 0.3, speed: float = 6.0) -> Model:
     """The crank turns about x at height 0.1, the slider runs along x; the rod has a ball at the crank, a Hooke joint at
     the slider. After the spatial slider-crank of Haug, Computer Aided Kinematics and Dynamics (1989), section 12.2,
     with rigid lengths of our own. One degree of freedom, no redundant row."""
-    model = Model("spatial-slider-crank", space="space", gravity=(0, 0, -9.81))
+    model = Model("slider-crank-in-space", space="space", gravity=(0, 0, -9.81))
     hub, pin = np.array([0.0, 0.1, 0.12]), np.array([0.0, 0.1, 0.12 + crank])
     slider_at = np.array([math.sqrt(rod_length**2 - pin[1] ** 2 - pin[2] ** 2), 0.0, 0.0])
     arm = bar(model, "crank", hub, pin, 0.12, 0.02)
