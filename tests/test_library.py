@@ -360,8 +360,11 @@ def twin_states(space: str):
     rng = np.random.default_rng(9)
     out = []
     for size in (0.0, 0.15):
-        delta = (size * rng.standard_normal((len(system.body_names), system.dv)))[leaders].ravel()
-        q = system.retract(jnp.asarray(system.q0), jnp.asarray(delta))
+        delta = (size * rng.standard_normal((len(system.body_names), system.dv)))[leaders]
+        delta[[name.endswith("_base") for name in system.body_names]] = (
+            0.0  # a screw's two paths must agree on its turn
+        )
+        q = system.retract(jnp.asarray(system.q0), jnp.asarray(delta.ravel()))
         q, v = settled(system, q, np.asarray(system.v0))
         # all copies where their leader is
         q = np.asarray(q).reshape(-1, system.dq)[leaders].ravel()
