@@ -116,7 +116,7 @@ def test_robot_eliminations_move_alike_and_share_only_what_is_unique(variant):
             size = max(size, float(np.max(np.abs(a["force"]))))
             if joint in ("A", "D", "E", "F", "G", "H", "drive", "W5"):
                 assert a.attrs["rule"] == b.attrs["rule"] == "unique" and bool(a["unique_force"].all())
-                assert gap < 1e-9, joint  # forces of some newtons
+                assert gap < 1e-9, joint  # newtons; forces reach some tenths of one
             elif joint in ("W4", *(system_owner(dropped[0]),)):
                 assert b.attrs["rule"].startswith("rows eliminated")
                 largest = max(largest, gap)
