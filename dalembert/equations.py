@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, SparseSaddle, factorise
 from dalembert.systems import AbstractSystem, Family
 
@@ -40,6 +41,7 @@ class Equations(eqx.Module):
     phi: Rows
     Gamma: Rows
     klu: KLU | None
+    local: Local | None = None  # C = Ĉ J, where the system says how its rows factor
 
     @property
     def M(self) -> Float[Array, "n n"]:
@@ -81,7 +83,60 @@ def _assemble(system: AbstractSystem, t, q, v) -> Equations:
         phi=_in_order(phi, order),
         Gamma=_in_order(Gamma, order),
         klu=system.klu,
+        local=_local(system, t, q),
     )
+
+
+class Matrices(eqx.Module):
+    """What depends on (t, q) alone: M, C, b, and C = Ĉ J where the system says so; or the rates of all these."""
+
+    mass: BlockMass
+    C: Float[Array, "m n"]
+    b: Rows
+    local: Local | None
+
+    def rates(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Matrices:
+        """Ṁ, Ċ, ḃ (and Ĵ, …) along the motion (1, N v)."""
+        along = (jnp.ones(()), system.qdot(q, v))
+        return jax.jvp(lambda t, q: matrices(system, t, q), (jnp.asarray(t, float), q), along)[1]
+
+
+@eqx.filter_jit
+def matrices(system: AbstractSystem, t: Scalar, q: Coordinates) -> Matrices:
+    """M, C and b at (t, q), dense, with derivatives: what a complement is made of."""
+    t = jnp.asarray(t, float)
+    motion = _Motion(system, q, jnp.zeros(system.n))
+    data, phi = [], []
+    for f in system.families:
+        places, twists, rates, units = (
+            f.gather(x) for x in (motion.places, motion.twists, motion.rates, motion.units())
+        )
+        data.append(jax.vmap(functools.partial(_jacobian, f, t))(places, twists, units, f.p).ravel())
+        phi.append(jax.vmap(functools.partial(_velocity_residual, f, t))(places, twists, rates, f.p)[1].ravel())
+    rows = BlockRows(system.pattern, jnp.concatenate(data) if data else jnp.zeros(0))
+    b = _in_order(phi, system.pattern.row_order)
+    return Matrices(system.mass(t, q), rows.dense(), b, _local(system, t, q))
+
+
+def _local(system: AbstractSystem, t, q) -> Local | None:
+    """J = ∂g/∂q N and Ĉ = ∂f̂/∂x, block by block [Blajer, Bestle, Schiehlen 1994, eqs. 7, 10, 11]."""
+    points = getattr(system, "points", ())
+    if not points:
+        return None
+    N = jax.vmap(lambda e: system.qdot(q, e), out_axes=1)(jnp.eye(system.n))
+    p = system.parameters()
+    J, Chat, Dhat = [], [], []
+    for point in points:
+        g, x = point.local(p), point.local(p)(q)
+        J.append(jax.jacfwd(g)(q) @ N)
+        Chat.append(jax.jacfwd(lambda x, point=point: point.rows(t, x, p))(x))
+        Dhat.append(None if point.directions is None else jnp.asarray(point.directions(t, x), float))
+    known = all(d is not None for d in Dhat)
+    return Local(jnp.concatenate(J), _block_diagonal(Chat), _block_diagonal(Dhat) if known else None)
+
+
+def _block_diagonal(blocks: list[Array]) -> Array:
+    return jax.scipy.linalg.block_diag(*blocks)
 
 
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:

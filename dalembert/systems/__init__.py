@@ -2,7 +2,7 @@
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem, JointView
-from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowOwner
+from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames
@@ -14,6 +14,7 @@ __all__ = [
     "Frame",
     "FunctionSystem",
     "JointView",
+    "LocalPoint",
     "RowOwner",
     "build",
     "is_angle",
