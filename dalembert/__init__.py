@@ -23,9 +23,32 @@ _HOMES = {
     "assemble": "dalembert.equations",
     "residuals": "dalembert.equations",
     "Equations": "dalembert.equations",
+    "LocalPoint": "dalembert.systems",
+    "LU": "dalembert.complements",
+    "SVD": "dalembert.complements",
+    "ZeroEigenvalues": "dalembert.complements",
+    "QR": "dalembert.complements",
+    "GramSchmidt": "dalembert.complements",
+    "GramSchmidtByVectors": "dalembert.complements",
+    "LocalCoordinates": "dalembert.complements",
+    "Riemannian": "dalembert.complements",
     "Proximal": "dalembert.formulations",
+    "Augmented": "dalembert.formulations",
+    "RangeSpace": "dalembert.formulations",
+    "NullSpace": "dalembert.formulations",
+    "MinimalOrder": "dalembert.formulations",
+    "Resolved": "dalembert.formulations",
+    "IndependentCoordinates": "dalembert.formulations",
+    "Projector": "dalembert.formulations",
+    "UdwadiaKalaba": "dalembert.formulations",
+    "Penalty": "dalembert.formulations",
+    "AugmentedLagrangian": "dalembert.formulations",
     "Projection": "dalembert.stabilise",
+    "VelocityFilter": "dalembert.stabilise",
+    "Baumgarte": "dalembert.stabilise",
+    "PI": "dalembert.stabilise",
     "NoStabilisation": "dalembert.stabilise",
+    "prepared": "dalembert.stabilise",
     "State": "dalembert.stabilise",
     "consistent_state": "dalembert.stabilise",
     "MinimumNorm": "dalembert.reactions",
@@ -41,7 +64,10 @@ _HOMES = {
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
 }
-_ROOMS = ("model", "systems", "equations", "linalg", "formulations", "stabilise", "reactions", "simulation", "analysis")
+_ROOMS = (
+    "model", "linalg", "complements", "systems", "equations", "formulations", "stabilise", "reactions", "simulation",
+    "analysis",
+)  # fmt: skip
 
 __all__ = list(_HOMES)
 
@@ -68,11 +94,42 @@ if TYPE_CHECKING:
         Status,
     )
     from dalembert.analysis import check
+    from dalembert.complements import (
+        LU,
+        QR,
+        SVD,
+        GramSchmidt,
+        GramSchmidtByVectors,
+        LocalCoordinates,
+        Riemannian,
+        ZeroEigenvalues,
+    )
     from dalembert.equations import Equations, assemble, residuals
-    from dalembert.formulations import Proximal
+    from dalembert.formulations import (
+        Augmented,
+        AugmentedLagrangian,
+        IndependentCoordinates,
+        MinimalOrder,
+        NullSpace,
+        Penalty,
+        Projector,
+        Proximal,
+        RangeSpace,
+        Resolved,
+        UdwadiaKalaba,
+    )
     from dalembert.mechanisms import mechanism
     from dalembert.model import Model, deg
     from dalembert.reactions import MinimumNorm, Unique
     from dalembert.simulation import Solution, simulate
-    from dalembert.stabilise import NoStabilisation, Projection, State, consistent_state
-    from dalembert.systems import AbsoluteSystem, FunctionSystem, build
+    from dalembert.stabilise import (
+        PI,
+        Baumgarte,
+        NoStabilisation,
+        Projection,
+        State,
+        VelocityFilter,
+        consistent_state,
+        prepared,
+    )
+    from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build

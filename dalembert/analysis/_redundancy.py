@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import equinox as eqx
 import numpy as np
 
-from dalembert._results import AssemblyError
-from dalembert.equations import assemble
-from dalembert.linalg import Rank, rank_of
 from dalembert.model import Model
-from dalembert.stabilise import State, consistent_state
+from dalembert.stabilise import State, consistent_state, neighbours, rank_at
 from dalembert.systems import AbsoluteSystem, AbstractSystem, build
 
 
@@ -72,8 +68,8 @@ def check(model: Model | AbstractSystem, state: State | None = None, *, t: float
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
     here = consistent_state(system, q, v, t=t)
-    first = _rank(system, t, here)
-    ranks = [first, *(_rank(system, t, s) for s in _neighbours(system, t, here))]
+    first = rank_at(system, t, here)
+    ranks = [first, *(rank_at(system, t, s) for s in neighbours(system, t, here))]
     best = max(ranks, key=lambda r: r.rank)
     joints = Counter(_readable(o.kind) for o in system.owners)
     return Check(
@@ -92,29 +88,6 @@ def check(model: Model | AbstractSystem, state: State | None = None, *, t: float
         singular_values=best.singular_values,
         tolerance=best.tolerance,
     )
-
-
-def _rank(system: AbstractSystem, t: float, state: State) -> Rank:
-    equations = assemble(system, np.asarray(t, float), *state)
-    return rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks))
-
-
-def _neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) -> list[State]:
-    """Consistent configurations a few hundredths of the machine's size away, in fixed pseudo-random directions."""
-    rng = np.random.default_rng(20130305)
-    out = []
-    for size in (0.02, 0.05)[:count]:
-        nudge = size * rng.standard_normal(system.n)
-        try:
-            out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
-        except AssemblyError:
-            continue  # this nudge left the branch; the others decide
-    return out
-
-
-@eqx.filter_jit
-def _nudged(system: AbstractSystem, q, nudge):
-    return system.retract(q, nudge * system.scale())
 
 
 def _readable(kind: str) -> str:

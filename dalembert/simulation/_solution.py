@@ -284,7 +284,7 @@ class Solution(eqx.Module):
             raise DalembertError(
                 f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}]."
             )
-        q, v = _evaluate_dense(self.dense, times) if self.dense is not None else self._hermite(times)
+        q, v = _evaluate_dense(self.system, self.formulation, self.dense, times) if self.dense is not None else self._hermite(times)
         return State(*jax.device_get(_project_all(self.system, self.stabilisation, times, q, v)))
 
     def _hermite(self, times: np.ndarray):
@@ -323,8 +323,12 @@ class Solution(eqx.Module):
 
 
 @eqx.filter_jit
-def _evaluate_dense(dense, times):
-    return jax.vmap(dense.evaluate)(times)[:2]
+def _evaluate_dense(system, formulation, dense, times):
+    def one(t):
+        q, w, _, (memory, _) = dense.evaluate(t)
+        return formulation.unpack(system, t, q, w, memory)
+
+    return jax.vmap(one)(times)
 
 
 @eqx.filter_jit
