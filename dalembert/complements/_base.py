@@ -104,8 +104,8 @@ class AbstractComplement(eqx.Module):
     def _rank(self, C) -> int:
         if self.rank is None:
             raise DalembertError(
-                f"{type(self).__name__} does not know the rank of C. Use formulation.prepare(system) before jit, vmap or "
-                "grad, or complement.sized(rank)."
+                f"{type(self).__name__} does not know the rank of C, which must be known before compiling: use "
+                "dalembert.prepared(formulation, system), or complement.sized(rank)."
             )
         return self.rank
 
