@@ -11,6 +11,7 @@ from _helpers_states import NAMES, at_states, case, exact_formulations
 
 import dalembert as da
 from dalembert.complements import all_complements
+from dalembert.equations import matrices
 from dalembert.stabilise import generic_ranks
 
 
@@ -105,9 +106,7 @@ def test_rank_must_be_known_before_compiling(four_bar):
 
 MARCHES = {
     "null space": da.NullSpace(),
-    "minimal order on LU": da.MinimalOrder(),
     "minimal order on local": da.MinimalOrder(da.LocalCoordinates()),
-    "minimal order on Gram–Schmidt": da.MinimalOrder(da.GramSchmidt()),
     "resolved": da.Resolved(),
     "independent": da.IndependentCoordinates(),
 }
@@ -115,42 +114,47 @@ MARCHES = {
 
 @pytest.mark.parametrize("word", MARCHES)
 def test_marches_in_other_variables_agree(word):
-    """A four-bar in angles, M(q), through whole turns and so through all positions where two links are parallel.
+    """A four-bar in angles, M(q), swinging through all positions where two links are parallel, several times each.
 
     There J' of a fixed choice is singular [Blajer, Bestle, Schiehlen 1994, below eq. 25b]; the choice is made anew in
-    time. Against the augmented form at a tighter tolerance. The error of rtol 1e-9 over 4 s is about 1e-8.
+    time. Against the default form at a tighter tolerance. rtol 1e-10 over 4 s leaves 1e-8 where all velocities are
+    controlled, and up to 6 times that where one angle stands for all: the bar is 2e-7.
     """
-    system = angle_four_bar("a", torque=14.0, v0=(9.0, 0.0, 0.0))
-    reference = reference_turns()
-    turned = np.unwrap(np.asarray(reference.q[:, 0]))
-    assert np.ptp(turned) > 2 * np.pi  # whole turns: every pair of links is parallel on the way
+    system = angle_four_bar("a", v0=(3.0, 0.0, 0.0))
+    reference = reference_swings()
     for i, j in ((0, 1), (1, 2), (0, 2)):
         across = np.sin(np.asarray(reference.q[:, i] - reference.q[:, j]))
-        assert np.min(np.abs(across)) < 0.05 and np.any(np.diff(np.sign(across)) != 0)
-    solution = da.simulate(system, 4.0, formulation=MARCHES[word], rtol=1e-9, save=101)
+        assert np.sum(np.diff(np.sign(across)) != 0) >= 6
+    solution = da.simulate(system, 4.0, formulation=MARCHES[word], rtol=1e-10, save=101)
     np.testing.assert_allclose(solution.q, reference.q, atol=2e-7)
     assert solution.violation["position"] < 1e-13 and solution.violation["velocity"] < 1e-12
 
 
-def reference_turns(found=[]):  # noqa: B006  # computed once
+def reference_swings(found=[]):  # noqa: B006  # computed once
     if not found:
-        system = angle_four_bar("a", torque=14.0, v0=(9.0, 0.0, 0.0))
-        found.append(da.simulate(system, 4.0, formulation=da.Augmented(), rtol=1e-12, save=101))
+        system = angle_four_bar("a", v0=(3.0, 0.0, 0.0))
+        found.append(da.simulate(system, 4.0, rtol=1e-12, save=101))
     return found[0]
 
 
-def test_a_choice_that_is_never_renewed_is_lost(monkeypatch):
-    """The same march with the first choice kept for ever runs into the singular J': the renewal is what saves it."""
-    from dalembert.formulations import _complementary
+def test_a_choice_that_is_never_renewed_is_lost():
+    """The quality of the first choice falls to nothing along that motion: the renewal is what saves the march."""
+    system = angle_four_bar("a", v0=(3.0, 0.0, 0.0))
+    q = reference_swings().q
+    complement = da.LocalCoordinates().sized(2)
 
-    monkeypatch.setattr(_complementary, "RENEW", -1.0)
-    jax.clear_caches()
-    system = angle_four_bar("a", torque=14.0, v0=(9.0, 0.0, 0.0))
-    form = da.MinimalOrder(da.LocalCoordinates())
-    kept = da.simulate(system, 4.0, formulation=form, rtol=1e-9, save=101, throw=False, max_steps=20_000)
-    reached = len(kept.t) == 101 and np.max(np.abs(kept.q - np.asarray(reference_turns().q))) < 1e-6
-    jax.clear_caches()
-    assert not reached
+    def along(q):
+        at = matrices(system, 0.0, q)
+        return complement.choose(at.C, at.mass, at.local), at
+
+    choice, _ = along(q[0])
+
+    def qualities(q):
+        renewed, at = along(q)
+        return complement.quality(at.C, at.mass, choice, at.local), renewed.quality
+
+    kept, renewed = jax.jit(lambda q: jax.lax.map(qualities, q))(q)
+    assert np.min(kept) < 0.02 and np.min(renewed) > 0.2
 
 
 def test_generic_ranks_of_mixed_rows():
