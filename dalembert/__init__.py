@@ -32,6 +32,7 @@ _HOMES = {
     "GramSchmidtByVectors": "dalembert.complements",
     "LocalCoordinates": "dalembert.complements",
     "Riemannian": "dalembert.complements",
+    "check_choice": "dalembert.complements",
     "Proximal": "dalembert.formulations",
     "Augmented": "dalembert.formulations",
     "RangeSpace": "dalembert.formulations",
@@ -53,9 +54,22 @@ _HOMES = {
     "consistent_state": "dalembert.stabilise",
     "MinimumNorm": "dalembert.reactions",
     "Unique": "dalembert.reactions",
+    "ChosenEquations": "dalembert.reactions",
+    "orthonormal_multipliers": "dalembert.reactions",
+    "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
+    "switchable": "dalembert.systems",
+    "switched": "dalembert.systems",
+    "Switch": "dalembert.simulation",
+    "close_latch": "dalembert.simulation",
+    "simulate_switching": "dalembert.simulation",
     "check": "dalembert.analysis",
+    "compare": "dalembert.analysis",
+    "projectors": "dalembert.analysis",
+    "split_motion": "dalembert.analysis",
+    "inverse_dynamics": "dalembert.analysis",
+    "actuation": "dalembert.analysis",
     "mechanism": "dalembert.mechanisms",
     "Status": "dalembert._results",
     "DalembertError": "dalembert._results",
@@ -93,7 +107,7 @@ if TYPE_CHECKING:
         SimulationError,
         Status,
     )
-    from dalembert.analysis import check
+    from dalembert.analysis import actuation, check, compare, inverse_dynamics, projectors, split_motion
     from dalembert.complements import (
         LU,
         QR,
@@ -103,6 +117,7 @@ if TYPE_CHECKING:
         LocalCoordinates,
         Riemannian,
         ZeroEigenvalues,
+        check_choice,
     )
     from dalembert.equations import Equations, assemble, residuals
     from dalembert.formulations import (
@@ -120,8 +135,14 @@ if TYPE_CHECKING:
     )
     from dalembert.mechanisms import mechanism
     from dalembert.model import Model, deg
-    from dalembert.reactions import MinimumNorm, Unique
-    from dalembert.simulation import Solution, simulate
+    from dalembert.reactions import (
+        ChosenEquations,
+        MinimumNorm,
+        Unique,
+        local_reactions,
+        orthonormal_multipliers,
+    )
+    from dalembert.simulation import Solution, Switch, close_latch, simulate, simulate_switching
     from dalembert.stabilise import (
         PI,
         Baumgarte,
@@ -132,4 +153,4 @@ if TYPE_CHECKING:
         consistent_state,
         prepared,
     )
-    from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build
+    from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build, switchable, switched

@@ -315,3 +315,79 @@ def test_003_projectors():
     r = np.asarray(da.Proximal().solve(da.assemble(system, 0.0, q, v)).r)
     np.testing.assert_allclose(P_a @ np.linalg.solve(M, r), 0.0, atol=1e-11)
     np.testing.assert_allclose(P_a.T @ r, 0.0, atol=1e-11)
+
+
+# ---- 000, the same as expressions ----------------------------------------------------------------------------------
+
+
+def example(case: str):
+    """Examples 1 (a, b) and 2 (line-a, line-b) as SymPy expressions; complementary coordinates as in the paper."""
+    sp = pytest.importorskip("sympy")
+    from dalembert.symbolic import symbolic_complement
+
+    t = sp.symbols("theta1:4")
+    l1, l2, l3, a, b, alpha, c = sp.symbols("l1 l2 l3 a b alpha c", positive=True)
+    x, y = sp.symbols("x y")
+    X = l1 * sp.cos(t[0]) + l2 * sp.cos(t[1])
+    Y = l1 * sp.sin(t[0]) + l2 * sp.sin(t[1])
+    tip_x, tip_y = X + l3 * sp.cos(t[2]), Y + l3 * sp.sin(t[2])
+    if case == "a":
+        found = symbolic_complement(t, [tip_x - a, tip_y - b], [x, y], [x, y], complementary=[1])
+    elif case == "b":
+        g = [X - a + l3 * sp.cos(t[2]), Y - b - l3 * sp.sin(t[2])]
+        found = symbolic_complement(t, g, [x, y], [x, y], complementary=[1])
+    elif case == "line-a":
+        f = [y - (x - c / sp.sin(alpha)) * sp.tan(alpha)]
+        found = symbolic_complement(t, [tip_x, tip_y], f, [x, y], complementary=[1])
+    else:
+        g = [tip_x * sp.sin(alpha) - tip_y * sp.cos(alpha)]
+        found = symbolic_complement(t, g, [x - c], [x], complementary=[1, 2])
+    return sp, t, (l1, l2, l3, alpha), found
+
+
+def printed(sp, case, t, symbols):
+    """(25a), (25b), (33a), and (33b) as corrected; columns are directions."""
+    l1, l2, l3, alpha = symbols
+    t1, t2, t3 = t
+    if case in ("a", "line-a"):
+        second = [-l2 * sp.sin(t3 - t2) / (l1 * sp.sin(t3 - t1)), 1, -l2 * sp.sin(t2 - t1) / (l3 * sp.sin(t3 - t1))]
+        if case == "a":
+            return sp.Matrix([second]).T
+        tan, below = sp.tan(alpha), sp.sin(t3 - t1)
+        first = [(sp.cos(t3) + sp.sin(t3) * tan) / (l1 * below), 0, -(sp.cos(t1) + sp.sin(t1) * tan) / (l3 * below)]
+        return sp.Matrix([first, second]).T
+    if case == "b":
+        below = sp.sin(t3 + t1)
+        return sp.Matrix([[-l2 * sp.sin(t3 + t2) / (l1 * below), 1, -l2 * sp.sin(t2 - t1) / (l3 * below)]]).T
+    c1, c2, c3 = (sp.cos(x - alpha) for x in t)
+    return sp.Matrix([[-l2 * c2 / (l1 * c1), 1, 0], [-l3 * c3 / (l1 * c1), 0, 1]]).T
+
+
+@pytest.mark.parametrize("case", ["a", "b", "line-a", "line-b"])
+def test_000_symbolically(case):
+    """All four D as expressions: the difference from the printed ones simplifies to zero."""
+    sp, t, symbols, found = example(case)
+    wanted = printed(sp, case, t, symbols)
+    D = found.D
+    if case == "line-a":  # D̂ is found up to its length; (29a) has a 1 first
+        D = sp.Matrix.hstack(D[:, 0] / found.Dhat[0, 0], D[:, 1])
+    numbers = dict(zip((*t, *symbols), (0.7, 0.3, -0.9, *L, ALPHA), strict=True))
+    difference = (D - wanted).applyfunc(sp.simplify)
+    assert difference == sp.zeros(*wanted.shape) or max(abs(float(e.subs(numbers))) for e in difference) < 1e-14
+    assert max(abs(float(e.subs(numbers))) for e in found.C * found.D) < 1e-14
+    assert "\\theta_{1}" in found.latex("D")
+
+
+def test_symbols_become_a_system():
+    """Expressions → FunctionSystem: the same D and accelerations as the hand-written functions."""
+    _, t, symbols, found = example("a")
+    import sympy as sp
+
+    by_hand = four_bar("a")
+    a, b = sp.symbols("a b", positive=True)
+    values = dict(zip(symbols[:3], L, strict=True)) | {a: 1.9, b: 0.0}
+    system = found.system(by_hand.functions[0], by_hand.functions[1], q0=by_hand.q0, parameters=values)
+    q, v = da.consistent_state(by_hand, v=(1.0, 0.2, -0.3))
+    mine, other = (da.Proximal().solve(da.assemble(s, 0.0, q, v)).vdot for s in (system, by_hand))
+    np.testing.assert_allclose(mine, other, atol=EXACT)
+    assert len(t) == 3

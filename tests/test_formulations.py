@@ -126,14 +126,14 @@ def test_marches_in_other_variables_agree(word):
         across = np.sin(np.asarray(reference.q[:, i] - reference.q[:, j]))
         assert np.sum(np.diff(np.sign(across)) != 0) >= 6
     solution = da.simulate(system, 4.0, formulation=MARCHES[word], rtol=1e-10, save=101)
-    np.testing.assert_allclose(solution.q, reference.q, atol=2e-7)
+    np.testing.assert_allclose(solution.q, reference.q[::10], atol=2e-7)
     assert solution.violation["position"] < 1e-13 and solution.violation["velocity"] < 1e-12
 
 
 def reference_swings(found=[]):  # noqa: B006  # computed once
     if not found:
         system = angle_four_bar("a", v0=(3.0, 0.0, 0.0))
-        found.append(da.simulate(system, 4.0, rtol=1e-12, save=101))
+        found.append(da.simulate(system, 4.0, rtol=1e-12, save=1001))
     return found[0]
 
 

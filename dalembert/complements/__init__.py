@@ -1,6 +1,6 @@
 """4 · D with C D = 0, one file per family; knows no mechanics."""
 
-from dalembert.complements._base import AbstractComplement, Choice, Completion, Local
+from dalembert.complements._base import AbstractComplement, Choice, Completion, Local, check_choice
 from dalembert.complements._classical import LU, QR, SVD, GramSchmidt, GramSchmidtByVectors, ZeroEigenvalues
 from dalembert.complements._local import LocalCoordinates
 from dalembert.complements._riemannian import Frame, Riemannian, projected_units, recursion_rates
@@ -20,6 +20,7 @@ __all__ = [
     "Riemannian",
     "ZeroEigenvalues",
     "all_complements",
+    "check_choice",
     "projected_units",
     "recursion_rates",
 ]

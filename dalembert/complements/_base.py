@@ -149,3 +149,17 @@ def measured(mass: BlockMass, P: Float[Array, "n c"]) -> tuple[Float[Array, "n c
     """L⁻¹P: covariant columns in an orthonormal basis of the mass metric; and L⁻¹."""
     _, inverse = mass_root(mass)
     return blocks_times(inverse, P), inverse
+
+
+DEPENDENT = 1e-6
+"""A quality below this says that E and the rows are dependent."""
+
+
+def check_choice(choice: Choice) -> Choice:
+    """The choice, or an error if its E does not complete the rows (on the host)."""
+    if float(choice.quality) < DEPENDENT:
+        raise DalembertError(
+            f"The chosen supplement E and the constraint rows are dependent (quality {float(choice.quality):.1e}): rank "
+            "[Cᵀ E] is too low. Unit vectors with large sines may still depend on each other; use the greedy criterion."
+        )
+    return choice

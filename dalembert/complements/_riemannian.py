@@ -48,7 +48,7 @@ class Riemannian(AbstractComplement):
         n, k = C.shape[1], C.shape[1] - C.shape[0]
         tangential = projected_units(C, mass)
         if self.criterion == "one-shot":
-            sines = jnp.sum(tangential**2, axis=1)
+            sines = jnp.round(jnp.sum(tangential**2, axis=1), 9)  # equal ones in the order of the coordinates
             return jnp.eye(n)[:, jax.lax.top_k(sines, k)[1]]
         E = jnp.eye(n)[:, pick_rows(tangential, k)[0]]
         if self.criterion == "current":
@@ -71,7 +71,7 @@ class Riemannian(AbstractComplement):
             choice.pick(C), choice.pick(Cdot), choice.E, mass.inverse, mass_dot.inverse
         )
         r = R.shape[0]
-        T, = (jnp.linalg.inv(R).T,)
+        T = jnp.linalg.inv(R).T
         Tdot = -T @ Rdot.T @ T
         X, Xdot = W[:, :r] @ T, Wdot[:, :r] @ T + W[:, :r] @ Tdot
         return Completion(W[:, r:], X), Completion(Wdot[:, r:], Xdot)

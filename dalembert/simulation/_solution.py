@@ -60,15 +60,28 @@ class Solution(eqx.Module):
         """The last saved state."""
         return State(self.q[-1], self.v[-1])
 
-    @functools.cached_property
+    @property
     def redundancy(self) -> int:
-        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few)."""
+        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few); rows that are switched
+        off, and so zero all the time, do not count."""
+        rows, rank = self._rows_and_rank
+        return rows - rank
+
+    @property
+    def rank(self) -> int:
+        """The rank of C at a generic instant of the motion."""
+        return self._rows_and_rank[1]
+
+    @functools.cached_property
+    def _rows_and_rank(self) -> tuple[int, int]:
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
-        ranks = []
+        ranks, there = [], np.zeros(self.system.m, bool)
         for k in picks:
             equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
-            ranks.append(rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks)).rank)
-        return self.system.m - max(ranks, default=0)
+            C = np.asarray(equations.C)
+            there |= np.any(C != 0, axis=1)
+            ranks.append(rank_of(C, np.asarray(equations.mass.blocks)).rank)
+        return int(np.sum(there)), max(ranks, default=0)
 
     @functools.cached_property
     def rule(self) -> AbstractReactionRule:

@@ -6,6 +6,7 @@ from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, Loca
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames
+from dalembert.systems._switch import is_on, switchable, switched
 
 __all__ = [
     "AbsoluteSystem",
@@ -18,5 +19,8 @@ __all__ = [
     "RowOwner",
     "build",
     "is_angle",
+    "is_on",
     "marker_frames",
+    "switchable",
+    "switched",
 ]
