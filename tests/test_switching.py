@@ -13,7 +13,7 @@ LENGTHS, MASSES = (1.0, 0.7), (1.0, 2.0)
 INERTIAS = [m * l**2 / 3 for m, l in zip(MASSES, LENGTHS, strict=True)]  # of uniform rods about the common pin
 
 
-def same_angle(t, frames, p):
+def same_angle(t, frames):
     return (frames[1].angle - frames[0].angle)[None]
 
 
