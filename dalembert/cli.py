@@ -71,7 +71,9 @@ def run(
 def compare(
     model: ModelName,
     formulations: Annotated[str | None, typer.Option(help="Names with commas; default: all.")] = None,
-    complements: Annotated[str | None, typer.Option(help="Names with commas, or 'all'; default: the usual ones.")] = None,
+    complements: Annotated[
+        str | None, typer.Option(help="Names with commas, or 'all'; default: the usual ones.")
+    ] = None,
     stabilisations: Annotated[str, typer.Option(help="Names with commas, or 'all'.")] = "projection",
     t_end: Annotated[float, typer.Option(help="End of the motion, in seconds.")] = 1.0,
     rtol: Annotated[float, typer.Option(help="Relative tolerance of the integration.")] = 1e-8,

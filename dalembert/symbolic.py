@@ -96,7 +96,9 @@ def symbolic_complement(
     D = D.applyfunc(lambda e: sp.trigsimp(sp.simplify(e)))
     C = (Chat * J).applyfunc(sp.simplify)
     if m + D.shape[1] != n:
-        raise DalembertError(f"{m} constraints on {n} coordinates leave {n - m} directions, but {D.shape[1]} were found.")
+        raise DalembertError(
+            f"{m} constraints on {n} coordinates leave {n - m} directions, but {D.shape[1]} were found."
+        )
     return SymbolicComplement(q, x, g, f, t, Chat, Dhat, J, Jprime, D, C, own)
 
 

@@ -10,7 +10,14 @@ import numpy as np
 
 import dalembert as da
 from dalembert.complements import all_complements
-from dalembert.formulations import AugmentedLagrangian, MinimalOrder, NullSpace, Penalty, all_formulations, on_complement
+from dalembert.formulations import (
+    AugmentedLagrangian,
+    MinimalOrder,
+    NullSpace,
+    Penalty,
+    all_formulations,
+    on_complement,
+)
 from dalembert.mechanisms import mechanisms
 from dalembert.stabilise import generic_ranks
 

@@ -48,7 +48,7 @@ def test_unknown_names_are_refused(four_bar):
 
 
 def test_command_line():
-    options = "--formulations null-space --complements qr,riemannian --t-end 0.2 --integrator tsit5 --json".split()
+    options = ["--formulations", "null-space", "--complements", "qr,riemannian", "--t-end", "0.2", "--integrator", "tsit5", "--json"]
     found = CliRunner().invoke(app, ["compare", "pendulum", *options])
     assert found.exit_code == 0
     rows = json.loads(found.stdout)["entries"]

@@ -108,7 +108,9 @@ def test_choice_does_not_depend_on_units():
     """In millimetres the same coordinates are chosen, with the same quality."""
     system, ranks, states = case("four-bar")
     at = matrices(system, 0.0, states[1][0])
-    scale = jnp.tile(jnp.array([1e3, 1e3, 1.0]), 3)  # lengths grow by 1000, rows (lengths) too, M = kg mm² shrinks in scale
+    scale = jnp.tile(
+        jnp.array([1e3, 1e3, 1.0]), 3
+    )  # lengths grow by 1000, rows (lengths) too, M = kg mm² shrinks in scale
     C = 1e3 * at.C / scale
     blocks = at.mass.blocks / (scale.reshape(3, 3, 1) * scale.reshape(3, 1, 3)) * 1e6
     mass = type(at.mass)(blocks, jnp.linalg.inv(blocks))

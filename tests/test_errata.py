@@ -13,9 +13,9 @@ import pytest
 from _helpers_papers import (
     ALPHA,
     J_P,
-    L,
     M_P,
     RHO,
+    L,
     four_bar,
     on_a_line,
     sliding_pendulum,

@@ -14,7 +14,6 @@ from dalembert.complements import all_complements
 from dalembert.equations import matrices
 from dalembert.stabilise import generic_ranks
 
-
 # of each sort one, for the longest list of methods: plane, driven, rolling, redundant in space, redundant and mixed
 THOROUGH = ("four-bar", "slider-crank", "rolling-disc", "door-two-balls", "mobile-robot")
 

@@ -16,29 +16,37 @@ CASES = {
     "baumgarte": da.Baumgarte(),
     "pi": da.PI(),
     "filter": da.VelocityFilter(),
-    "two corrections": da.Projection(corrections=2),
+    "two corrections": da.Projection(corrections=2, frozen=False),
 }
 
 
 @pytest.fixture(scope="module")
 def drift(four_bar):
-    """The four-bar for 100 s at a fixed step, with each method: largest violation of position and velocity."""
+    """The four-bar for 100 s at a fixed step, with each method: violation of position and velocity at 2001 times."""
     table = {}
     for word, method in CASES.items():
         solution = da.simulate(four_bar, LONG, stabilisation=method, integrator="tsit5", dt=STEP, save=2001)
-        table[word] = solution.violation["position"], solution.violation["velocity"]
-    print(*(f"{k:16s} Φ {p:.1e}  φ {v:.1e}" for k, (p, v) in table.items()), sep="\n")
+        table[word] = solution.dataset["violation"].values[:, :2]
+        print(f"{word:16s} Φ {table[word][:, 0].max():.1e}  φ {table[word][:, 1].max():.1e}")
     return table
 
 
+def growth(violation) -> float:
+    """The largest of the last quarter against that of the first."""
+    quarter = len(violation) // 4
+    return float(np.max(violation[-quarter:]) / np.max(violation[:quarter]))
+
+
 def test_drift_of_a_four_bar(drift):
-    """Two corrections hold both levels at ≤ 1e-13 throughout; the others keep the order that the paper's figures show."""
-    assert max(drift["two corrections"]) <= 1e-13
-    # filtering holds the velocities only; feedback bounds what nothing at all lets grow
-    assert drift["filter"][1] <= 1e-13 < drift["filter"][0] < drift["none"][0]
-    assert drift["baumgarte"][0] < 0.1 * drift["none"][0] and drift["baumgarte"][1] < drift["none"][1]
-    assert drift["pi"][0] < 0.1 * drift["none"][0]
-    assert drift["none"][0] > 1e-6
+    """Two corrections hold both levels at ≤ 1e-13 throughout. Feedback bounds the drift that grows without it."""
+    assert np.max(drift["two corrections"]) <= 1e-13
+    assert growth(drift["none"][:, 0]) > 3.0 and np.max(drift["none"][:, 0]) > 1e-6
+    for word in ("baumgarte", "pi"):
+        assert growth(drift[word][:, 0]) < 2.0
+        assert np.max(drift[word][:, 0]) < 0.1 * np.max(drift["none"][:, 0])
+    # filtering holds the velocities; positions keep what the steps leave, far less than without
+    assert np.max(drift["filter"][:, 1]) <= 1e-13 < np.max(drift["filter"][:, 0])
+    assert np.max(drift["filter"][:, 0]) < 0.1 * np.max(drift["none"][:, 0])
 
 
 def test_drift_of_a_chain():
@@ -52,8 +60,11 @@ def test_drift_of_a_chain():
 
 @pytest.mark.parametrize("word", ["pi", "baumgarte"])
 def test_feedback_in_tangent_velocities(four_bar, word):
-    """With u integrated φ is zero by construction, and Φ is fed back in the kinematics [Blajer 1995, eq. 4.6a]."""
-    run = {"formulation": da.Resolved(), "integrator": "tsit5", "dt": STEP, "save": 101}
+    """With u integrated φ is zero by construction, and Φ is fed back in the kinematics [Blajer 1995, eq. 4.6a].
+
+    With a step of second order: one of fifth leaves less than the stages of the feedback themselves are off.
+    """
+    run = {"formulation": da.Resolved(), "integrator": "heun", "dt": STEP, "save": "steps", "max_steps": 1001}
     fed = da.simulate(four_bar, 10.0, stabilisation=all_stabilisations()[word], **run)
     alone = da.simulate(four_bar, 10.0, stabilisation=da.NoStabilisation(), **run)
     assert fed.violation["velocity"] < 1e-12 and alone.violation["velocity"] < 1e-12

@@ -23,9 +23,7 @@ def pair(gravity=0.0):
     bodies = []
     for k, (length, mass, angle) in enumerate(zip(LENGTHS, MASSES, (-0.4, -1.3), strict=True)):
         centre = 0.5 * length * np.array([np.cos(angle), np.sin(angle)])
-        bodies.append(
-            model.body(f"rod{k}", mass=mass, inertia=mass * length**2 / 12, position=centre, angle=angle)
-        )
+        bodies.append(model.body(f"rod{k}", mass=mass, inertia=mass * length**2 / 12, position=centre, angle=angle))
         model.revolute(f"pin{k}", model.ground, bodies[k], at=(0.0, 0.0))
     model.holonomic("clutch", bodies, same_angle, size=1)
     return da.switched(da.switchable(da.build(model), "clutch"), "clutch", 0.0)

@@ -53,24 +53,52 @@ class Comparison:
 
     def as_dict(self) -> dict:
         rows = [
-            {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in dataclasses.asdict(e).items()}
+            {
+                k: (None if isinstance(v, float) and not math.isfinite(v) else v)
+                for k, v in dataclasses.asdict(e).items()
+            }
             for e in self.entries
         ]
         head = {k: getattr(self, k) for k in ("name", "t_end", "settings", "reference")}
         return {**head, "entries": rows}
 
     def __str__(self) -> str:
-        head = ("formulation", "complement", "stabilisation", "error", "Φ", "φ", "C v̇−Γ", "energy", "steps", "evals", "compile", "run")
+        head = (
+            "formulation",
+            "complement",
+            "stabilisation",
+            "error",
+            "Φ",
+            "φ",
+            "C v̇−Γ",
+            "energy",
+            "steps",
+            "evals",
+            "compile",
+            "run",
+        )
         rows = [head]
         for e in self.entries:
             numbers = [f"{x:.0e}" for x in (e.error, e.position, e.velocity, e.acceleration, e.energy_drift)]
             times = [f"{e.compile_s:.1f} s", f"{1e3 * e.run_s:.1f} ms"]
             status = [] if e.status == "done" else [e.status]
             rows.append(
-                (e.formulation, e.complement, e.stabilisation, *numbers, str(e.steps), str(e.evaluations), *times, *status)
+                (
+                    e.formulation,
+                    e.complement,
+                    e.stabilisation,
+                    *numbers,
+                    str(e.steps),
+                    str(e.evaluations),
+                    *times,
+                    *status,
+                )
             )
         widths = [max(len(r[k]) for r in rows if k < len(r)) for k in range(max(map(len, rows)))]
-        lines = ["  ".join(f"{x:<{w}}" if k < 3 else f"{x:>{w}}" for k, (x, w) in enumerate(zip(r, widths, strict=False))) for r in rows]
+        lines = [
+            "  ".join(f"{x:<{w}}" if k < 3 else f"{x:>{w}}" for k, (x, w) in enumerate(zip(r, widths, strict=False)))
+            for r in rows
+        ]
         title = f"{self.name}, {self.t_end:g} s, {self.settings}; error against {self.reference}"
         return "\n".join([title, *(line.rstrip() for line in lines)])
 

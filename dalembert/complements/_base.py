@@ -91,7 +91,9 @@ class AbstractComplement(eqx.Module):
         """How well conditioned [Cᵀ E] is now, from 1 (orthogonal in the mass metric) to 0 (singular)."""
         return quality(choice.pick(C), mass, choice.E)
 
-    def derivative(self, C, Cdot, mass: BlockMass, mass_dot: BlockMass, choice: Choice) -> tuple[Completion, Completion]:
+    def derivative(
+        self, C, Cdot, mass: BlockMass, mass_dot: BlockMass, choice: Choice
+    ) -> tuple[Completion, Completion]:
         """(D, X) and (Ḋ, Ẋ) exactly, from C, M and their rates; the choice held."""
         return jax.jvp(lambda C, mass: self.complete(C, mass, choice), (C, mass), (Cdot, mass_dot))
 

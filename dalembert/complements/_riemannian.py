@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError
 from dalembert.complements._base import AbstractComplement, Choice, Completion, measured, orthonormalised
-from dalembert.linalg import BlockMass, blocks_times, mass_root, pick_rows
+from dalembert.linalg import BlockMass, blocks_times, pick_rows
 
 CRITERIA = ("greedy", "one-shot", "current")
 

@@ -259,6 +259,3 @@ class IndependentCoordinates(_OnComplement):
 
 def _cholesky(A: Array) -> tuple[Array, bool]:
     return jnp.linalg.cholesky(A), True
-
-
-

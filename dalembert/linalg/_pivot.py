@@ -86,6 +86,3 @@ def unit_rows(C: Float[Array, "m n"], mass: BlockMass) -> Float[Array, "m n"]:
     rows = blocks_times(inverse, C.T).T
     sizes = jnp.sqrt(jnp.sum(rows * rows, axis=1))
     return rows / jnp.where(sizes > 0, sizes, 1.0)[:, None]
-
-
-

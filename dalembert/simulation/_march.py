@@ -26,7 +26,7 @@ import numpy as np
 import optimistix
 
 from dalembert._results import Status
-from dalembert.equations import assemble, residuals
+from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem

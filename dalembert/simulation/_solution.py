@@ -297,7 +297,11 @@ class Solution(eqx.Module):
             raise DalembertError(
                 f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}]."
             )
-        q, v = _evaluate_dense(self.system, self.formulation, self.dense, times) if self.dense is not None else self._hermite(times)
+        q, v = (
+            _evaluate_dense(self.system, self.formulation, self.dense, times)
+            if self.dense is not None
+            else self._hermite(times)
+        )
         return State(*jax.device_get(_project_all(self.system, self.stabilisation, times, q, v)))
 
     def _hermite(self, times: np.ndarray):

@@ -31,8 +31,7 @@ def all_stabilisations() -> dict[str, AbstractStabilisation]:
     """Every way to keep the constraints by name: what the command line offers and the tests go through."""
     return {
         "projection": Projection(),
-        "projection-moving": Projection(frozen=False),
-        "two-corrections": Projection(corrections=2),
+        "two-corrections": Projection(corrections=2, frozen=False),
         "velocity-filter": VelocityFilter(),
         "baumgarte": Baumgarte(),
         "pi": PI(),

@@ -288,7 +288,9 @@ class FunctionSystem(AbstractSystem):
         s = self._rows(motion, lambda: self._call(3, 0.0, self.q0, self.v0))
         if self.points and joints is None:
             p = self.parameter_values
-            joints = {c.name: jax.eval_shape(lambda c=c: c.rows(0.0, c.local(p)(self.q0), p)).shape[0] for c in self.points}
+            joints = {
+                c.name: jax.eval_shape(lambda c=c: c.rows(0.0, c.local(p)(self.q0), p)).shape[0] for c in self.points
+            }
         self.owners = self._owners(joints, 0, h, "holonomic") + self._owners(motion_joints, h, s, "nonholonomic")
         self.m_holonomic = h
         group = Group([range(h + s)], [[0]])

@@ -70,7 +70,9 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
         if not mine.any():
             continue
         if not is_switchable(f):
-            raise DalembertError(f"Constraint '{name}' has no switch; make the system with switchable(system, '{name}').")
+            raise DalembertError(
+                f"Constraint '{name}' has no switch; make the system with switchable(system, '{name}')."
+            )
         traced = is_traced(on, f.p["active"], held_at)
         xp = jnp if traced else np
         p = dict(f.p)
