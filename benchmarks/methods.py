@@ -3,7 +3,8 @@
     python benchmarks/methods.py
 
 Bars: resolved, null space and projector within 2 times of the augmented form; resolved by Householder reflections at
-least 5 times faster than by the recursion. Measured in turns, so that a busy machine slows all alike; best of many rounds.
+least 5 times faster than by the recursion. Measured in turns, so that a busy machine slows all alike; the best of many
+rounds.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Unique(AbstractReactionRule):
 
 
 class ChosenEquations(AbstractReactionRule):
-    """For independent rows: λ from m well-chosen ones of the n equations Cᵀλ = r [Blajer 1995, eq. 4.9, end of section 5].
+    """For independent rows: λ from m well-chosen ones of the n equations Cᵀλ = r [Blajer 1995, eq. 4.9, section 5].
 
     The equations are picked greedily in the mass metric, those whose velocity lies most in the constrained directions.
     One m × m solution beside the choice; the n − m equations left over hold to rounding.

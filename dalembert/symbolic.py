@@ -54,7 +54,7 @@ class SymbolicComplement:
 
 
 def symbolic_complement(
-    q: Sequence, g: Sequence, f: Sequence, x: Sequence, *, complementary: Sequence[int] | None = None, t=None, at=None
+    q: Any, g: Any, f: Any, x: Any, *, complementary: Sequence[int] | None = None, t=None, at=None
 ) -> SymbolicComplement:
     """From local coordinates x = g(q) and local constraints f̂(x, t) = 0 to the orthogonal complement D, as expressions.
 
@@ -62,8 +62,7 @@ def symbolic_complement(
     ones at the numbers `at` (a dict from symbols to values) are taken, or the first that make J' regular.
     """
     sp = _sympy()
-    q, x = sp.Matrix(list(q)), sp.Matrix(list(x))
-    g, f = sp.Matrix(list(g)), sp.Matrix(list(f))
+    q, x, g, f = (sp.Matrix(list(a)) for a in (q, x, g, f))
     t = sp.Symbol("t") if t is None else t
     n, kappa, m = len(q), len(x), len(f)
     J = g.jacobian(q)

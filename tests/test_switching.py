@@ -76,7 +76,7 @@ def test_kinetic_energy_never_grows():
 
 
 def test_lock_and_unlock_on_the_way():
-    """Two swinging pendulums lock when their angles meet, swing as one, unlock at a time; energy is accounted to 1e-9."""
+    """Two swinging pendulums lock when their angles meet, swing as one, unlock; energy is accounted to 1e-9."""
     system = pair(gravity=9.81)
     lock = da.Switch(close="clutch", when=lambda t, q, v: q[5] - q[2])
     unlock = da.Switch(open="clutch", at=1.5)

@@ -149,21 +149,25 @@ def compare(
     return Comparison(system.name, float(t_end), how, word, tuple(entries))
 
 
-def _entry(system, t_end, names, form, stabilisation, run, reference) -> Entry:
+def _entry(system, t_end, names: tuple[str, str, str], form, stabilisation, run, reference) -> Entry:
+    form_name, on, keep = names
+    numbers = dict.fromkeys(
+        ("error", "position", "velocity", "acceleration", "energy_drift", "compile_s", "run_s"), math.nan
+    )
     try:
         first = simulate(system, t_end, formulation=form, stabilisation=stabilisation, **run)
-        second = simulate(system, t_end, formulation=form, stabilisation=stabilisation, **run)
+        last = simulate(system, t_end, formulation=form, stabilisation=stabilisation, **run)
     except SimulationError as failure:
-        steps = int(failure.solution.stats["steps"]) if failure.solution is not None else 0
-        status = failure.solution.status.name if failure.solution is not None else "failed"
-        return Entry(*names, status, *(math.nan,) * 5, steps, 0, math.nan, math.nan)
-    gap = np.abs(np.asarray(second.q) - np.asarray(reference.q)) / np.asarray(system.coordinate_scale())
-    v, steps = second.violation, int(second.stats["steps"])
-    return Entry(
-        *names, second.status.name, float(np.max(gap)), v["position"], v["velocity"], v["acceleration"],
-        second.energy_drift, steps, steps * _stages(second.integrator), float(first.stats["compile_s"]),
-        float(second.stats["wall_s"]),
-    )  # fmt: skip
+        last = failure.solution
+        if last is None:
+            return Entry(form_name, on, keep, status="failed", steps=0, evaluations=0, **numbers)
+    else:
+        gap = np.abs(np.asarray(last.q) - np.asarray(reference.q)) / np.asarray(system.coordinate_scale())
+        numbers |= last.violation | {"error": float(np.max(gap)), "energy_drift": last.energy_drift}
+        numbers |= {"compile_s": float(first.stats["compile_s"]), "run_s": float(last.stats["wall_s"])}
+    steps = int(last.stats["steps"])
+    evaluations = steps * _stages(last.integrator)
+    return Entry(form_name, on, keep, status=last.status.name, steps=steps, evaluations=evaluations, **numbers)
 
 
 def _stages(integrator: str) -> int:

@@ -106,11 +106,11 @@ def inverse_dynamics(
     left = needed - A @ np.linalg.solve(half, effort)
     size = np.linalg.norm(root @ P_a.T @ M @ np.asarray(vdot)) + np.linalg.norm(root @ P_a.T @ h)
     if np.linalg.norm(left) > max(tolerance, 1e-9) * max(size, np.finfo(float).tiny):
-        freedoms = int(round(np.trace(P_a)))
+        freedoms = round(float(np.trace(P_a)))
         able = np.linalg.matrix_rank(A, tol=TOLERANCE * max(np.linalg.norm(A, 2), np.finfo(float).tiny))
         raise DalembertError(
             f"These actuators cannot make this motion: they move {able} of {freedoms} degrees of freedom, and "
-            f"{np.linalg.norm(left) / size:.1e} of the needed force lies along the others. Add actuators or another motion."
+            f"{np.linalg.norm(left) / size:.1e} of the needed force lies along the others. Add actuators."
         )
     force = B @ effort
     return Effort(effort, force, M @ np.asarray(vdot) - h - force)
@@ -136,6 +136,6 @@ def actuation(system: AbstractSystem, q, actuators, *, t: float = 0.0) -> Actuat
     M, P_a = np.asarray(P.M), np.asarray(P.P_a)
     root = np.linalg.inv(np.linalg.cholesky(M))
     left, gains, _ = np.linalg.svd(root @ P_a.T @ np.asarray(actuators, float), full_matrices=False)
-    freedoms = int(round(np.trace(P_a)))
+    freedoms = round(float(np.trace(P_a)))
     able = int(np.sum(gains > TOLERANCE * max(gains[0], np.finfo(float).tiny))) if gains.size else 0
     return Actuation(gains, root.T @ left[:, :able], able, freedoms)

@@ -161,7 +161,7 @@ def check_choice(choice: Choice) -> Choice:
     """The choice, or an error if its E does not complete the rows (on the host)."""
     if float(choice.quality) < DEPENDENT:
         raise DalembertError(
-            f"The chosen supplement E and the constraint rows are dependent (quality {float(choice.quality):.1e}): rank "
-            "[Cᵀ E] is too low. Unit vectors with large sines may still depend on each other; use the greedy criterion."
+            f"The chosen supplement E and the constraint rows are dependent (quality {float(choice.quality):.1e}): "
+            "rank [Cᵀ E] is too low. Unit vectors with large sines may still depend on each other; use the greedy criterion."
         )
     return choice

@@ -48,7 +48,7 @@ class LocalCoordinates(AbstractComplement):
         if choice.local is None or local is None:
             J = choice.pick(C)
             return block_inverse(J, choice.E, jnp.eye(len(J)), jnp.zeros((len(J), 0)))
-        m, kappa = local.Chat.shape
+        m = local.Chat.shape[0]
         # [Ĉ; Êᵀ]⁻¹ = [Ĉ⁺ D̂], Ê held; square even where D̂ does not exist
         inverse = jnp.linalg.inv(jnp.concatenate([local.Chat, choice.local.T]))
         Dhat = inverse[:, m:] if local.Dhat is None else local.Dhat

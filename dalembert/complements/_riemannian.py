@@ -27,8 +27,8 @@ class Frame(NamedTuple):
 class Riemannian(AbstractComplement):
     """Gram–Schmidt on [Cᵀ E] in the metric M [Blajer 1995, eqs. 3.1–3.5]: W_dᵀ M W_d = I.
 
-    `criterion` picks E: "greedy" (the default) takes one unit vector after the other, always the one that is farthest in
-    the mass metric from all taken so far, and cannot fail; "one-shot" takes those with the k largest sines (eq. 5.5),
+    `criterion` picks E: "greedy" (the default) takes one unit vector after the other, always the one that is farthest
+    in the mass metric from all taken so far, and cannot fail; "one-shot" takes those with the k largest sines (eq. 5.5),
     which can be dependent among themselves (`Choice.quality` is then 0, and `check_choice` says so); "current" takes
     the covariant W_d itself, the best conditioned and dense (end of section 5). `algorithm`: "householder" is a QR
     of L⁻¹[Cᵀ E], M = L Lᵀ; "recursion" is the paper's (3.2), a column at a time, kept as its tested twin.
@@ -82,7 +82,7 @@ class Riemannian(AbstractComplement):
 
 
 def projected_units(C: Float[Array, "rank n"], mass: BlockMass) -> Float[Array, "n n"]:
-    """The unit vectors k_i, of length one, with their part in the constrained subspace taken out: row i has length sin α_i.
+    """The unit vectors k_i, of length one, less their part in the constrained subspace: row i has length sin α_i.
 
     [Blajer 1995, eqs. 5.2–5.5], in an orthonormal basis of the mass metric.
     """

@@ -1,7 +1,7 @@
 """5 · formulations: on a complement D of C. The null-space form in v, and those in tangent velocities u.
 
-While marching, the choice of the complement (E and the rows that stand for all) is a memory that is kept as long as it is
-well conditioned; it is chosen again, inside the compiled program, when its quality has fallen to `RENEW` of what it was.
+While marching, the choice of the complement (E and the rows that stand for all) is a memory that is kept as long as it
+is well conditioned; it is made again, inside the compiled program, when its quality has fallen to `RENEW` of what it was.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class MinimalOrder(_Tangent):
 class Resolved(_Tangent):
     """u̇ = W_dᵀ(h − M Ẇ_d u), v = W_d u: the mass matrix is the identity [Blajer 1995, eqs. 4.3, 4.4].
 
-    W_d is orthonormal in the mass metric (`Riemannian`); nothing is inverted, Ẇ_d is exact. u has unit energy: T = ½ uᵀu.
+    W_d is orthonormal in the mass metric (`Riemannian`); nothing is inverted, Ẇ_d is exact. T = ½ uᵀu.
     """
 
     complement: Riemannian = Riemannian()
@@ -200,8 +200,8 @@ class IndependentCoordinates(_OnComplement):
 
     At each evaluation the positions are brought onto Φ = 0 with the independent ones held (Newton, `iterations` times
     with directions frozen), then v = D u with u the independent velocities. So both levels hold to rounding with no
-    stabilisation. Independent positions and velocities are unit columns by `LU`; with nonholonomic rows there are more of
-    the former. The dependent coordinates ride along as the start of the iteration.
+    stabilisation. Independent positions and velocities are unit columns by `LU`; with nonholonomic rows there are more
+    of the former. The dependent coordinates ride along as the start of the iteration.
     """
 
     complement: LU = LU()

@@ -19,7 +19,7 @@ def pick_rows(A: Float[Array, "m n"], count: int) -> tuple[Int[Array, " count"],
     is (nearly) zero says that fewer rows than asked for are independent. Each direction is taken out twice, so that
     the lengths are right down to rounding.
     """
-    m, n = A.shape
+    m = A.shape[0]
     if count == 0:
         return jnp.zeros(0, int), jnp.zeros(0)
 

@@ -1,7 +1,7 @@
 """6 · simulation: Diffrax marches; here is what we add around it: packing, projection, and a status of our own.
 
 The state is y = (q, w, work, memory): w are the velocities the formulation integrates (v, or tangent velocities u),
-work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), and memory is what
+work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), memory is what
 the formulation and the stabilisation carry along (a choice of basis, an integral). Three small wrappers:
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;

@@ -104,7 +104,7 @@ def _jump(system: AbstractSystem, t, q, v):
 
 @dataclass(frozen=True)
 class SwitchedSolution:
-    """A motion in segments, with the jumps between them. `t`, `q`, `v` are those of all segments, one after the other."""
+    """A motion in segments, with the jumps between them. `t`, `q`, `v` are those of all segments in turn."""
 
     segments: list[Solution]
     jumps: list[Jump]
@@ -150,7 +150,7 @@ def simulate_switching(
 ) -> SwitchedSolution:
     """The motion of a system whose constraints close and open; `settings` are those of `simulate`.
 
-    The constraints that switch must have been made `switchable`. Each `Switch` acts once, in the order in which they occur.
+    The constraints that switch must have been made `switchable`. Each `Switch` acts once.
     """
     waiting, segments, jumps = list(switches), [], []
     t, now = float(t0), state

@@ -20,8 +20,8 @@ class Projection(AbstractStabilisation):
     filtering: v ← v − M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺ φ [Kövecses, Piedbœuf 2003, eq. 33, with b]. With `frozen` directions (their
     eq. 35), those of the first correction, one factorisation serves all: the error e of a step falls to e², e³, … in
     position and to e, e², … in velocity. With frozen=False each correction has its own directions, e², e⁴, …, and the
-    velocities are filtered at the corrected position. With a `tolerance` (relative to the machine's size), corrections end where it is met. Keeps Φ and φ at rounding level;
-    costs about a stage.
+    velocities are filtered at the corrected position. With a `tolerance` (relative to the machine's size), corrections
+    end where it is met. Keeps Φ and φ at rounding level; costs about a stage.
     """
 
     exact: ClassVar[bool] = True

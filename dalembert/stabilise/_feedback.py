@@ -23,9 +23,9 @@ class Baumgarte(AbstractStabilisation):
     """C v̇ = Γ − (2/τ) φ − (1/τ²) Φ: each row a critically damped oscillator that returns to zero with time constant τ.
 
     [Baumgarte 1972; Blajer, Bestle, Schiehlen 1994, eqs. 34, 38a], gains K_v = 2/τ, K_p = 1/τ²; nonholonomic rows get
-    −φ/τ. It bounds the drift, it does not remove it, and a τ much below the step makes the equations stiff. Formulations
-    in tangent velocities have φ = 0 and no row to act on: there −W Φ/τ goes into q̇ instead. `time_constant` in seconds;
-    left open it is 5 fixed steps, or 1/500 of the motion.
+    −φ/τ. It bounds the drift, it does not remove it: Φ settles where it balances what the stages of a step are off. A τ
+    below the step makes the equations stiff. Formulations in tangent velocities have φ = 0 and no row to act on: there
+    −W Φ/τ goes into q̇ instead. `time_constant` in seconds; left open it is 5 fixed steps, or 1/500 of the motion.
     """
 
     exact: ClassVar[bool] = False
