@@ -23,7 +23,7 @@ import dalembert as da
 from dalembert.simulation._march import Problem
 from dalembert.stabilise import row_sizes
 
-SYSTEMS = ("four-bar", "slider-crank", "rolling-disc", "bricard")
+SYSTEMS = ("four-bar", "slider-crank", "rolling-disc")
 WAYS = {
     "augmented": da.Augmented(),
     "null-space": da.NullSpace(da.QR()),

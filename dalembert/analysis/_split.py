@@ -102,12 +102,14 @@ def inverse_dynamics(
     root = np.linalg.inv(np.linalg.cholesky(M))
     half = np.linalg.inv(np.linalg.cholesky(R)).T
     A, needed = root @ P_a.T @ B @ half, root @ P_a.T @ (M @ np.asarray(vdot) - h)
-    effort = half @ (np.linalg.pinv(A, rcond=TOLERANCE) @ needed)
+    # what an actuator does along the constraints sets the scale: below it, it does not move the machine
+    small = TOLERANCE * np.linalg.norm(root @ B @ half, 2) / max(np.linalg.norm(A, 2), np.finfo(float).tiny)
+    effort = half @ (np.linalg.pinv(A, rcond=small) @ needed)
     left = needed - A @ np.linalg.solve(half, effort)
     size = np.linalg.norm(root @ P_a.T @ M @ np.asarray(vdot)) + np.linalg.norm(root @ P_a.T @ h)
     if np.linalg.norm(left) > max(tolerance, 1e-9) * max(size, np.finfo(float).tiny):
         freedoms = round(float(np.trace(P_a)))
-        able = np.linalg.matrix_rank(A, tol=TOLERANCE * max(np.linalg.norm(A, 2), np.finfo(float).tiny))
+        able = int(np.sum(np.linalg.svd(A, compute_uv=False) > TOLERANCE * np.linalg.norm(root @ B @ half, 2)))
         raise DalembertError(
             f"These actuators cannot make this motion: they move {able} of {freedoms} degrees of freedom, and "
             f"{np.linalg.norm(left) / size:.1e} of the needed force lies along the others. Add actuators."
@@ -137,5 +139,5 @@ def actuation(system: AbstractSystem, q, actuators, *, t: float = 0.0) -> Actuat
     root = np.linalg.inv(np.linalg.cholesky(M))
     left, gains, _ = np.linalg.svd(root @ P_a.T @ np.asarray(actuators, float), full_matrices=False)
     freedoms = round(float(np.trace(P_a)))
-    able = int(np.sum(gains > TOLERANCE * max(gains[0], np.finfo(float).tiny))) if gains.size else 0
+    able = int(np.sum(gains > TOLERANCE * np.linalg.norm(root @ np.asarray(actuators, float), 2)))
     return Actuation(gains, root.T @ left[:, :able], able, freedoms)

@@ -97,6 +97,11 @@ class AbstractComplement(eqx.Module):
         """(D, X) and (Ḋ, Ẋ) exactly, from C, M and their rates; the choice held."""
         return jax.jvp(lambda C, mass: self.complete(C, mass, choice), (C, mass), (Cdot, mass_dot))
 
+    def velocity(self, C, mass: BlockMass, choice: Choice, local: Local | None, u, b) -> tuple[Array, Array]:
+        """v = D u − X b, and D."""
+        D, X = self.complete(C, mass, choice, local)
+        return D @ u - X @ choice.pick(b), D
+
     def tangential(self, completion: Completion, mass: BlockMass, v: Float[Array, " n"]) -> Float[Array, " k"]:
         """u of a velocity: (DᵀMD)⁻¹DᵀM v [Blajer 1995, eq. 4.7a]; what v holds along X is left out."""
         D = completion.D
@@ -162,6 +167,6 @@ def check_choice(choice: Choice) -> Choice:
     if float(choice.quality) < DEPENDENT:
         raise DalembertError(
             f"The chosen supplement E and the constraint rows are dependent (quality {float(choice.quality):.1e}): "
-            "rank [Cᵀ E] is too low. Unit vectors with large sines may still depend on each other; use the greedy criterion."
+            "rank [Cᵀ E] is too low. Vectors with large sines may still depend on each other; use the greedy criterion."
         )
     return choice

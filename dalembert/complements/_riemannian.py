@@ -28,10 +28,11 @@ class Riemannian(AbstractComplement):
     """Gram–Schmidt on [Cᵀ E] in the metric M [Blajer 1995, eqs. 3.1–3.5]: W_dᵀ M W_d = I.
 
     `criterion` picks E: "greedy" (the default) takes one unit vector after the other, always the one that is farthest
-    in the mass metric from all taken so far, and cannot fail; "one-shot" takes those with the k largest sines (eq. 5.5),
-    which can be dependent among themselves (`Choice.quality` is then 0, and `check_choice` says so); "current" takes
-    the covariant W_d itself, the best conditioned and dense (end of section 5). `algorithm`: "householder" is a QR
-    of L⁻¹[Cᵀ E], M = L Lᵀ; "recursion" is the paper's (3.2), a column at a time, kept as its tested twin.
+    in the mass metric from all taken so far, and cannot fail; "one-shot" takes those with the k largest sines
+    (eq. 5.5), which can be dependent among themselves (`Choice.quality` is then 0, and `check_choice` says so);
+    "current" takes the covariant W_d itself, the best conditioned and dense (end of section 5). `algorithm`:
+    "householder" is a QR of L⁻¹[Cᵀ E], M = L Lᵀ; "recursion" is the paper's (3.2), a column at a time, kept as its
+    tested twin.
     """
 
     criterion: str = eqx.field(static=True, default="greedy")
@@ -63,6 +64,12 @@ class Riemannian(AbstractComplement):
     def complete(self, C, mass, choice, local=None):
         W_c, W_d, R = self.frame(C, mass, choice)
         return Completion(W_d, W_c @ jax.lax.linalg.triangular_solve(R, jnp.eye(len(R)), left_side=True).T)
+
+    def velocity(self, C, mass, choice, local, u, b):
+        W_c, W_d, R = self.frame(C, mass, choice)
+        # one right-hand side instead of the whole of X
+        along = jax.lax.linalg.triangular_solve(R, choice.pick(b)[:, None], left_side=True, transpose_a=True)[:, 0]
+        return W_d @ u - W_c @ along, W_d
 
     def derivative(self, C, Cdot, mass, mass_dot, choice):
         if self.algorithm == "householder":

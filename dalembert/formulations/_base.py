@@ -43,8 +43,9 @@ class AbstractFormulation(eqx.Module):
     """A way to get the accelerations.
 
     `solve` maps equations to accelerations at one instant, by itself. A march integrates q, velocities w and a memory
-    at rate zero. Here w = v and there is no memory; formulations that integrate tangent velocities u, or hold the choice
-    of a complement over many steps, override `pack`, `unpack`, `repack` and `motion`. Outside a step the state is (q, v).
+    at rate zero. Here w = v and there is no memory; formulations that integrate tangent velocities u, or hold the
+    choice of a complement over many steps, override `pack`, `unpack`, `repack` and `motion`. Outside a step the
+    state is (q, v).
     """
 
     tangent: ClassVar[bool] = False

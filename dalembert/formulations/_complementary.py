@@ -1,7 +1,7 @@
 """5 · formulations: on a complement D of C. The null-space form in v, and those in tangent velocities u.
 
 While marching, the choice of the complement (E and the rows that stand for all) is a memory that is kept as long as it
-is well conditioned; it is made again, inside the compiled program, when its quality has fallen to `RENEW` of what it was.
+is well conditioned; it is made anew, inside the compiled program, when its quality falls to `RENEW` of what it was.
 """
 
 from __future__ import annotations
@@ -141,14 +141,14 @@ class _Tangent(_OnComplement):
 
     def _differentiated(self, system, t, q, w, choice: Choice):
         """Ḋu − (X b)˙ by pushing Ċ, Ṁ and ḃ through the completion, u held."""
-        at, along = jax.linearize(lambda t, q: matrices(system, t, q), jnp.asarray(t, float), q)
 
-        def velocity(at: Matrices):
-            D, X = self.complement.complete(at.C, at.mass, choice, at.local)
-            return D @ w - X @ choice.pick(at.b), D
+        def velocity(t, q):
+            # in one function of (t, q), so that what does not move (a constant M) costs nothing
+            at = matrices(system, t, q)
+            return self.complement.velocity(at.C, at.mass, choice, at.local, w, at.b)
 
-        v, push, D = jax.linearize(velocity, at, has_aux=True)
-        bias = push(along(jnp.ones(()), system.qdot(q, v)))
+        v, push, D = jax.linearize(velocity, jnp.asarray(t, float), q, has_aux=True)
+        bias = push(jnp.ones(()), system.qdot(q, v))
         return assemble(system, t, q, v), D, bias
 
     def scale(self, system, memory):

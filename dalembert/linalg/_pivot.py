@@ -66,10 +66,28 @@ def others(picked: Int[Array, " count"], n: int) -> Int[Array, " rest"]:
 
 def mass_root(mass: BlockMass) -> tuple[Float[Array, "nb d d"], Float[Array, "nb d d"]]:
     """Blocks of L and L⁻¹ with M = L Lᵀ: x̃ = Lᵀx measures displacements, c̃ = L⁻¹c rows and forces."""
-    d = mass.blocks.shape[1]
+    nb, d, _ = mass.blocks.shape
+    if d <= 3 and nb > 1:
+        return _small_root(mass.blocks)
     L = jnp.linalg.cholesky(mass.blocks)
     eye = jnp.broadcast_to(jnp.eye(d), mass.blocks.shape)
     return L, jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)
+
+
+def _small_root(A: Float[Array, "nb d d"]) -> tuple[Float[Array, "nb d d"], Float[Array, "nb d d"]]:
+    """L and L⁻¹ of small blocks, written out: no LAPACK call inside the march."""
+    d = A.shape[1]
+    zero = jnp.zeros_like(A[:, 0, 0])
+    L, W = [[zero] * d for _ in range(d)], [[zero] * d for _ in range(d)]
+    for j in range(d):
+        L[j][j] = jnp.sqrt(A[:, j, j] - sum((L[j][k] ** 2 for k in range(j)), zero))
+        for i in range(j + 1, d):
+            L[i][j] = (A[:, i, j] - sum((L[i][k] * L[j][k] for k in range(j)), zero)) / L[j][j]
+    for j in range(d):
+        W[j][j] = 1.0 / L[j][j]
+        for i in range(j + 1, d):
+            W[i][j] = -sum((L[i][k] * W[k][j] for k in range(j, i)), zero) / L[i][i]
+    return tuple(jnp.stack([jnp.stack(row, axis=-1) for row in T], axis=-2) for T in (L, W))
 
 
 def blocks_times(blocks: Float[Array, "nb d d"], A: Float[Array, "n c"]) -> Float[Array, "n c"]:
