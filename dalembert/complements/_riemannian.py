@@ -71,6 +71,29 @@ class Riemannian(AbstractComplement):
         along = jax.lax.linalg.triangular_solve(R, choice.pick(b)[:, None], left_side=True, transpose_a=True)[:, 0]
         return W_d @ u - W_c @ along, W_d
 
+    def moving(self, C, Cdot_of, mass: BlockMass, choice: Choice, u, b):
+        """v, W_d, X and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; no QR is differentiated.
+
+        With P̃ = L⁻¹[Cᵀ E] = Q R and Q̇ = Q Ω, the strict lower part of the skew Ω is that of QᵀP̃˙R⁻¹, which only
+        holds A = Ċ W_d: Ω_dc = AᵀR_cc⁻¹ and Ω_dd from −AᵀR_cc⁻¹R_cd R_dd⁻¹. `Cdot_of(v)` gives Ċ along v.
+        """
+        C, b = choice.pick(C), choice.pick(b)
+        rank = C.shape[0]
+        P, inverse = measured(mass, jnp.concatenate([C.T, choice.E], axis=1))
+        Q, R = orthonormalised(P)
+        W = blocks_times(inverse.transpose(0, 2, 1), Q)
+        W_c, W_d = W[:, :rank], W[:, rank:]
+        # all right-hand sides of R_cc⁻ᵀ at once: b, and the unit matrix for X
+        upper = R[:rank, :rank]
+        right = jax.lax.linalg.triangular_solve(upper, jnp.eye(rank), left_side=True, transpose_a=True)
+        X = W_c @ right
+        v = W_d @ u - X @ b
+        A = choice.pick(Cdot_of(v)) @ W_d
+        turned = A.T @ right.T  # AᵀR_cc⁻¹ = Ω_dc
+        K = -jax.lax.linalg.triangular_solve(R[rank:, rank:], turned @ R[:rank, rank:], left_side=False)
+        lower = jnp.tril(K, -1)
+        return v, W_d, X, (lower - lower.T) @ u - turned @ (right @ b)
+
     def derivative(self, C, Cdot, mass, mass_dot, choice):
         if self.algorithm == "householder":
             return super().derivative(C, Cdot, mass, mass_dot, choice)

@@ -141,6 +141,12 @@ class _Tangent(_OnComplement):
 
     def _differentiated(self, system, t, q, w, choice: Choice):
         """Ḋu − (X b)˙ by pushing Ċ, Ṁ and ḃ through the completion, u held."""
+        if (
+            system.constant_mass
+            and isinstance(self.complement, Riemannian)
+            and self.complement.algorithm == "householder"
+        ):
+            return self._turned(system, t, q, w, choice)
 
         def velocity(t, q):
             # in one function of (t, q), so that what does not move (a constant M) costs nothing
@@ -150,6 +156,20 @@ class _Tangent(_OnComplement):
         v, push, D = jax.linearize(velocity, jnp.asarray(t, float), q, has_aux=True)
         bias = push(jnp.ones(()), system.qdot(q, v))
         return assemble(system, t, q, v), D, bias
+
+    def _turned(self, system, t, q, w, choice: Choice):
+        """The same for an orthonormal basis in a constant metric, in closed form."""
+
+        def rows(t, q):
+            at = matrices(system, t, q)
+            return at.C, at
+
+        C, along, at = jax.linearize(rows, jnp.asarray(t, float), q, has_aux=True)
+        v, D, X, tangential = self.complement.moving(
+            C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, at.b
+        )
+        equations = assemble(system, t, q, v)
+        return equations, D, X @ choice.pick(equations.Gamma) + D @ tangential
 
     def scale(self, system, memory):
         return memory.scale

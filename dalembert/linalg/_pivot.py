@@ -66,8 +66,8 @@ def others(picked: Int[Array, " count"], n: int) -> Int[Array, " rest"]:
 
 def mass_root(mass: BlockMass) -> tuple[Float[Array, "nb d d"], Float[Array, "nb d d"]]:
     """Blocks of L and L⁻¹ with M = L Lᵀ: x̃ = Lᵀx measures displacements, c̃ = L⁻¹c rows and forces."""
-    nb, d, _ = mass.blocks.shape
-    if d <= 3 and nb > 1:
+    d = mass.blocks.shape[1]
+    if d <= 6:
         return _small_root(mass.blocks)
     L = jnp.linalg.cholesky(mass.blocks)
     eye = jnp.broadcast_to(jnp.eye(d), mass.blocks.shape)

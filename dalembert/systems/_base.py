@@ -6,7 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -71,6 +71,9 @@ class AbstractSystem(eqx.Module):
     v0: eqx.AbstractVar[Velocities]
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
+
+    constant_mass: ClassVar[bool] = False
+    """Whether M is the same at all (t, q): then no time is spent on its rate."""
 
     @property
     @abstractmethod
