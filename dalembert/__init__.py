@@ -20,6 +20,7 @@ _HOMES = {
     "build": "dalembert.systems",
     "FunctionSystem": "dalembert.systems",
     "AbsoluteSystem": "dalembert.systems",
+    "symbolic_complement": "dalembert.symbolic",
     "assemble": "dalembert.equations",
     "residuals": "dalembert.equations",
     "Equations": "dalembert.equations",
@@ -79,7 +80,7 @@ _HOMES = {
     "RedundancyWarning": "dalembert._results",
 }
 _ROOMS = (
-    "model", "linalg", "complements", "systems", "equations", "formulations", "stabilise", "reactions", "simulation",
+    "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions", "simulation",
     "analysis",
 )  # fmt: skip
 
@@ -153,4 +154,5 @@ if TYPE_CHECKING:
         consistent_state,
         prepared,
     )
+    from dalembert.symbolic import symbolic_complement
     from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build, switchable, switched
