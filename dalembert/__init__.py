@@ -20,12 +20,37 @@ _HOMES = {
     "build": "dalembert.systems",
     "FunctionSystem": "dalembert.systems",
     "AbsoluteSystem": "dalembert.systems",
+    "symbolic_complement": "dalembert.symbolic",
     "assemble": "dalembert.equations",
     "residuals": "dalembert.equations",
     "Equations": "dalembert.equations",
+    "LocalPoint": "dalembert.systems",
+    "LU": "dalembert.complements",
+    "SVD": "dalembert.complements",
+    "ZeroEigenvalues": "dalembert.complements",
+    "QR": "dalembert.complements",
+    "GramSchmidt": "dalembert.complements",
+    "GramSchmidtByVectors": "dalembert.complements",
+    "LocalCoordinates": "dalembert.complements",
+    "Riemannian": "dalembert.complements",
+    "check_choice": "dalembert.complements",
     "Proximal": "dalembert.formulations",
+    "Augmented": "dalembert.formulations",
+    "RangeSpace": "dalembert.formulations",
+    "NullSpace": "dalembert.formulations",
+    "MinimalOrder": "dalembert.formulations",
+    "Resolved": "dalembert.formulations",
+    "IndependentCoordinates": "dalembert.formulations",
+    "Projector": "dalembert.formulations",
+    "UdwadiaKalaba": "dalembert.formulations",
+    "Penalty": "dalembert.formulations",
+    "AugmentedLagrangian": "dalembert.formulations",
     "Projection": "dalembert.stabilise",
+    "VelocityFilter": "dalembert.stabilise",
+    "Baumgarte": "dalembert.stabilise",
+    "PI": "dalembert.stabilise",
     "NoStabilisation": "dalembert.stabilise",
+    "prepared": "dalembert.stabilise",
     "State": "dalembert.stabilise",
     "consistent_state": "dalembert.stabilise",
     "Unique": "dalembert.reactions",
@@ -36,12 +61,25 @@ _HOMES = {
     "Bar": "dalembert.reactions",
     "Beam": "dalembert.reactions",
     "Compliance": "dalembert.reactions",
+    "ChosenEquations": "dalembert.reactions",
+    "orthonormal_multipliers": "dalembert.reactions",
+    "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
+    "switchable": "dalembert.systems",
+    "switched": "dalembert.systems",
+    "Switch": "dalembert.simulation",
+    "close_latch": "dalembert.simulation",
+    "simulate_switching": "dalembert.simulation",
     "check": "dalembert.analysis",
     "linearise": "dalembert.analysis",
     "load": "dalembert.io",
     "save": "dalembert.io",
+    "compare": "dalembert.analysis",
+    "projectors": "dalembert.analysis",
+    "split_motion": "dalembert.analysis",
+    "inverse_dynamics": "dalembert.analysis",
+    "actuation": "dalembert.analysis",
     "mechanism": "dalembert.mechanisms",
     "Status": "dalembert._results",
     "DalembertError": "dalembert._results",
@@ -52,7 +90,10 @@ _HOMES = {
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
 }
-_ROOMS = ("model", "systems", "equations", "linalg", "formulations", "stabilise", "reactions", "simulation", "analysis")
+_ROOMS = (
+    "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions",
+    "simulation", "analysis",
+)  # fmt: skip
 
 __all__ = list(_HOMES)
 
@@ -80,13 +121,58 @@ if TYPE_CHECKING:
         SimulationError,
         Status,
     )
-    from dalembert.analysis import check, linearise
+    from dalembert.analysis import actuation, check, compare, inverse_dynamics, linearise, projectors, split_motion
+    from dalembert.complements import (
+        LU,
+        QR,
+        SVD,
+        GramSchmidt,
+        GramSchmidtByVectors,
+        LocalCoordinates,
+        Riemannian,
+        ZeroEigenvalues,
+        check_choice,
+    )
     from dalembert.equations import Equations, assemble, residuals
-    from dalembert.formulations import Proximal
+    from dalembert.formulations import (
+        Augmented,
+        AugmentedLagrangian,
+        IndependentCoordinates,
+        MinimalOrder,
+        NullSpace,
+        Penalty,
+        Projector,
+        Proximal,
+        RangeSpace,
+        Resolved,
+        UdwadiaKalaba,
+    )
     from dalembert.io import load, save
     from dalembert.mechanisms import mechanism
     from dalembert.model import Model, deg
-    from dalembert.reactions import Bar, Beam, Compliance, Eliminated, MinimumNorm, PenaltyLimit, Unique, Weighted
-    from dalembert.simulation import Solution, simulate
-    from dalembert.stabilise import NoStabilisation, Projection, State, consistent_state
-    from dalembert.systems import AbsoluteSystem, FunctionSystem, build
+    from dalembert.reactions import (
+        Bar,
+        Beam,
+        ChosenEquations,
+        Compliance,
+        Eliminated,
+        MinimumNorm,
+        PenaltyLimit,
+        Unique,
+        Weighted,
+        local_reactions,
+        orthonormal_multipliers,
+    )
+    from dalembert.simulation import Solution, Switch, close_latch, simulate, simulate_switching
+    from dalembert.stabilise import (
+        PI,
+        Baumgarte,
+        NoStabilisation,
+        Projection,
+        State,
+        VelocityFilter,
+        consistent_state,
+        prepared,
+    )
+    from dalembert.symbolic import symbolic_complement
+    from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build, switchable, switched

@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, run, new, schema, demo. Heavy imports happen inside the commands."""
+"""edge · the command line: list, check, run, compare, new, schema, demo. Heavy imports happen inside the commands."""
 
 from __future__ import annotations
 
@@ -155,6 +155,48 @@ def run(
     _check_output(plot, (".png", ".pdf", ".svg"))
     settings = {"rtol": rtol, "integrator": integrator, "dt": dt}
     _simulate(model, output, plot, t_end, settings, samples, progress and not as_json and sys.stderr.isatty(), as_json)
+
+
+@app.command()
+def compare(
+    model: ModelName,
+    formulations: Annotated[str | None, typer.Option(help="Names with commas; default: all.")] = None,
+    complements: Annotated[
+        str | None, typer.Option(help="Names with commas, or 'all'; default: the usual ones.")
+    ] = None,
+    stabilisations: Annotated[str, typer.Option(help="Names with commas, or 'all'.")] = "projection",
+    t_end: Annotated[float, typer.Option(help="End of the motion, in seconds.")] = 1.0,
+    rtol: Annotated[float, typer.Option(help="Relative tolerance of the integration.")] = 1e-8,
+    integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, …; default by tolerance.")] = None,
+    dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a figure: .png, .pdf or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """One motion by every formulation, complement and stabilisation, side by side."""
+    _check_output(plot, (".png", ".pdf", ".svg"))
+    from dalembert.analysis import compare as compare_ways
+    from dalembert.complements import all_complements
+    from dalembert.formulations import all_formulations
+    from dalembert.mechanisms import find
+    from dalembert.stabilise import all_stabilisations
+
+    def listed(text: str | None, table):
+        return None if text is None else list(table) if text == "all" else [x.strip() for x in text.split(",")]
+
+    entry = find(model)
+    found = compare_ways(
+        entry.model(),
+        t_end,
+        formulations=listed(formulations, all_formulations()),
+        complements=listed(complements, all_complements()),
+        stabilisations=listed(stabilisations, all_stabilisations()),
+        integrator=integrator or entry.run.get("integrator"),
+        rtol=rtol,
+        dt=dt,
+    )
+    print(json.dumps(found.as_dict()) if as_json else found)
+    if plot is not None:
+        found.plot(plot)
 
 
 @app.command()

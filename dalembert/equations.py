@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, SparseSaddle, factorise
 from dalembert.systems import AbstractSystem, Family, TreeSystem
 
@@ -43,6 +44,7 @@ class Equations(eqx.Module):
     phi: Rows
     Gamma: Rows
     klu: KLU | None
+    local: Local | None = None  # C = Ĉ J, where the system says how its rows factor
 
     @property
     def M(self) -> Float[Array, "n n"]:
@@ -73,7 +75,8 @@ def _assemble(system: AbstractSystem, t, q, v) -> Equations:
         return _assemble_tree(system, t, q, v)
     places = system.places(q)
     Phi, rows, phi, Gamma = _rows(system, t, places, system.twists(places, v))
-    return Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu)
+    local = _local(system, t, q)
+    return Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu, local)
 
 
 def _rows(system: AbstractSystem, t, places, twists) -> tuple[Array, BlockRows, Array, Array]:
@@ -94,19 +97,18 @@ def _assemble_tree(system: TreeSystem, t, q, v) -> Equations:
     """The rows of the absolute system, carried to joint velocities: C = C_abs J, Γ = Γ_abs − C_abs J̇u."""
     at = system.carried(q, v)
     Phi, rows, phi, Gamma = _rows(system.carrier, t, at.places, at.twists)
-    M = system.mass_matrix(at.chains)
-    inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(system.dv))
     C = _through_tree(system, at.chains, rows)
-    # a row that the tree itself keeps (a plane loop in space) is rounding: make it zero, or it would be taken for a row
-    own = jnp.sqrt(jnp.sum((C * system.scale()) ** 2, axis=1))
-    scale = system.carrier.scale().reshape(-1, system.carrier.dv)
-    felt = own > KEPT * jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
-    C = jnp.where(felt[:, None], C, 0.0)
-    Gamma = jnp.where(felt, Gamma - rows.mv(at.bias.ravel()), 0.0)
+    Gamma = jnp.where(jnp.any(C != 0.0, axis=1), Gamma - rows.mv(at.bias.ravel()), 0.0)
     return Equations(
-        t, q, v, BlockMass(M[None], inverse[None]), system.bias_force(t, at), Phi, BlockRows(system.pattern, C.ravel()),
-        phi, Gamma, None,
+        t, q, v, _tree_mass(system, at.chains), system.bias_force(t, at), Phi, BlockRows(system.pattern, C.ravel()),
+        phi, Gamma, None, None,
     )  # fmt: skip
+
+
+def _tree_mass(system: TreeSystem, chains) -> BlockMass:
+    M = system.mass_matrix(chains)
+    inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(system.dv))
+    return BlockMass(M[None], inverse[None])
 
 
 def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> Float[Array, "m n"]:
@@ -124,8 +126,71 @@ def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> Float[Array, "
 
         one = jax.vmap(jax.vmap(row, (0, None, None, None)), (0, 0, None, None))
         out.append(one(block, b, R, r).reshape(-1, system.dv))
-    whole = jnp.concatenate(out) if out else jnp.zeros((0, system.dv))
-    return whole[rows.pattern.row_order] if out else whole
+    if not out:
+        return jnp.zeros((0, system.dv))
+    C = jnp.concatenate(out)[rows.pattern.row_order]
+    # a row that the tree itself keeps (a plane loop in space) is rounding: make it zero, or it would be taken for a row
+    own = jnp.sqrt(jnp.sum((C * system.scale()) ** 2, axis=1))
+    scale = system.carrier.scale().reshape(-1, system.carrier.dv)
+    felt = own > KEPT * jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
+    return jnp.where(felt[:, None], C, 0.0)
+
+
+class Matrices(eqx.Module):
+    """What depends on (t, q) alone: M, C, b, and C = Ĉ J where the system says so; or the rates of all these."""
+
+    mass: BlockMass
+    C: Float[Array, "m n"]
+    b: Rows
+    local: Local | None
+
+    def rates(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Matrices:
+        """Ṁ, Ċ, ḃ (and Ĵ, …) along the motion (1, N v)."""
+        along = (jnp.ones(()), system.qdot(q, v))
+        return jax.jvp(lambda t, q: matrices(system, t, q), (jnp.asarray(t, float), q), along)[1]
+
+
+@eqx.filter_jit
+def matrices(system: AbstractSystem, t: Scalar, q: Coordinates) -> Matrices:
+    """M, C and b at (t, q), dense, with derivatives: what a complement is made of."""
+    t = jnp.asarray(t, float)
+    if isinstance(system, TreeSystem):
+        at = system.carried(q, jnp.zeros(system.n))
+        _, rows, b, _ = _rows(system.carrier, t, at.places, at.twists)
+        return Matrices(_tree_mass(system, at.chains), _through_tree(system, at.chains, rows), b, None)
+    places = system.places(q)
+    motion = _Motion(system, places, system.twists(places, jnp.zeros(system.n)))
+    data, phi = [], []
+    for f in system.families:
+        places, twists, rates, units = (
+            f.gather(x) for x in (motion.places, motion.twists, motion.rates, motion.units())
+        )
+        data.append(jax.vmap(functools.partial(_jacobian, f, t))(places, twists, units, f.p).ravel())
+        phi.append(jax.vmap(functools.partial(_velocity_residual, f, t))(places, twists, rates, f.p)[1].ravel())
+    rows = BlockRows(system.pattern, jnp.concatenate(data) if data else jnp.zeros(0))
+    b = _in_order(phi, system.pattern.row_order)
+    return Matrices(system.mass(t, q), rows.dense(), b, _local(system, t, q))
+
+
+def _local(system: AbstractSystem, t, q) -> Local | None:
+    """J = ∂g/∂q N and Ĉ = ∂f̂/∂x, block by block [Blajer, Bestle, Schiehlen 1994, eqs. 7, 10, 11]."""
+    points = getattr(system, "points", ())
+    if not points:
+        return None
+    N = jax.vmap(lambda e: system.qdot(q, e), out_axes=1)(jnp.eye(system.n))
+    p = system.parameters()
+    J, Chat, Dhat = [], [], []
+    for point in points:
+        g, x = point.local(p), point.local(p)(q)
+        J.append(jax.jacfwd(g)(q) @ N)
+        Chat.append(jax.jacfwd(lambda x, point=point: point.rows(t, x, p))(x))
+        Dhat.append(None if point.directions is None else jnp.asarray(point.directions(t, x), float))
+    known = all(d is not None for d in Dhat)
+    return Local(jnp.concatenate(J), _block_diagonal(Chat), _block_diagonal(Dhat) if known else None)
+
+
+def _block_diagonal(blocks: list[Array]) -> Array:
+    return jax.scipy.linalg.block_diag(*blocks)
 
 
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:

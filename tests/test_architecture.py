@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 
 # low to high; a room may import itself and what stands before it. view knows only labelled data, io the model, too.
 ORDER = [
-    "_runtime", "_typing", "_results", "view", "model", "functions", "io", "linalg", "systems", "equations",
-    "formulations", "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
+    "_runtime", "_typing", "_results", "view", "model", "functions", "io", "linalg", "complements", "systems",
+    "symbolic", "equations", "formulations", "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -53,6 +53,11 @@ def test_imports_run_one_way(path):
 def test_linalg_knows_no_mechanics():
     for path in (ROOT / "linalg").glob("*.py"):
         assert imported_rooms(path) <= {"linalg", "_runtime"}
+
+
+def test_complements_know_no_mechanics():
+    for path in (ROOT / "complements").glob("*.py"):
+        assert imported_rooms(path) <= {"complements", "linalg", "_results"}
 
 
 def test_only_equations_differentiates_constraints():

@@ -1,6 +1,7 @@
 """7 · questions: redundancy, mobility, contradictions, small motions, and which reactions can be believed."""
 
 from dalembert.analysis._closing import Contradiction
+from dalembert.analysis._compare import Comparison, Entry, compare
 from dalembert.analysis._linear import Linearisation, linearise
 from dalembert.analysis._redundancy import Check, MotionCheck, check
 from dalembert.analysis._solvability import (
@@ -15,22 +16,43 @@ from dalembert.analysis._solvability import (
     by_ranks,
     by_singular_values,
 )
+from dalembert.analysis._split import (
+    Actuation,
+    Effort,
+    Projectors,
+    Split,
+    actuation,
+    inverse_dynamics,
+    projectors,
+    split_motion,
+)
 
 __all__ = [
+    "Actuation",
     "Check",
+    "Comparison",
     "Contradiction",
     "DependentGroup",
+    "Effort",
+    "Entry",
     "JointSolvability",
     "Linearisation",
     "MotionCheck",
+    "Projectors",
     "Release",
     "Solvability",
+    "Split",
     "Term",
     "UniqueSum",
+    "actuation",
     "b_matrices",
     "by_qr",
     "by_ranks",
     "by_singular_values",
     "check",
+    "compare",
+    "inverse_dynamics",
     "linearise",
+    "projectors",
+    "split_motion",
 ]

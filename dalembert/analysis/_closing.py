@@ -132,7 +132,7 @@ class Closing:
 def depends_on_time(system: AbstractSystem, t: float) -> np.ndarray:
     """For each holonomic row whether Φ changes with time while nothing moves."""
     rows = system.m_holonomic
-    drivers = [r for o in system.owners if o.kind.startswith("driver") for r in o.rows if r < rows]
+    drivers = [r for o in system.owners if "driver" in o.kind.split(":")[0] for r in o.rows if r < rows]
     out = np.zeros(rows, bool)
     out[drivers] = True
     if rows and any(o.kind.split(":")[0] in ("holonomic", "rows") for o in system.owners):

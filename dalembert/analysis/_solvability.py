@@ -288,7 +288,7 @@ class Solver:
 
 
 def _reluctance(j: JointRows, torque: bool) -> float:
-    if j.kind.startswith("driver"):
+    if "driver" in j.kind.split(":")[0]:
         return 4
     if j.wrench is None or j.kind in ("holonomic", "pfaffian"):
         return 3

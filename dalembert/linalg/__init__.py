@@ -4,6 +4,7 @@ from dalembert import _runtime as _runtime  # float64 first
 from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Group, dense_of_blocks, rows_times_blocks
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
+from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, unit_rows
 from dalembert.linalg._rank import RANK_TOLERANCE, Rank, mass_metric_rows, rank_of
 from dalembert.linalg._saddle import DenseSaddle, SparseSaddle, factorise
 
@@ -21,12 +22,18 @@ __all__ = [
     "Group",
     "Rank",
     "SparseSaddle",
+    "blocks_times",
     "dense_of_blocks",
     "factorise",
     "mass_metric_rows",
+    "mass_root",
     "null_by_qr",
+    "others",
+    "pick_rows",
+    "pivot_columns",
     "rank_of",
     "removable",
     "rows_times_blocks",
     "short_dependencies",
+    "unit_rows",
 ]

@@ -7,6 +7,13 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
+from dalembert.reactions._multipliers import (
+    ChosenEquations,
+    OrthonormalMultipliers,
+    local_reactions,
+    orthonormal_multipliers,
+    solve_chosen,
+)
 from dalembert.reactions._rules import (
     AbstractReactionRule,
     Eliminated,
@@ -32,11 +39,13 @@ __all__ = [
     "AbstractReactionRule",
     "Bar",
     "Beam",
+    "ChosenEquations",
     "Compliance",
     "Direction",
     "Eliminated",
     "JointRows",
     "MinimumNorm",
+    "OrthonormalMultipliers",
     "PenaltyLimit",
     "Unique",
     "Uniqueness",
@@ -44,8 +53,11 @@ __all__ = [
     "Wrenches",
     "joint_rows",
     "joint_wrenches",
+    "local_reactions",
+    "orthonormal_multipliers",
     "require_unique",
     "row_name",
     "row_numbers",
+    "solve_chosen",
     "uniqueness",
 ]

@@ -5,5 +5,19 @@ from dalembert.simulation._observe import Observation, observe
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, singular_positions
 from dalembert.simulation._solution import Solution
+from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_latch, simulate_switching
 
-__all__ = ["INTEGRATORS", "Observation", "SingularPosition", "Solution", "observe", "simulate", "singular_positions"]
+__all__ = [
+    "INTEGRATORS",
+    "Jump",
+    "Observation",
+    "SingularPosition",
+    "Solution",
+    "Switch",
+    "SwitchedSolution",
+    "close_latch",
+    "observe",
+    "simulate",
+    "simulate_switching",
+    "singular_positions",
+]

@@ -1,7 +1,8 @@
 """6 · simulation: Diffrax marches; here is what we add around it: packing, projection, and a status of our own.
 
-The state is y = (q, v, work): work[0] is the work done by all forces without a potential, work[1] that of the
-constraints (drivers). Three small wrappers:
+The state is y = (q, w, work, memory): w are the velocities the formulation integrates (v, or tangent velocities u),
+work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), memory is what
+the formulation and the stabilisation carry along (a choice of basis, an integral). Three small wrappers:
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
@@ -25,7 +26,7 @@ import numpy as np
 import optimistix
 
 from dalembert._results import Status
-from dalembert.equations import assemble, residuals
+from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
@@ -47,11 +48,21 @@ class Problem(eqx.Module):
     sizes: jax.Array  # of the constraint rows at the start: what "open" means for each
 
     def vector_field(self, t, y, args):
-        """(q̇, v̇, power) at (t, y)."""
+        """ẏ at (t, y)."""
         return _vector_field(self, t, y)
 
+    def pack(self, t, q, v):
+        """y at a start."""
+        return _pack(self, t, q, v)
+
+    def state(self, t, y):
+        """(q, v, work) behind y."""
+        q, w, work, (memory, _) = y
+        q, v = self.formulation.unpack(self.system, t, q, w, memory)
+        return q, v, work
+
     def project(self, t, y):
-        """y moved onto the constraints."""
+        """(q, v, work) behind y, moved onto the constraints."""
         return _project(self, t, y)
 
     def settle(self, t, y):
@@ -62,34 +73,44 @@ class Problem(eqx.Module):
 # jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
 @eqx.filter_jit
 def _vector_field(problem: Problem, t, y):
-    system = problem.system
-    q, v, _ = y
-    equations = assemble(system, t, q, v)
-    equations = eqx.tree_at(lambda e: e.Gamma, equations, problem.stabilisation.rhs(equations))
-    acceleration = problem.formulation.solve(equations)
-    qdot = system.qdot(q, v)
+    system, formulation, stabilisation = problem.system, problem.formulation, problem.stabilisation
+    q, w, _, (memory, integral) = y
+    motion = formulation.motion(system, t, q, w, memory, stabilisation.rhs)
+    equations, acceleration = motion.equations, motion.acceleration
+    q, v = equations.q, equations.v
+    correction, integral_rate = stabilisation.kinematics(equations, integral, formulation.tangent)
+    qdot = system.qdot(q, v if correction is None else v + correction)
 
     def stored(t, q):  # with v held: h holds the inertia terms of a mass matrix that changes, ½ v Ṁ v gives them back
         return system.potential(t, q) + 0.5 * v @ system.mass(t, q).mv(v)
 
     stored_rate = jax.jvp(stored, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
     power = jnp.stack([equations.h @ v + stored_rate, acceleration.r @ v])
-    return qdot, acceleration.vdot, power
+    held = jax.tree_util.tree_map(jnp.zeros_like, memory)
+    return qdot, motion.wdot, power, (held, integral_rate)
+
+
+@eqx.filter_jit
+def _pack(problem: Problem, t, q, v):
+    w, memory = problem.formulation.pack(problem.system, t, q, v)
+    return q, w, jnp.zeros(2), (memory, problem.stabilisation.memory(problem.system))
 
 
 @eqx.filter_jit
 def _project(problem: Problem, t, y):
-    q, v, work = y
+    q, v, work = problem.state(t, y)
     state = problem.stabilisation.project(problem.system, t, q, v)
     return state.q, state.v, work
 
 
 @eqx.filter_jit
 def _settle(problem: Problem, t, y):
-    y = _project(problem, t, y)
+    q, v, work = _project(problem, t, y)
+    memory, integral = y[3]
+    w, memory = problem.formulation.repack(problem.system, t, q, v, memory)
+    y = (q, w, work, (memory, integral))
     if not problem.stabilisation.exact or problem.system.m == 0:
         return y, jnp.array(True)
-    q, v, _ = y
     Phi, phi = residuals(problem.system, t, q, v)
     speed = 1.0 + jnp.max(jnp.abs(v) / problem.system.scale())
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
@@ -164,7 +185,7 @@ class Watched(diffrax.AbstractStepSizeController):
     """
 
     controller: diffrax.AbstractStepSizeController
-    scale: tuple
+    problem: Problem
     pause_at: jax.Array
 
     def wrap(self, direction):
@@ -184,8 +205,9 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
-        y0, safe = (jax.tree_util.tree_map(jnp.divide, y, self.scale) for y in (y0, safe))
-        error = None if y_error is None else jax.tree_util.tree_map(jnp.divide, y_error, self.scale)
+        scale = self._scale(y0)
+        y0, safe = (_relative(y, scale) for y in (y0, safe))
+        error = None if y_error is None else _relative(y_error, scale)
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
             t0, t1, y0, safe, args, error, error_order, inner
         )
@@ -202,6 +224,15 @@ class Watched(diffrax.AbstractStepSizeController):
         pause = keep & (tprev >= self.pause_at) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
         return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
+
+    def _scale(self, y) -> tuple:
+        system = self.problem.system
+        return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(2)
+
+
+def _relative(y, scale: tuple) -> tuple:
+    """q, w and work over their sizes; the memory has no error."""
+    return tuple(a / s for a, s in zip(y[:3], scale, strict=True))
 
 
 # ---- integrators -------------------------------------------------------------------------------------------
@@ -221,8 +252,8 @@ INTEGRATORS: dict[str, Callable[[], diffrax.AbstractSolver]] = {
 
 def _error_norm(y) -> jax.Array:
     """Root mean square over positions and velocities; the work integrals follow, they do not lead."""
-    q, v, _ = y
-    return optimistix.rms_norm((q, v))
+    q, w, *_ = y
+    return optimistix.rms_norm((q, w))
 
 
 def _controlled_error(y) -> jax.Array:
@@ -274,7 +305,6 @@ class March(eqx.Module):
 
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
-    system = problem.system
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
     controller = diffrax.ConstantStepSize()
     if not plan.fixed:
@@ -286,14 +316,13 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         roots = optimistix.Chord(rtol=0.01 * span.rtol, atol=0.01 * span.atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
-    scale = (system.coordinate_scale(), system.scale(), jnp.ones(2))
-    watched = Watched(controller, scale, span.pause_at)
+    watched = Watched(controller, problem, span.pause_at)
     # interpolated states are off the constraints by the interpolation error: project what is saved
     saves = [diffrax.SubSaveAt(t1=True)]
     if plan.save == "times":
         saves.append(diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: problem.project(t, y)))
     else:
-        saves.append(diffrax.SubSaveAt(t0=True, steps=True))
+        saves.append(diffrax.SubSaveAt(t0=True, steps=True, fn=lambda t, y, args: problem.state(t, y)))
     resume = span.resume if span.resume is not None else (None, None)
     with _unchecked():
         solution: Any = diffrax.diffeqsolve(

@@ -31,6 +31,7 @@ from dalembert.stabilise import (
     assembled,
     correction_sentence,
     open_rows,
+    prepared,
     row_sizes,
 )
 from dalembert.systems import AbstractSystem, build, without_rows
@@ -102,13 +103,17 @@ def simulate(
         if isinstance(rule, Eliminated):
             system = without_rows(whole, dropped := row_numbers(whole, rule.rows))
             sizes = np.delete(np.asarray(sizes), dropped)
-    problem = Problem(system, formulation or Proximal(), stabilisation or Projection(), sizes)
+    formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
+    if not is_traced(system, t0, q, v):
+        formulation = prepared(formulation, system, (q, v), t=t0)
+    stabilisation = stabilisation.timed(dt, t1 - t0)
+    problem = Problem(system, formulation, stabilisation, sizes)
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
     first = 1e-4 * (end - start_at) if dt is None else xp.asarray(dt, float)
     tolerance = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
-    y0 = (q, v, xp.zeros(2))
+    y0 = problem.pack(start_at, q, v)
     span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
@@ -298,11 +303,11 @@ def _until(solution: Solution, count: int, t, status: Status) -> Solution:
 def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, str]:
     """Tell numbers that blow up from constraints that cannot be met just after the last good state."""
     system = problem.system
-    q, v, _ = last.y_end
+    q, v, _ = problem.state(last.t_end, last.y_end)
     rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
-        return Status.not_finite, _first_bad_force(system, last)
-    if np.max(np.abs(v) / np.asarray(system.scale())) > BLOWN_UP:
+        return Status.not_finite, _first_bad_force(system, last.t_end, q, v)
+    if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale())) > BLOWN_UP:
         return Status.not_finite, "The speeds have grown beyond all measure. "
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
     q, v = problem.stabilisation.project(system, t, q, v)
@@ -314,8 +319,8 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     return status, ""
 
 
-def _first_bad_force(system, last: March) -> str:
-    h = np.asarray(system.force(last.t_end, last.y_end[0], last.y_end[1]))
+def _first_bad_force(system, t, q, v) -> str:
+    h = np.asarray(system.force(t, q, v))
     bad = np.flatnonzero(~np.isfinite(h))
     names = getattr(system, "body_names", None)
     if bad.size and names:

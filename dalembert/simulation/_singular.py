@@ -36,7 +36,7 @@ class SingularPosition:
 def singular_positions(solution, *, between: int = 4) -> list[SingularPosition]:
     """All singular positions of a motion, found as minima in time of the smallest singular value that should not be
     zero, sampled `between` times between saved states and then refined."""
-    rank = solution.system.m - solution.redundancy
+    rank = solution.rank
     if rank == 0 or len(solution.t) < 2:
         return []
     saved = np.asarray(solution.t)

@@ -75,8 +75,19 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def redundancy(self) -> int:
-        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few)."""
-        return self._instants[0][1].redundancy if self._instants else self.system.m
+        """p = m − rank C at a generic instant of the motion (the largest rank seen at a few); rows that are switched
+        off do not count."""
+        if not self._instants:
+            return self.system.m
+        off = 0
+        if isinstance(self.system, AbsoluteSystem):  # in joint coordinates a row can be zero because the tree keeps it
+            off = int(np.sum(np.all([np.all(d.C == 0, axis=1) for _, d in self._instants], axis=0)))
+        return self._instants[0][1].redundancy - off
+
+    @property
+    def rank(self) -> int:
+        """The rank of C at a generic instant of the motion."""
+        return self._instants[0][1].rank if self._instants else 0
 
     @functools.cached_property
     def unique_multipliers(self) -> np.ndarray:
@@ -351,7 +362,11 @@ class Solution(eqx.Module):
             raise DalembertError(
                 f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}]."
             )
-        q, v = _evaluate_dense(self.dense, times) if self.dense is not None else self._hermite(times)
+        q, v = (
+            _evaluate_dense(self.system, self.formulation, self.dense, times)
+            if self.dense is not None
+            else self._hermite(times)
+        )
         return State(*jax.device_get(_project_all(self.system, self.stabilisation, times, q, v)))
 
     def _hermite(self, times: np.ndarray):
@@ -390,8 +405,12 @@ class Solution(eqx.Module):
 
 
 @eqx.filter_jit
-def _evaluate_dense(dense, times):
-    return jax.vmap(dense.evaluate)(times)[:2]
+def _evaluate_dense(system, formulation, dense, times):
+    def one(t):
+        q, w, _, (memory, _) = dense.evaluate(t)
+        return formulation.unpack(system, t, q, w, memory)
+
+    return jax.vmap(one)(times)
 
 
 @eqx.filter_jit

@@ -2,11 +2,12 @@
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem, JointView
-from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, RowOwner
+from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames
 from dalembert.systems._reduce import without_rows
+from dalembert.systems._switch import is_on, switchable, switched
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
@@ -16,10 +17,14 @@ __all__ = [
     "Frame",
     "FunctionSystem",
     "JointView",
+    "LocalPoint",
     "RowOwner",
     "TreeSystem",
     "build",
     "is_angle",
+    "is_on",
     "marker_frames",
+    "switchable",
+    "switched",
     "without_rows",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -51,6 +52,8 @@ class AbsoluteSystem(AbstractSystem):
     masses: Float[Array, " nb"]
     inertias: Float[Array, "nb dw dw"]
     gravity: Float[Array, " d"]
+    constant_mass: ClassVar[bool] = True
+
     families: tuple[Family, ...]
     forces: tuple[ForceFamily, ...]
     q0: Coordinates

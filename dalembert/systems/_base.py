@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -70,6 +71,9 @@ class AbstractSystem(eqx.Module):
     v0: eqx.AbstractVar[Velocities]
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
+
+    constant_mass: ClassVar[bool] = False
+    """Whether M is the same at all (t, q): then no time is spent on its rate."""
 
     @property
     @abstractmethod
@@ -195,6 +199,39 @@ class AbstractSystem(eqx.Module):
         return next(o for o in self.owners if row in o.rows)
 
 
+@dataclass(frozen=True)
+class LocalPoint:
+    """A constrained point: local coordinates x = g(q) and local constraints f̂(t, x) = 0.
+
+    [Blajer, Bestle, Schiehlen 1994, eqs. 2, 3]. With parameters, both get them as a last argument. `directions(t, x)`
+    gives D̂ (columns, Ĉ D̂ = 0) where you know it; it is found otherwise.
+    """
+
+    name: str
+    coordinates: Callable
+    constraint: Callable
+    directions: Callable | None = None
+    has_parameters: bool = False
+
+    def local(self, p) -> Callable:
+        """q ↦ x."""
+        return (lambda q: jnp.asarray(self.coordinates(q, p))) if self.has_parameters else self.coordinates
+
+    def rows(self, t, x, p):
+        """f̂(t, x)."""
+        return self.constraint(t, x, p) if self.has_parameters else self.constraint(t, x)
+
+
+@dataclass(frozen=True)
+class _LocalRows:
+    """The holonomic rows of all constrained points, one after the other."""
+
+    points: tuple[LocalPoint, ...]
+
+    def __call__(self, t, q, p=None):
+        return jnp.concatenate([point.rows(t, point.local(p)(q), p) for point in self.points])
+
+
 class FunctionSystem(AbstractSystem):
     """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
 
@@ -202,6 +239,7 @@ class FunctionSystem(AbstractSystem):
     holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
     `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
     tolerance free of units. Without `potential`, the work of h is booked as work. Dense; for tens of coordinates.
+    Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates (`LocalPoint`).
     """
 
     families: tuple[Family, ...]
@@ -215,6 +253,7 @@ class FunctionSystem(AbstractSystem):
     name: str = eqx.field(static=True)
     functions: tuple[Callable | None, ...] = eqx.field(static=True)
     has_parameters: bool = eqx.field(static=True)
+    points: tuple[LocalPoint, ...] = eqx.field(static=True)
     klu: None = None
 
     def __init__(
@@ -232,10 +271,16 @@ class FunctionSystem(AbstractSystem):
         motion_joints: Mapping[str, int] | None = None,
         parameters: Mapping[str, object] | None = None,
         scale=None,
+        points: Sequence[LocalPoint] = (),
         name: str = "functions",
     ):
         self.name = name
         self.has_parameters = parameters is not None
+        self.points = tuple(dataclasses.replace(p, has_parameters=self.has_parameters) for p in points)
+        if self.points:
+            if position is not None:
+                raise DalembertError(f"FunctionSystem '{name}': give position or points, not both.")
+            position = _LocalRows(self.points)
         self.parameter_values = {k: jnp.asarray(x, float) for k, x in (parameters or {}).items()}
         self.functions = (mass, force, position, motion, qdot, potential)
         self.q0 = jnp.asarray(q0, float)
@@ -250,6 +295,11 @@ class FunctionSystem(AbstractSystem):
         self._check_shape("force(t, q, v)", lambda: self._call(1, 0.0, self.q0, self.v0), (self.dv,))
         h = self._rows(position, lambda: self._call(2, 0.0, self.q0))
         s = self._rows(motion, lambda: self._call(3, 0.0, self.q0, self.v0))
+        if self.points and joints is None:
+            p = self.parameter_values
+            joints = {
+                c.name: jax.eval_shape(lambda c=c: c.rows(0.0, c.local(p)(self.q0), p)).shape[0] for c in self.points
+            }
         self.owners = self._owners(joints, 0, h, "holonomic") + self._owners(motion_joints, h, s, "nonholonomic")
         self.m_holonomic = h
         group = Group([range(h + s)], [[0]])

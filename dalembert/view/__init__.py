@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plot_dataset"]
+from dalembert.view._comparison import plot_comparison
+
+__all__ = ["plot_comparison", "plot_dataset"]
 
 MOST = 8
 """Curves in one panel; with more, the largest are shown and the title says so."""

@@ -1,10 +1,9 @@
-"""5b· keeping the constraints: projection in the mass metric, and `consistent_state`."""
+"""5b· keeping the constraints: `consistent_state`, a start that meets them."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,88 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
+from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import Equations, assemble, residuals
 from dalembert.linalg import BlockMass, factorise
+from dalembert.stabilise._base import State
 from dalembert.systems import AbsoluteSystem, AbstractSystem
-
-
-class State(NamedTuple):
-    """Coordinates and velocities at one instant."""
-
-    q: Coordinates
-    v: Velocities
-
-
-class AbstractStabilisation(eqx.Module):
-    """What keeps Φ = 0 and φ = 0 while accelerations alone are integrated.
-
-    `exact` says that a projected state meets the constraints to rounding; the march then refuses one that does not.
-    """
-
-    exact: eqx.AbstractClassVar[bool]
-
-    @abstractmethod
-    def rhs(self, equations: Equations) -> Rows:
-        """Γ, possibly with correcting terms."""
-
-    @abstractmethod
-    def project(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> State:
-        """The state after an accepted step."""
-
-
-class Projection(AbstractStabilisation):
-    """Newton corrections of position and velocity in the mass metric, after each step (the default).
-
-    Position: q ← q ⊕ (−M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺ Φ) [Blajer 1995, eq. 4.5a; Kövecses, Piedbœuf 2003, eq. 36]; velocity
-    filtering: v ← v − M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺ φ [Kövecses, Piedbœuf 2003, eq. 33, with b]. The directions are frozen at the
-    point of the first correction (their eq. 35), so one factorisation serves all: the error e of a step falls to
-    e², e³, … in position and to e, e², … in velocity. Keeps Φ and φ at rounding level; costs about a stage.
-    """
-
-    exact: ClassVar[bool] = True
-    corrections: int = 3
-
-    def rhs(self, equations: Equations) -> Rows:
-        return equations.Gamma
-
-    def project(self, system, t, q, v):
-        if system.m == 0:
-            return State(system.retract(q, jnp.zeros(system.n)), v)
-        equations = assemble(system, t, q, v)  # h and Γ are not used: the compiler drops them
-        correct = _corrector(system, equations)
-        Phi, phi = equations.Phi, equations.phi
-        for k in range(self.corrections):
-            dq, dv = correct(Phi, phi)
-            # the first velocity correction would look along directions of the uncorrected position
-            q, v = system.retract(q, dq), (v if k == 0 and self.corrections > 1 else v + dv)
-            if k + 1 < self.corrections:
-                Phi, phi = residuals(system, t, q, v)
-        return State(q, v)
-
-
-def _corrector(system: AbstractSystem, equations: Equations):
-    """(Φ, φ) ↦ (δq, δv), the corrections of least mass norm, along directions frozen here."""
-    whole = equations.factorise()
-    if system.m == system.m_holonomic:
-        return lambda Phi, phi: -whole.correct(jnp.stack([Phi, phi], axis=1)).T
-    positions = whole.leading(system.m_holonomic)
-    return lambda Phi, phi: (-positions.correct(Phi[:, None])[:, 0], -whole.correct(phi[:, None])[:, 0])
-
-
-class NoStabilisation(AbstractStabilisation):
-    """Nothing at all: shows the drift (linear in φ, quadratic in Φ). Quaternions are still kept at unit length."""
-
-    exact: ClassVar[bool] = False
-
-    def rhs(self, equations: Equations) -> Rows:
-        return equations.Gamma
-
-    def project(self, system, t, q, v):
-        return State(system.retract(q, jnp.zeros(system.n)), v)
-
-
-# ---- a consistent start ------------------------------------------------------------------------------------
 
 
 def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:

@@ -1,0 +1,83 @@
+"""4 · complements: from the local coordinates of the constrained points [Blajer, Bestle, Schiehlen 1994]."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dalembert.complements._base import AbstractComplement, Choice, Completion, Local, dimensionless, quality
+from dalembert.linalg import BlockMass, others, pick_rows
+
+
+class LocalCoordinates(AbstractComplement):
+    """Tangent directions found in the local frames of the constrained points and carried to the machine's coordinates.
+
+    C = Ĉ J with the local constraint matrix Ĉ and J from velocities to local rates [Blajer, Bestle, Schiehlen 1994,
+    eqs. 7, 10, 16]. n − κ of the velocities complete the κ local ones to J' = [J; G], chosen so that J' is
+    well conditioned and chosen again when it is not; D = J'⁻¹ [D̂ 0; 0 I] (eqs. 15, 17) with the block inverse (18).
+    D̂ is the user's or found from Ĉ. For the joints of a model the local coordinates are the gaps a joint holds at zero,
+    the paper's most favourable case: Ĉ = I, J = C, no D̂.
+    """
+
+    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def supplement(self, C, mass):
+        return _complementary(C, mass)
+
+    def choose(self, C, mass, local=None):
+        if local is None:
+            return super().choose(C, mass)
+        C, mass, local = jax.lax.stop_gradient((C, mass, local))
+        self._rank(C)
+        G = _complementary(local.J, mass)
+        m, kappa = local.Chat.shape
+        free = jnp.linalg.svd(local.Chat, full_matrices=True)[2][m:].T if kappa > m else jnp.zeros((kappa, 0))
+        return jax.lax.stop_gradient(Choice(G, None, quality(local.J, mass, G), free))
+
+    def quality(self, C, mass, choice, local=None):
+        if choice.local is None or local is None:
+            return super().quality(C, mass, choice)
+        return quality(local.J, mass, choice.E)
+
+    def holds_E(self, choice):
+        return choice.local is None
+
+    def complete(self, C, mass, choice, local=None):
+        if choice.local is None or local is None:
+            J = choice.pick(C)
+            return block_inverse(J, choice.E, jnp.eye(len(J)), jnp.zeros((len(J), 0)))
+        m = local.Chat.shape[0]
+        # [Ĉ; Êᵀ]⁻¹ = [Ĉ⁺ D̂], Ê held; square even where D̂ does not exist
+        inverse = jnp.linalg.inv(jnp.concatenate([local.Chat, choice.local.T]))
+        Dhat = inverse[:, m:] if local.Dhat is None else local.Dhat
+        return block_inverse(local.J, choice.E, inverse[:, :m], Dhat)
+
+
+def _complementary(J: Float[Array, "κ n"], mass: BlockMass) -> Float[Array, "n rest"]:
+    """Gᵀ: the unit vectors of the n − κ velocities that complete J best."""
+    kappa, n = J.shape
+    A, _ = dimensionless(J, mass)
+    Z = jnp.linalg.qr(A.T, mode="complete")[0][:, kappa:]  # J Z = 0: the rows of Z say how free each velocity is
+    return jnp.eye(n)[:, pick_rows(Z, n - kappa)[0]]
+
+
+def block_inverse(J, G, Chat_inverse, Dhat) -> Completion:
+    """J'⁻¹[D̂ 0; 0 I] and J'⁻¹[Ĉ⁺; 0] with J = [J₁ J₂] [Blajer, Bestle, Schiehlen 1994, eq. 18].
+
+    J₁ are the columns of the complementary velocities (the unit columns of G), J₂ the others; only J₂ is inverted.
+    """
+    kappa, n = J.shape
+    own = jnp.argmax(G, axis=0)  # the complementary velocities
+    rest = others(own, n)
+    J2_inverse = jnp.linalg.inv(J[:, rest])
+    right = jnp.concatenate([Chat_inverse, Dhat], axis=1)
+    inner = J2_inverse @ right
+    m = Chat_inverse.shape[1]
+    outer = jnp.zeros((n, right.shape[1])).at[rest].set(inner)
+    free = jnp.zeros((n, n - kappa)).at[own].set(jnp.eye(n - kappa)).at[rest].set(-J2_inverse @ J[:, own])
+    return Completion(jnp.concatenate([outer[:, m:], free], axis=1), outer[:, :m])
+
+
+__all__ = ["Local", "LocalCoordinates", "block_inverse"]

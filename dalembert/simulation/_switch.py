@@ -1,0 +1,216 @@
+"""6 · simulation: constraints that come and go during a motion (a latch, a clutch, a docking).
+
+[Blajer, Bestle, Schiehlen 1994, section 5]. Between two switchings the motion is a plain one; when a constraint closes,
+the velocities jump by the projection in the mass metric, v⁺ = v⁻ − M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺φ, which loses kinetic energy
+and never gains any; Λ = −(C M⁻¹Cᵀ)⁺φ are the impulses. No size changes: rows are switched by numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert._results import DalembertError
+from dalembert.equations import assemble
+from dalembert.reactions import joint_wrenches
+from dalembert.simulation._simulate import simulate
+from dalembert.simulation._solution import Solution
+from dalembert.stabilise import State
+from dalembert.systems import AbsoluteSystem, AbstractSystem, switched
+
+
+@dataclass(frozen=True)
+class Switch:
+    """When to close and open constraints: at a time, or `when` a function of (t, q, v) passes zero.
+
+    `rising` looks at one direction only (+1: from below, −1: from above, 0: both). With `hold` a closing constraint is
+    held where the machine is at that instant; without it, where its rows say (close it there, or it cannot assemble).
+    """
+
+    close: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    at: float | None = None
+    when: Callable[[float, Any, Any], Any] | None = None
+    rising: int = 0
+    hold: bool = True
+
+    def __post_init__(self):
+        for word in ("close", "open"):
+            value = getattr(self, word)
+            object.__setattr__(self, word, (value,) if isinstance(value, str) else tuple(value))
+        if (self.at is None) == (self.when is None):
+            raise DalembertError("A Switch needs a time (at=) or an event (when=), one of the two.")
+
+
+@dataclass(frozen=True)
+class Jump:
+    """What happened at a switching: time, energies before and after, and the impulses Λ by constraint.
+
+    `wrenches` holds for each joint of a model the impulsive force and torque on its body j, in world axes, at marker j.
+    """
+
+    t: float
+    closed: tuple[str, ...]
+    opened: tuple[str, ...]
+    energy_before: float
+    energy_after: float
+    impulses: dict[str, np.ndarray] = field(repr=False)
+    wrenches: dict[str, tuple[np.ndarray, np.ndarray]] = field(repr=False)
+
+    @property
+    def energy_lost(self) -> float:
+        return self.energy_before - self.energy_after
+
+
+def close_latch(
+    system: AbstractSystem, names: str | Sequence[str], state: State | tuple, *, t: float = 0.0, hold: bool = True
+) -> tuple[AbstractSystem, State, Jump]:
+    """Switch constraints on at a state: the system, the state after the jump, and the jump."""
+    names = (names,) if isinstance(names, str) else tuple(names)
+    q, v = (jnp.asarray(x, float) for x in state)
+    for name in names:
+        system = switched(system, name, 1.0)
+        if hold:
+            rows = [r for r in _rows(system, name) if r < system.m_holonomic]
+            open_ = switched(system, name, 1.0, held_at=np.zeros(len(rows)))
+            Phi = np.asarray(open_.position_residual(t, q))
+            system = switched(system, name, 1.0, held_at=Phi[rows])
+    after, lam, before_T, after_T, wrenches = _jump(system, np.asarray(t, float), q, v)
+    impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in system.owners}
+    by_joint = {}
+    if wrenches is not None and isinstance(system, AbsoluteSystem):
+        for k, joint in enumerate(system.joints):
+            by_joint[joint.name] = (np.asarray(wrenches.force[k]), np.asarray(wrenches.torque[k]))
+    jump = Jump(float(t), names, (), float(before_T), float(after_T), impulses, by_joint)
+    return system, State(q, after), jump
+
+
+@eqx.filter_jit
+def _jump(system: AbstractSystem, t, q, v):
+    equations = assemble(system, t, q, v)
+    saddle, phi, after, lam = equations.factorise(), equations.phi, v, jnp.zeros(system.m)
+    for _ in range(2):  # the second takes out what rounding left
+        delta, more = saddle.solve(None, -phi)
+        after, lam = after + delta, lam + more
+        phi = equations.rows.mv(after) + equations.b
+    wrenches = joint_wrenches(system, equations, lam) if isinstance(system, AbsoluteSystem) else None
+    return after, lam, 0.5 * v @ equations.mass.mv(v), 0.5 * after @ equations.mass.mv(after), wrenches
+
+
+@dataclass(frozen=True)
+class SwitchedSolution:
+    """A motion in segments, with the jumps between them. `t`, `q`, `v` are those of all segments in turn."""
+
+    segments: list[Solution]
+    jumps: list[Jump]
+
+    def _joined(self, what: str) -> np.ndarray:
+        return np.concatenate([np.asarray(getattr(s, what)) for s in self.segments])
+
+    @property
+    def t(self) -> np.ndarray:
+        return self._joined("t")
+
+    @property
+    def q(self) -> np.ndarray:
+        return self._joined("q")
+
+    @property
+    def v(self) -> np.ndarray:
+        return self._joined("v")
+
+    @property
+    def system(self) -> AbstractSystem:
+        """The system as it is at the end."""
+        return self.segments[-1].system
+
+    @property
+    def energy_balance(self) -> float:
+        """Energy at the end − at the start − work done + energy lost in the jumps: zero for an exact motion."""
+        first, last = (s.energy for s in (self.segments[0], self.segments[-1]))
+        work = sum(float(s.energy["work"][-1] + s.energy["work_of_constraints"][-1]) for s in self.segments)
+        lost = sum(j.energy_lost for j in self.jumps)
+        return float(last["total"][-1]) - float(first["total"][0]) - work + lost
+
+
+def simulate_switching(
+    system: AbstractSystem,
+    t1: float,
+    switches: Sequence[Switch],
+    state: State | tuple | None = None,
+    *,
+    t0: float = 0.0,
+    samples: int = 101,
+    **settings,
+) -> SwitchedSolution:
+    """The motion of a system whose constraints close and open; `settings` are those of `simulate`.
+
+    The constraints that switch must have been made `switchable`. Each `Switch` acts once.
+    """
+    waiting, segments, jumps = list(switches), [], []
+    t, now = float(t0), state
+    while True:
+        end = min([s.at for s in waiting if s.at is not None and s.at > t] + [float(t1)])
+        acting = [s for s in waiting if s.at is not None and s.at <= end and end < t1]
+        events = [s for s in waiting if s.when is not None]
+        if events:
+            found = _first_event(system, t, end, now, events, settings)
+            if found is not None:
+                end, acting = found[0], [found[1]]
+        part = simulate(system, end, now, t0=t, save=samples, **settings)
+        segments.append(part)
+        if not acting or end >= t1:
+            return SwitchedSolution(segments, jumps)
+        t, now = end, part.state
+        for switch in acting:
+            waiting.remove(switch)
+            for name in switch.open:
+                system = switched(system, name, 0.0)
+            system, now, jump = close_latch(system, switch.close, now, t=t, hold=switch.hold)
+            jumps.append(Jump(t, switch.close, switch.open, *_of(jump)))
+
+
+def _of(jump: Jump) -> tuple:
+    return jump.energy_before, jump.energy_after, jump.impulses, jump.wrenches
+
+
+def _first_event(system, t, end, state, events, settings):
+    """(time, switch) of the first crossing in (t, end), by bisection on the dense motion."""
+    motion = simulate(system, end, state, t0=t, save="dense", **settings)
+    grid = np.interp(np.arange(4 * (len(motion.t) - 1) + 1) / 4, np.arange(len(motion.t)), np.asarray(motion.t))
+    first = None
+    for switch in events:
+        values = _values(switch, motion, grid)
+        for k in np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0):
+            if switch.rising and np.sign(values[k + 1]) != switch.rising:
+                continue
+            time = _bisect(switch, motion, grid[k], grid[k + 1])
+            if first is None or time < first[0]:
+                first = (time, switch)
+            break
+    return first
+
+
+def _bisect(switch: Switch, motion: Solution, low: float, high: float) -> float:
+    while True:
+        grid = np.linspace(low, high, 17)
+        values = _values(switch, motion, grid)
+        k = int(np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) <= 0)[0])
+        if grid[k + 1] - grid[k] < 1e-13 * max(1.0, abs(high)) or values[k] == values[k + 1]:
+            return float(grid[k + 1])
+        low, high = grid[k], grid[k + 1]
+
+
+def _values(switch: Switch, motion: Solution, times: np.ndarray) -> np.ndarray:
+    assert switch.when is not None
+    q, v = motion.states(times)
+    return np.array([float(switch.when(t, q[k], v[k])) for k, t in enumerate(times)])
+
+
+def _rows(system: AbstractSystem, name: str) -> tuple[int, ...]:
+    return next(o.rows for o in system.owners if o.name == name)

@@ -1,0 +1,47 @@
+"""5b· keeping the constraints: projection, filtering, Baumgarte, PI, nothing; and `consistent_state`."""
+
+from dalembert.stabilise._base import AbstractStabilisation, State
+from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
+from dalembert.stabilise._feedback import PI, Baumgarte
+from dalembert.stabilise._rank import generic_ranks, neighbours, prepared, rank_at
+from dalembert.stabilise._start import (
+    Assembled,
+    assembled,
+    consistent_state,
+    correction_sentence,
+    open_rows,
+    row_sizes,
+)
+
+__all__ = [
+    "PI",
+    "AbstractStabilisation",
+    "Assembled",
+    "Baumgarte",
+    "NoStabilisation",
+    "Projection",
+    "State",
+    "VelocityFilter",
+    "all_stabilisations",
+    "assembled",
+    "consistent_state",
+    "correction_sentence",
+    "generic_ranks",
+    "neighbours",
+    "open_rows",
+    "prepared",
+    "rank_at",
+    "row_sizes",
+]
+
+
+def all_stabilisations() -> dict[str, AbstractStabilisation]:
+    """Every way to keep the constraints by name: what the command line offers and the tests go through."""
+    return {
+        "projection": Projection(),
+        "two-corrections": Projection(corrections=2, frozen=False),
+        "velocity-filter": VelocityFilter(),
+        "baumgarte": Baumgarte(),
+        "pi": PI(),
+        "none": NoStabilisation(),
+    }

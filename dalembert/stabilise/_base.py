@@ -1,0 +1,51 @@
+"""5b· keeping the constraints: the interface."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert.equations import Equations
+from dalembert.systems import AbstractSystem
+
+
+class State(NamedTuple):
+    """Coordinates and velocities at one instant."""
+
+    q: Coordinates
+    v: Velocities
+
+
+class AbstractStabilisation(eqx.Module):
+    """What keeps Φ = 0 and φ = 0 while accelerations alone are integrated.
+
+    `exact` says that a projected state meets the constraints to rounding; the march then refuses one that does not.
+    """
+
+    exact: eqx.AbstractClassVar[bool]
+
+    def rhs(self, equations: Equations) -> Rows:
+        """Γ, possibly with correcting terms."""
+        return equations.Gamma
+
+    def project(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> State:
+        """The state after an accepted step; quaternions are always kept at unit length."""
+        return State(system.retract(q, jnp.zeros(system.n)), v)
+
+    def memory(self, system: AbstractSystem) -> Any:
+        """What this method integrates besides the motion, at the start."""
+        return None
+
+    def kinematics(self, equations: Equations, memory, tangent: bool) -> tuple[Velocities | None, Any]:
+        """A velocity added in q̇ = N (v + …), or None, and the rate of the memory.
+
+        `tangent` tells that tangent velocities are integrated: φ = 0 by construction, and Γ has no handle on Φ.
+        """
+        return None, memory
+
+    def timed(self, step: Scalar | None, span: Scalar) -> Self:
+        """The same with its time constants set, where they are open: from the step, or from the span of the motion."""
+        return self

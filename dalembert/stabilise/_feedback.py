@@ -1,0 +1,95 @@
+"""5b· keeping the constraints: feedback inside the equations, with a time constant."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert._results import DalembertError
+from dalembert._typing import Scalar, is_traced
+from dalembert.equations import Equations
+from dalembert.stabilise._base import AbstractStabilisation
+
+STEPS = 5.0
+"""A time constant left open is this many fixed steps: explicit methods need more than one, accuracy few."""
+SHARE = 2e-3
+"""… or, with steps that adapt, this share of the motion."""
+
+
+class Baumgarte(AbstractStabilisation):
+    """C v̇ = Γ − (2/τ) φ − (1/τ²) Φ: each row a critically damped oscillator that returns to zero with time constant τ.
+
+    [Baumgarte 1972; Blajer, Bestle, Schiehlen 1994, eqs. 34, 38a], gains K_v = 2/τ, K_p = 1/τ²; nonholonomic rows get
+    −φ/τ. It bounds the drift, it does not remove it: Φ settles where it balances what the stages of a step are off. A τ
+    below the step makes the equations stiff. Formulations in tangent velocities have φ = 0 and no row to act on: there
+    −W Φ/τ goes into q̇ instead. `time_constant` in seconds; left open it is 5 fixed steps, or 1/500 of the motion.
+    """
+
+    exact: ClassVar[bool] = False
+    time_constant: Scalar | None = None
+
+    def rhs(self, equations):
+        tau = _known(self.time_constant)
+        m_h = len(equations.Phi)
+        position = 2 * equations.phi[:m_h] / tau + equations.Phi / tau**2
+        return equations.Gamma - jnp.concatenate([position, equations.phi[m_h:] / tau])
+
+    def kinematics(self, equations, memory, tangent):
+        if not tangent or len(equations.Phi) == 0:
+            return None, memory
+        return _along_rows(equations, -equations.Phi / _known(self.time_constant)), memory
+
+    def timed(self, step, span):
+        return _timed(self, step, span)
+
+
+class PI(AbstractStabilisation):
+    """q̇ = N (v − W (G₁Φ + G₀ ∫Φ dt)): a PI controller in the kinematic equations [Blajer 1995, eq. 4.6a].
+
+    G₁ = 2/τ, G₀ = 1/τ². The kinetic equations are not touched, the integral is one more state a holonomic row. Made for
+    tangent velocities; where all velocities are integrated, −φ/τ is added to Γ to hold the velocity level. Like
+    `Baumgarte` it bounds the drift only. `time_constant` as there.
+    """
+
+    exact: ClassVar[bool] = False
+    time_constant: Scalar | None = None
+
+    def rhs(self, equations):
+        return equations.Gamma - equations.phi / _known(self.time_constant)
+
+    def memory(self, system):
+        return np.zeros(system.m_holonomic)
+
+    def kinematics(self, equations, memory, tangent):
+        if len(equations.Phi) == 0:
+            return None, memory
+        tau = _known(self.time_constant)
+        return _along_rows(equations, -(2 * equations.Phi / tau + memory / tau**2)), equations.Phi
+
+    def timed(self, step, span):
+        return _timed(self, step, span)
+
+
+def _along_rows(equations: Equations, g):
+    """W g: the velocity of least mass norm that changes the holonomic rows at the rates g."""
+    return equations.factorise().leading(len(g)).solve(None, g)[0]
+
+
+def _timed(method, step, span):
+    if method.time_constant is None:
+        tau = SHARE * span if step is None else STEPS * step
+    else:
+        tau = method.time_constant
+        if not is_traced(tau) and not (np.isfinite(tau) and tau > 0):
+            raise DalembertError(f"{type(method).__name__}: time_constant={tau} must be a positive number of seconds.")
+    # an array, so that another value does not compile again
+    return dataclasses.replace(method, time_constant=tau if is_traced(tau) else np.asarray(tau, float))
+
+
+def _known(tau):
+    if tau is None:
+        raise DalembertError("The time constant is open; give time_constant=, or let simulate set it from the step.")
+    return tau

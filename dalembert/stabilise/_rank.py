@@ -1,0 +1,64 @@
+"""5b· the rank of the constraints at a state and at generic ones beside it, on the host."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import numpy as np
+
+from dalembert._results import AssemblyError
+from dalembert.equations import assemble
+from dalembert.formulations import AbstractFormulation, Ranks
+from dalembert.linalg import Rank, rank_of
+from dalembert.stabilise._base import State
+from dalembert.stabilise._start import consistent_state
+from dalembert.systems import AbstractSystem
+
+
+def prepared(
+    formulation: AbstractFormulation, system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0
+) -> AbstractFormulation:
+    """The formulation with the rank of this system's constraints, which must be known before compiling.
+
+    `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
+    """
+    if not formulation.needs_rank:
+        return formulation
+    return formulation.sized(generic_ranks(system, state, t=t))
+
+
+def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:
+    """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
+    q, v = (None, None) if state is None else state
+    here = consistent_state(system, q, v, t=t)
+    m_h = system.m_holonomic
+    found = []
+    for at in (here, *neighbours(system, t, here)):
+        equations = assemble(system, np.asarray(t, float), *at)
+        C, blocks = np.asarray(equations.C), np.asarray(equations.mass.blocks)
+        whole = rank_of(C, blocks).rank
+        found.append((whole, whole if m_h == system.m else rank_of(C[:m_h], blocks).rank))
+    return Ranks(*(max(column) for column in zip(*found, strict=True)))
+
+
+def rank_at(system: AbstractSystem, t: float, state: State) -> Rank:
+    """The rank at one state."""
+    equations = assemble(system, np.asarray(t, float), *state)
+    return rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+
+
+def neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) -> list[State]:
+    """Consistent configurations a few hundredths of the machine's size away, in fixed pseudo-random directions."""
+    rng = np.random.default_rng(20130305)
+    out = []
+    for size in (0.02, 0.05)[:count]:
+        nudge = size * rng.standard_normal(system.n)
+        try:
+            out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
+        except AssemblyError:
+            continue  # this nudge left the branch; the others decide
+    return out
+
+
+@eqx.filter_jit
+def _nudged(system: AbstractSystem, q, nudge):
+    return system.retract(q, nudge * system.scale())

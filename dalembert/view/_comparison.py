@@ -1,0 +1,41 @@
+"""edge · pictures: ways to one motion, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def plot_comparison(table: dict, path=None) -> Any:
+    """Error against run time, and violation and energy drift a way; saved to `path` if given."""
+    from matplotlib.figure import Figure
+
+    rows = [r for r in table["entries"] if r["error"] is not None]
+    figure = Figure(figsize=(12, 1.5 + max(4.0, 0.28 * len(rows))), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    figure.suptitle(f"{table['name']}, {table['t_end']:g} s, {table['settings']}", fontsize=14)
+    labels = [_label(r) for r in rows]
+    for k, row in enumerate(rows):
+        left.loglog(1e3 * row["run_s"], max(row["error"], 1e-17), "o", markersize=5, color=f"C{k % 10}")
+        left.annotate(str(k + 1), (1e3 * row["run_s"], max(row["error"], 1e-17)), fontsize=8, xytext=(3, 3),
+                      textcoords="offset points")  # fmt: skip
+    left.set_xlabel("run time (ms)")
+    left.set_ylabel("largest error of a coordinate, of the machine's size")
+    left.grid(True, which="both", alpha=0.3)
+    places = np.arange(len(rows))
+    for key, marker, text in (("position", "s", "Φ"), ("velocity", "^", "φ"), ("energy_drift", "x", "energy drift")):
+        right.semilogx([max(r[key], 1e-18) for r in rows], places, marker, label=text, linestyle="none")
+    right.set_yticks(places, [f"{k + 1}  {label}" for k, label in enumerate(labels)], fontsize=8)
+    right.invert_yaxis()
+    right.grid(True, alpha=0.3)
+    right.set_xlabel("largest violation, relative")
+    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False)
+    if path is not None:
+        figure.savefig(path, dpi=130)
+    return figure
+
+
+def _label(row: dict) -> str:
+    on = "" if row["complement"] == "-" else f" on {row['complement']}"
+    return f"{row['formulation']}{on}, {row['stabilisation']}"

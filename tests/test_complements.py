@@ -1,0 +1,130 @@
+"""Complements: their derivatives, how they choose, and where the one-shot criterion fails."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from _helpers_papers import four_bar as angle_four_bar
+from _helpers_papers import on_a_line
+from _helpers_states import at_states, case, random_states
+
+import dalembert as da
+from dalembert.complements import all_complements
+from dalembert.equations import matrices
+from dalembert.stabilise import generic_ranks
+
+# plane, quaternions with redundant rows, rolling, and (in angles) a mass matrix that changes
+MACHINES = ["four-bar", "door-two-balls", "rolling-disc", "angles"]
+
+
+def machine(name):
+    if name != "angles":
+        return case(name)
+    system = angle_four_bar("a")
+    return system, generic_ranks(system), random_states(system, 4)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_derivatives_against_differences(name):
+    """Ḋ and Ẋ along a motion, the choice held. Central differences with step 1e-5: h² and rounding/h are 1e-10."""
+    system, ranks, states = machine(name)
+    h = 1e-5
+
+    def rates(system, e):
+        at = matrices(system, e.t, e.q)
+        dot = at.rates(system, e.t, e.q, e.v)
+        sides = [matrices(system, e.t + s * h, system.retract(e.q, s * h * e.v)) for s in (-1.0, 1.0)]
+        out = {}
+        for word, complement in all_complements().items():
+            complement = complement.sized(ranks.rows)
+            choice = complement.choose(at.C, at.mass)
+            _, exact = complement.derivative(at.C, dot.C, at.mass, dot.mass, choice)
+            low, high = (complement.complete(s.C, s.mass, choice) for s in sides)
+            numeric = jax.tree_util.tree_map(lambda a, b: (b - a) / (2 * h), low, high)
+            out[word] = (exact.D, numeric.D, exact.X, numeric.X)
+        return out
+
+    few = tuple(x[:4] for x in states)
+    for word, (D, numeric_D, X, numeric_X) in jax.device_get(at_states(rates, system, few)).items():
+        for exact, numeric in ((D, numeric_D), (X, numeric_X)):
+            scale = np.max(np.abs(exact), initial=1.0)
+            np.testing.assert_allclose(exact / scale, numeric / scale, atol=1e-7, err_msg=word)
+
+
+def test_local_coordinates_with_free_directions():
+    """κ > m: D̂ found and held. Ḋu enters the accelerations: all forms agree, at rounding."""
+    system = on_a_line("a")
+    q, v = da.consistent_state(system, v=(1.0, -0.4, 0.3))
+    form = da.prepared(da.MinimalOrder(da.LocalCoordinates()), system)
+    u, memory = form.pack(system, 0.0, q, v)
+    assert memory.choice.local.shape == (2, 1)
+    np.testing.assert_allclose(form.unpack(system, 0.0, q, u, memory)[1], v, atol=1e-12)
+    motion = form.motion(system, 0.0, q, u, memory, lambda e: e.Gamma)
+    wanted = da.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
+    np.testing.assert_allclose(motion.acceleration.vdot, wanted, atol=1e-10)
+
+
+def two_loops(angles):
+    """Two equal four-bars side by side, at two crank angles."""
+    from dalembert.mechanisms._planar import four_bar_points, rod
+
+    model = da.Model("two-loops", gravity=(0.0, -9.81))
+    for k, angle in enumerate(angles):
+        A, B, C, D = (p + np.array([5.0 * k, 0.0]) for p in four_bar_points((1.0, 2.0, 1.5, 2.0), angle))
+        crank = rod(model, f"crank{k}", A, B)
+        coupler = rod(model, f"coupler{k}", B, C, 2.0)
+        rocker = rod(model, f"rocker{k}", D, C, 1.5)
+        for name, i, j, at in (("A", model.ground, crank, A), ("B", crank, coupler, B), ("C", coupler, rocker, C),
+                               ("D", model.ground, rocker, D)):  # fmt: skip
+            model.revolute(f"{name}{k}", i, j, at=at)
+    return da.build(model)
+
+
+def test_one_shot_is_caught_on_two_loops_and_greedy_never_fails():
+    """Two loops in different poses: the two largest sines can both belong to one of them, and then E is singular."""
+    system = two_loops((0.5, 2.0))
+
+    def qualities(q):
+        at = matrices(system, 0.0, q)
+        words = ("one-shot", "greedy", "current")
+        return jnp.stack([da.Riemannian(w).sized(16).choose(at.C, at.mass).quality for w in words])
+
+    motion = da.simulate(system, 2.0, rtol=1e-7, save=81)
+    found = np.asarray(jax.jit(lambda q: jax.lax.map(qualities, q))(motion.q))
+    caught = found[:, 0] < 1e-6
+    assert np.any(caught)
+    assert np.min(found[:, 1]) > 0.05 and np.min(found[:, 2]) > 0.05
+    worst = int(np.flatnonzero(caught)[0])
+    at = matrices(system, 0.0, motion.q[worst])
+    choice = da.Riemannian("one-shot").sized(16).choose(at.C, at.mass)
+    assert np.linalg.matrix_rank(np.hstack([at.C.T, choice.E])) < 18
+    with pytest.raises(da.DalembertError, match="greedy"):
+        da.check_choice(choice)
+
+
+def test_choice_does_not_depend_on_units():
+    """In millimetres the same coordinates are chosen, with the same quality."""
+    system, ranks, states = case("four-bar")
+    at = matrices(system, 0.0, states[1][0])
+    scale = jnp.tile(
+        jnp.array([1e3, 1e3, 1.0]), 3
+    )  # lengths grow by 1000, rows (lengths) too, M = kg mm² shrinks in scale
+    C = 1e3 * at.C / scale
+    blocks = at.mass.blocks / (scale.reshape(3, 3, 1) * scale.reshape(3, 1, 3)) * 1e6
+    mass = type(at.mass)(blocks, jnp.linalg.inv(blocks))
+    for word, complement in all_complements().items():
+        complement = complement.sized(ranks.rows)
+        here, there = complement.choose(at.C, at.mass), complement.choose(C, mass)
+        np.testing.assert_allclose(here.quality, there.quality, rtol=1e-9, err_msg=word)
+
+
+def test_re_expressed_velocities_are_the_same_velocity():
+    """u changes with E, v does not: through pack and unpack with another choice (eqs. 4.7 and 4.7a)."""
+    system, ranks, states = case("door-two-balls")
+    t, q, v = (x[0] for x in states)
+    for complement in (da.LU(), da.SVD(), da.GramSchmidt(), da.Riemannian(), da.LocalCoordinates()):
+        form = da.MinimalOrder(complement.sized(ranks.rows))
+        u, memory = form.pack(system, t, q, v)
+        np.testing.assert_allclose(form.unpack(system, t, q, u, memory)[1], v, atol=1e-11)
