@@ -215,7 +215,7 @@ def test_rheonomic_redundant_machine_at_another_time():
 
 @pytest.mark.parametrize("N", [40, 200])
 def test_large_models(N):
-    """1202 rows for N = 200, by a sparse certificate of full rank; how long it takes is for benchmarks/large_check.py."""
+    """1202 rows for N = 200, by a sparse certificate of full rank; for times see benchmarks/large_check.py."""
     found = da.check(da.mechanism("n-four-bar", N=N))
     assert (found.redundancy, found.mobility, found.rank) == (0, 1, found.m) and found.m == 2 * (3 * N + 1)
     assert len(found.solvability.joints) == 3 * N + 1 and all(j.unique for j in found.solvability.joints)
