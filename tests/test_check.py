@@ -213,20 +213,12 @@ def test_rheonomic_redundant_machine_at_another_time():
 # ---- large models --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("N", "seconds"), [(40, 3.0), (200, 60.0)])
-def test_large_models(N, seconds):
-    """In a fresh process, imports and compilation included. The times are bars of their own (CPU seconds)."""
-    code = (
-        "import resource, dalembert as da; "
-        f"c = da.check(da.mechanism('n-four-bar', N={N})); "
-        "assert (c.redundancy, c.mobility, c.rank) == (0, 1, c.m), c; "
-        "assert len(c.solvability.joints) == 3 * {N} + 1 and all(j.unique for j in c.solvability.joints); "
-        "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime)"
-    ).replace("{N}", str(N))
-    run = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False) for _ in range(2)]
-    assert run[1].returncode == 0, run[1].stderr
-    # the second run finds its programs in the compile cache, as every run after the first does
-    assert float(run[1].stdout.split()[-1]) < seconds
+@pytest.mark.parametrize("N", [40, 200])
+def test_large_models(N):
+    """1202 rows for N = 200, by a sparse certificate of full rank; for times see benchmarks/large_check.py."""
+    found = da.check(da.mechanism("n-four-bar", N=N))
+    assert (found.redundancy, found.mobility, found.rank) == (0, 1, found.m) and found.m == 2 * (3 * N + 1)
+    assert len(found.solvability.joints) == 3 * N + 1 and all(j.unique for j in found.solvability.joints)
 
 
 # ---- text and JSON -------------------------------------------------------------------------------------------------
