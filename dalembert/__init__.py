@@ -80,8 +80,8 @@ _HOMES = {
     "RedundancyWarning": "dalembert._results",
 }
 _ROOMS = (
-    "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions", "simulation",
-    "analysis",
+    "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions",
+    "simulation", "analysis",
 )  # fmt: skip
 
 __all__ = list(_HOMES)
