@@ -164,6 +164,7 @@ class _Tangent(_OnComplement):
             at = matrices(system, t, q)
             return at.C, at
 
+        assert isinstance(self.complement, Riemannian)
         C, along, at = jax.linearize(rows, jnp.asarray(t, float), q, has_aux=True)
         v, D, X, tangential = self.complement.moving(  # pyright: ignore[reportAttributeAccessIssue]  # only a Riemannian one gets here
             C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, at.b
