@@ -186,10 +186,11 @@ def make_zoo(space: str, kinds):
                 add_rows(model, kind, name, one, two, s)
             else:
                 add_joint(model, kind, name, one, two, s)
-            if order == "bb":  # a spring that pulls off the centre, so that a floating pair turns
-                model.spring_damper(
-                    f"{name}_spring", model.ground, two, at_i=s.off, at_j=s.at, stiffness=20.0, damping=0.5
-                )
+            # a spring that pulls off the centre, so that a floating pair turns and every reaction has work to refuse
+            pulled = one if two.is_ground else two
+            model.spring_damper(
+                f"{name}_spring", model.ground, pulled, at_i=s.off, at_j=s.at, stiffness=20.0, damping=0.5
+            )
     return model
 
 
