@@ -156,9 +156,9 @@ def add_joint(model, kind: str, name: str, i, j, s: Spot):
     if kind == "constant_velocity":
         return model.constant_velocity(name, i, j, at=s.at, axis_i=s.axis, axis_j=tilted(s, BEND))
     if kind == "perpendicular_axes":
-        return model.perpendicular_axes(name, i, j, axis_i=s.axis, axis_j=s.across)
+        return model.perpendicular_axes(name, i, j, at=s.at, axis_i=s.axis, axis_j=s.across)
     if kind == "constant_angle":
-        return model.constant_angle(name, i, j, axis_i=s.axis, axis_j=tilted(s, ANGLE))
+        return model.constant_angle(name, i, j, at=s.at, axis_i=s.axis, axis_j=tilted(s, ANGLE))
     if kind == "planar":
         return model.planar(name, i, j, at=s.at, normal=s.axis, x=s.across)
     if kind == "point_in_plane":

@@ -97,7 +97,7 @@ def plane_laws():
             f"{word}_friction", joint, normal=harmonic(3.0, 2.0, 0.5, 5.0), coulomb=0.2, static=0.35,
             stribeck_speed=0.4, transition_speed=0.3, viscous=0.15, radius=0.6,
         )  # fmt: skip
-        model.stop(f"{word}_stop", joint, lower=0.5, upper=0.6, stiffness=30.0, damping=2.0, depth=0.2)
+        model.stop(f"{word}_stop", joint, lower=-0.1, upper=0.1, stiffness=30.0, damping=2.0, depth=0.4)
         model.pd_control(f"{word}_pd", joint, step(0, 1, 0.2, 1.4), stiffness=8.0, damping=0.7, limit=2.0)
         model.motor(f"{word}_motor", joint, voltage=harmonic(6.0, 1.0), torque_constant=0.4, resistance=1.6, gear=3.0)
     law_a = {"force": ["k*(lb.x - la.x) + 0.1*lb.vx", "k*(lb.y - la.y) + 0.1*lb.vy"], "torque": "la.w*0.2*t"}
@@ -215,8 +215,8 @@ def test_friction_stop_control_and_motor_on_a_joint_coordinate(word, seed):
     x, w, on_i, on_j = joint_state(model, at, f"{word}_joint")
     mu = 0.2 + 0.15 * np.exp(-((w / 0.4) ** 2))
     effort = -mu * (5 + 3 * np.sin(2 * t + 0.5)) * 0.6 * np.tanh(w / 0.3) - 0.15 * w
-    for over, closing, way in ((0.5 - x, -w, 1), (x - 0.6, w, -1)):
-        s = np.clip(over / 0.2, 0, 1)
+    for over, closing, way in ((-0.1 - x, -w, 1), (x - 0.1, w, -1)):
+        s = np.clip(over / 0.4, 0, 1)
         push = 30 * max(over, 0.0) ** 1.5 + 2.0 * (10 * s**3 - 15 * s**4 + 6 * s**5) * closing
         effort += way * max(push, 0.0)
     s = t
@@ -412,6 +412,21 @@ def test_bushing_of_a_small_displacement_is_minus_K_x():
         torque = R @ share[3:] - np.cross(point - q[7 * k : 7 * k + 3], force)
         found = np.concatenate([A.T @ force, A.T @ torque]) / size
         assert np.max(np.abs(found + K6 @ e)) < 1e-4 * np.max(np.abs(K6))  # second order in the displacement
+
+
+def test_bushing_of_a_large_rotation_pulls_with_its_angle():
+    """j turned by 1.2 rad about an axis of marker i: the torque about it is −K of the angle, not of its sine."""
+    model, system = space_laws()
+    _, mj = model.forces["elastic"].markers
+    k = list(system.body_names).index("elastic_two")
+    body, axis, angle = model.bodies["elastic_two"], mj.start_rotation[:, 2], 1.2
+    turn = axis_angle(axis, angle)
+    R, q = turn @ body.rotation, np.asarray(system.q0).copy()
+    p = mj.start_position + turn @ (body.position - mj.start_position)
+    q[7 * k : 7 * k + 7] = [*p, *da.model.quaternion_of(R)]
+    share = shares(system, 0.0, q, np.zeros(system.n))["elastic_two"]
+    torque = R @ share[3:] - np.cross(mj.start_position - p, share[:3])
+    assert abs(axis @ torque + K6[5, 5] * angle) < ROUNDING * K6[5, 5] * 10
 
 
 def test_loads_in_space_in_world_and_body_axes():

@@ -250,7 +250,8 @@ def test_rows_see_relative_motion_only(space, name):
         if space == "plane":
             bodies = x["q"].reshape(2, 3)
             moves = [np.tile([*e, 0.0], 2) for e in np.eye(2)]
-            moves.append(np.concatenate([[-b[1], b[0], 1.0] for b in bodies]))
+            if name not in ("weld_bb", "revolute_bb"):  # a gap along world axes turns with the bodies
+                moves.append(np.concatenate([[-b[1], b[0], 1.0] for b in bodies]))
         else:
             bodies = x["q"].reshape(2, 7)
             moves = [np.tile([*e, 0.0, 0.0, 0.0], 2) for e in EYE3]

@@ -348,7 +348,7 @@ def test_accelerations_of_the_library_do_not_depend_on_units(space):
     found = []
     for made, L in ((model, 1.0), (converted(model), MILLI.length)):
         system = da.build(made)
-        vdot = np.asarray(solved(system, *(jnp.asarray(x) for x in (0.0, system.q0, system.v0)))[0])
+        vdot = np.array(solved(system, *(jnp.asarray(x) for x in (0.0, system.q0, system.v0)))[0])
         vdot = vdot.reshape(-1, system.dv)
         vdot[:, : system.kinematics.d] /= L
         found.append(vdot)
