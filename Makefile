@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
 
-.PHONY: demo test lint bench files clean
+.PHONY: demo test test-thorough lint bench files clean
 
 demo: $(STAMP)
 	$(BIN)/dalembert demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-thorough: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --thorough
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,6 +10,20 @@ import pytest
 matplotlib.use("Agg")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--thorough", action="store_true", help="run also the tests marked thorough (make test-thorough)")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What is marked thorough repeats a test on more mechanisms; it runs when asked for."""
+    if config.getoption("--thorough"):
+        return
+    left = [item for item in items if item.get_closest_marker("thorough")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
 @pytest.fixture(autouse=True)
 def bounded_memory():
     """JAX keeps compiled programs for ever; hundreds of them exhaust memory or its mappings. Drop them in time."""

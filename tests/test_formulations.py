@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from _helpers_papers import four_bar as angle_four_bar
 from _helpers_states import NAMES, at_states, case, exact_formulations
+from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.complements import all_complements
@@ -41,7 +42,7 @@ def everything(ranks, minimal):
     return at
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", everyday(NAMES))
 def test_all_exact_methods_agree(name):
     """At 20 random consistent states. Relative to the largest entry; the bar is 1e-9, the conditioning allows it."""
     system, ranks, states = case(name)

@@ -1,0 +1,16 @@
+"""Which mechanisms every run goes through where each one costs a compilation; the others run with --thorough."""
+
+from __future__ import annotations
+
+import pytest
+
+# plane, driven, in space, redundant, rolling on edges and wheels, stiff, with a curve, with couplings
+EVERYDAY = (
+    "four-bar", "slider-crank", "double-pendulum", "spatial-four-bar", "bricard", "door-two-balls", "rolling-disc",
+    "mobile-robot", "governor", "differential", "delta-robot", "table", "omni-robot",
+)  # fmt: skip
+
+
+def everyday(names):
+    """Parameters for a test over mechanisms: those not in `EVERYDAY` are marked thorough."""
+    return [name if name in EVERYDAY else pytest.param(name, marks=pytest.mark.thorough) for name in names]
