@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-# plane, driven, in space, redundant, rolling on edges and wheels, stiff, with a curve, with couplings
+# plane, driven, in space, redundant, rolling on edges and wheels
 EVERYDAY = (
     "four-bar", "slider-crank", "spatial-four-bar", "bricard", "door-two-balls", "rolling-disc", "mobile-robot",
-    "differential", "omni-robot",
 )  # fmt: skip
 
 

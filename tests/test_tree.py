@@ -52,7 +52,7 @@ def test_tree_and_absolute_agree_at_the_start(name):
 MOTIONS = ("four-bar", "spatial-four-bar", "slider-crank-in-space", "snakeboard", "rolling-disc", "governor")
 
 
-@pytest.mark.parametrize("name", MOTIONS)
+@pytest.mark.parametrize("name", everyday(MOTIONS))
 def test_tree_and_absolute_move_alike(name):
     model = da.mechanism(name)
     absolute, tree = da.build(model), da.build(model, coordinates="joint")

@@ -100,8 +100,10 @@ def peaucellier(long: float = 1.0, short: float = 0.4, crank: float = 0.35, angl
 
     The far corner of the rhombus moves on a straight line: |near| · |far| = long² − short² is an inversion, and the
     near corner's circle passes through the inversion's centre. One degree of freedom, no redundant row.
+
+    It hangs along x.
     """
-    model = Model("peaucellier", gravity=(0, -9.81))
+    model = Model("peaucellier", gravity=(9.81, 0))
     O, A = np.zeros(2), np.array([crank, 0.0])
     near = A + crank * np.array([math.cos(angle), math.sin(angle)])
     away = near / float(np.hypot(*near))

@@ -110,5 +110,5 @@ def differential(ratio: float = 1.5, torque: float = 2.0) -> Model:
     model.coupling("left_mesh", [("left_shaft", ratio), ("planet_pin", 1.0)])
     model.coupling("right_mesh", [("right_shaft", ratio), ("planet_pin", -1.0)])
     model.torque("engine", carrier, (torque, 0.0, 0.0))
-    model.force_law("brake", [left], [{"torque": ["-0.2*left.wx", 0, 0]}])
+    model.drag("brake", left, angular=0.2)
     return model
