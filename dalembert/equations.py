@@ -99,16 +99,8 @@ def _assemble_tree(system: TreeSystem, t, q, v) -> Equations:
     Phi, rows, phi, Gamma = _rows(system.carrier, t, at.places, at.twists)
     C = _through_tree(system, at.chains, rows)
     Gamma = jnp.where(jnp.any(C != 0.0, axis=1), Gamma - rows.mv(at.bias.ravel()), 0.0)
-    return Equations(
-        t, q, v, _tree_mass(system, at.chains), system.bias_force(t, at), Phi, BlockRows(system.pattern, C.ravel()),
-        phi, Gamma, None, None,
-    )  # fmt: skip
-
-
-def _tree_mass(system: TreeSystem, chains) -> BlockMass:
-    M = system.mass_matrix(chains)
-    inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(system.dv))
-    return BlockMass(M[None], inverse[None])
+    mass, h = BlockMass.dense_one(system.mass_matrix(at.chains)), system.bias_force(t, at)
+    return Equations(t, q, v, mass, h, Phi, BlockRows(system.pattern, C.ravel()), phi, Gamma, None, None)
 
 
 def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> Float[Array, "m n"]:
@@ -157,7 +149,9 @@ def matrices(system: AbstractSystem, t: Scalar, q: Coordinates) -> Matrices:
     if isinstance(system, TreeSystem):
         at = system.carried(q, jnp.zeros(system.n))
         _, rows, b, _ = _rows(system.carrier, t, at.places, at.twists)
-        return Matrices(_tree_mass(system, at.chains), _through_tree(system, at.chains, rows), b, None)
+        return Matrices(
+            BlockMass.dense_one(system.mass_matrix(at.chains)), _through_tree(system, at.chains, rows), b, None
+        )
     places = system.places(q)
     motion = _Motion(system, places, system.twists(places, jnp.zeros(system.n)))
     data, phi = [], []

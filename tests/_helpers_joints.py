@@ -297,3 +297,12 @@ def settled(system, q, v, t: float = 0.0):
 
 def quiet_model(space: str, name: str = "all-joints"):
     return da.Model(name, space=space, gravity=(0, -9.81) if space == "plane" else (0.5, 0, -9.81))
+
+
+ROUNDING = 1e-13  # sums of some tens of products of numbers of order one
+
+
+def close(a, b, tolerance):
+    """|a − b| within a tolerance relative to the larger of 1 and the numbers compared."""
+    a, b = np.asarray(a), np.asarray(b)
+    return np.max(np.abs(a - b), initial=0.0) <= tolerance * max(1.0, np.max(np.abs(b), initial=0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -120,6 +121,12 @@ class BlockMass(eqx.Module):
 
     blocks: Float[Array, "nb d d"]
     inverse: Float[Array, "nb d d"]
+
+    @classmethod
+    def dense_one(cls, M: Float[Array, "n n"]) -> BlockMass:
+        """One block, inverted by Cholesky."""
+        inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(len(M)))
+        return cls(M[None], inverse[None])
 
     @property
     def n(self) -> int:

@@ -4,6 +4,7 @@ takes its place, so that all mistakes of a model are found together."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -300,61 +301,49 @@ class Checks:
         return numbers, TimedVector(tuple(parts))
 
 
+@dataclass(frozen=True)
 class Timed:
-    """A `Shape` as a function (t, p) whose numbers stand in p under a prefix (equal to its like)."""
+    """A `Shape` as a function (t, *variables, p) whose numbers stand in p under a prefix."""
 
-    def __init__(self, shape: Shape, prefix: str = "", variables: tuple[str, ...] = ()):
-        self.key = (shape, prefix, variables)
+    shape: Shape
+    prefix: str = ""
+    variables: tuple[str, ...] = ()
 
     def __call__(self, t, *values_and_p):
         *values, p = values_and_p
-        shape, prefix, variables = self.key
-        own = {k.removeprefix(prefix): x for k, x in p.items() if k.startswith(prefix)}
-        return shape(t, own, dict(zip(variables, values, strict=True)))
-
-    def __eq__(self, other):
-        return isinstance(other, Timed) and self.key == other.key
-
-    def __hash__(self):
-        return hash(self.key)
+        own = under(self.prefix, p)
+        return self.shape(t, own, dict(zip(self.variables, values, strict=True)))
 
 
+@dataclass(frozen=True)
 class TimedVector:
-    """Several functions (t, p) as one with a vector's components (equal to its like)."""
+    """Several functions (t, p) as one with a vector's components."""
 
-    def __init__(self, parts: tuple[Callable, ...]):
-        self.parts = parts
+    parts: tuple[Callable, ...]
 
     def __call__(self, t, p):
         import jax.numpy as jnp
 
         return jnp.stack([jnp.asarray(f(t, p), float) for f in self.parts])
 
-    def __eq__(self, other):
-        return isinstance(other, TimedVector) and self.parts == other.parts
 
-    def __hash__(self):
-        return hash(self.parts)
+def under(prefix: str, p: Mapping) -> dict:
+    """The numbers that stand in p under a prefix, without it."""
+    return {k.removeprefix(prefix): x for k, x in p.items() if k.startswith(prefix)}
 
 
 def constant_load(t, p):
     return p["value"]
 
 
+@dataclass(frozen=True)
 class Plain:
-    """A user's function without parameters, given the `p` that all functions inside get (equal to its like)."""
+    """A user's function without parameters, given the `p` that all functions inside get."""
 
-    def __init__(self, function):
-        self.function = function
+    function: Callable
 
     def __call__(self, *arguments):
         return self.function(*arguments[:-1])
-
-    def __eq__(self, other):
-        return isinstance(other, Plain) and self.function == other.function
-
-    def __hash__(self):
-        return hash(self.function)
 
 
 def with_parameters(function, parameters):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dalembert._results import DalembertError
-from dalembert.model._checks import with_parameters
+from dalembert.model._checks import under, with_parameters
 from dalembert.model._elements import Constraint
 from dalembert.model._formulas import FrameFormulas
 from dalembert.model._joints import Joints
@@ -307,21 +308,15 @@ class Drivers(Joints):
         return self._constraint(name, kind, [self._centre(b) for b in found], numbers, (function,), rows)
 
 
+@dataclass(frozen=True)
 class Prefixed:
-    """A function (t, p) whose numbers stand in p under a prefix (equal to its like)."""
+    """A function (t, p) whose numbers stand in p under a prefix."""
 
-    def __init__(self, function, prefix: str):
-        self.key = (function, prefix)
+    function: Callable
+    prefix: str
 
     def __call__(self, t, p):
-        function, prefix = self.key
-        return function(t, {k.removeprefix(prefix): x for k, x in p.items() if k.startswith(prefix)})
-
-    def __eq__(self, other):
-        return isinstance(other, Prefixed) and self.key == other.key
-
-    def __hash__(self):
-        return hash(self.key)
+        return self.function(t, under(self.prefix, p))
 
 
 def turn_sum(factors: list[float]) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -441,7 +442,7 @@ class Forces(Drivers):
             return {"effort": np.asarray(self._number(what, value))}, _constant_effort
         if isinstance(value, Function | dict):
             own, function = self._motion(what, value)
-            return own, _of_time(function)
+            return own, OfTime(function)
         if callable(value):
             return numbers, with_parameters(value, parameters)
         try:
@@ -529,22 +530,17 @@ class Forces(Drivers):
         self.coupling(f"{name}_gear", [(f"{name}_bearing", 1.0), (found.name, which, -ratio)])
 
 
+@dataclass(frozen=True)
 class Shares:
-    """Formulas for all bodies, cut into (force, torque) a body (equal to its like)."""
+    """Formulas for all bodies, cut into (force, torque) a body."""
 
-    def __init__(self, formulas: FrameFormulas, d: int, size: int):
-        self.key = (formulas, d, size)
+    formulas: FrameFormulas
+    d: int
+    size: int
 
     def __call__(self, t, frames, p):
-        formulas, d, size = self.key
-        flat = formulas(t, frames, p)
-        return [(flat[k : k + d], flat[k + d : k + size]) for k in range(0, len(formulas.trees), size)]
-
-    def __eq__(self, other):
-        return isinstance(other, Shares) and self.key == other.key
-
-    def __hash__(self):
-        return hash(self.key)
+        flat, d, size = self.formulas(t, frames, p), self.d, self.size
+        return [(flat[k : k + d], flat[k + d : k + size]) for k in range(0, len(self.formulas.trees), size)]
 
 
 def _start_motion(marker: Marker):
@@ -582,20 +578,14 @@ def _constant_effort(t, *values_and_p):
     return values_and_p[-1]["effort"]
 
 
-class _of_time:
-    """A function of time where one of (t, variables, p) is expected (equal to its like)."""
+@dataclass(frozen=True)
+class OfTime:
+    """A function (t, p) where one of (t, variables, p) is expected."""
 
-    def __init__(self, function):
-        self.function = function
+    function: Callable
 
     def __call__(self, t, *values_and_p):
         return self.function(t, values_and_p[-1])
-
-    def __eq__(self, other):
-        return isinstance(other, _of_time) and self.function == other.function
-
-    def __hash__(self):
-        return hash(self.function)
 
 
 def _plane_beam(E: float, A: float, I: float, L: float) -> np.ndarray:

@@ -312,11 +312,6 @@ def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, close
     return breaks, coefficients
 
 
-def spline(breaks, coefficients, x):
-    """The value at x of the spline of `spline_through`."""
-    return spline_jet(breaks, coefficients, x)[0]
-
-
 def spline_jet(breaks, coefficients, x):
     """The value, slope and second derivative at x of the spline of `spline_through`, by Horner's scheme."""
     import jax.numpy as jnp

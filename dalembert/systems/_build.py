@@ -80,7 +80,7 @@ def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool 
         q0=q0,
         v0=v0,
         size=np.asarray(_size(model)),
-        klu=KLU.analyse(pattern, _mass_mask(dw)) if sparse else None,
+        klu=KLU.analyse(pattern, SPACES[model.space].mass_mask()) if sparse else None,
         space=model.space,
         body_names=tuple(model.bodies),
         joints=joints,
@@ -89,14 +89,6 @@ def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool 
         owners=owners,
         name=model.name,
     )
-
-
-def _mass_mask(dw: int) -> np.ndarray:
-    """Which entries of a body's mass block can be non-zero."""
-    d = 2 if dw == 1 else 3
-    mask = np.eye(d + dw, dtype=bool)
-    mask[d:, d:] = True
-    return mask
 
 
 def _number_rows(model: Model, constraints) -> tuple[int, int, dict[str, tuple[int, ...]]]:

@@ -90,7 +90,21 @@ def _swirl(w, R):
     return jnp.stack([w[1] * R[2] - w[2] * R[1], w[2] * R[0] - w[0] * R[2], w[0] * R[1] - w[1] * R[0]])
 
 
-class Plane:
+class _Bodies:
+    """What the plane and space share."""
+
+    d: int
+    dv: int
+
+    @classmethod
+    def mass_mask(cls) -> np.ndarray:
+        """Which entries of a body's mass block can be non-zero."""
+        mask = np.eye(cls.dv, dtype=bool)
+        mask[cls.d :, cls.d :] = True
+        return mask
+
+
+class Plane(_Bodies):
     """Coordinates of a body in the plane."""
 
     name, d, dq, dv, dw = "plane", 2, 3, 3, 1
@@ -155,7 +169,7 @@ def _quaternion_table() -> np.ndarray:
 _TABLE = _quaternion_table()
 
 
-class Space:
+class Space(_Bodies):
     """Coordinates of a body in space."""
 
     name, d, dq, dv, dw = "space", 3, 7, 6, 3

@@ -30,9 +30,7 @@ def without_rows(system: AbstractSystem, rows: Sequence[int]) -> AbsoluteSystem:
         if j.name in where
     )
     pattern = BlockPattern(len(kept), system.pattern.blocks, system.pattern.width, [f.group for f in families])
-    d, w = system.kinematics.d, system.dv
-    mask = np.eye(w, dtype=bool)
-    mask[d:, d:] = True
+    mask = system.kinematics.mass_mask()
     return dataclasses.replace(
         system,
         families=families,

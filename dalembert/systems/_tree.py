@@ -37,7 +37,7 @@ class Tree:
     """Who hangs on whom; static, compared by content, hashed once.
 
     Links are numbered so that a parent comes before its children. `parents[k]` is the link that carries link k (or
-    −1), `bodies[b]` the link that is body b. A link of kind "axis" has one velocity or none (a weld), "ball" three.
+    −1), `bodies[b]` the link that is body b. A ball has three velocities, a weld none, every other link one.
     """
 
     def __init__(self, parents, kinds: Sequence[str], moves: Sequence[bool], bodies, joints: Sequence[str]):
@@ -263,9 +263,7 @@ class TreeSystem(AbstractSystem):
         return jnp.where(above, G, jnp.where(above.T, G.T, 0.0))
 
     def mass(self, t, q):
-        M = self.mass_matrix(self.chains(q))
-        inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(self.dv))
-        return BlockMass(M[None], inverse[None])
+        return BlockMass.dense_one(self.mass_matrix(self.chains(q)))
 
     def force(self, t, q, v):
         return self.bias_force(t, self.carried(q, v))
@@ -407,7 +405,6 @@ class Link:
 
     kind: str  # "turn", "slide", "screw", "weld", "ball"
     axis: int = 2
-    pitch: float = 0.0
 
 
 # markers' z is the joint axis, as in `_constraints.py`; in the plane sliders move along x
