@@ -23,6 +23,7 @@ app = typer.Typer(
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model file (.yaml) or a built-in mechanism (`dalembert list`).")
 ]
+Coordinates = Annotated[str, typer.Option(help="absolute (each body's own) or joint (those of a spanning tree).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -58,11 +59,12 @@ def check(
     model: ModelName,
     at: Annotated[float | None, typer.Option(help="Look at the state that the motion reaches at this time.")] = None,
     motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
+    coordinates: Coordinates = "absolute",
     as_json: AsJson = False,
 ) -> None:
     """Mobility, redundancy, contradictions, and which reactions can be believed."""
     entry = _entry(model)
-    found = _check(entry.model(), entry.t_end, entry.run, at, motion)  # a bad file is refused before this
+    found = _check(entry.model(), coordinates, entry.t_end, entry.run, at, motion)  # a bad file is refused before this
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -73,14 +75,14 @@ def check(
         raise typer.Exit(1)
 
 
-def _check(model, t_end, settings, at, motion):
+def _check(model, coordinates, t_end, settings, at, motion):
     """The check of a model at its start, at a time of its motion, or along it."""
     from dalembert._results import DalembertError
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
     from dalembert.systems import build
 
-    system = build(model)
+    system = build(model, coordinates=coordinates)
     if not motion and at is None:
         return check_model(system)
     first = check_model(system, reactions=False)
@@ -147,6 +149,7 @@ def run(
     integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, kvaerno5, …; default by tolerance.")] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
+    coordinates: Coordinates = "absolute",
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -154,7 +157,8 @@ def run(
     _check_output(output, (".nc", ".csv"))
     _check_output(plot, (".png", ".pdf", ".svg"))
     settings = {"rtol": rtol, "integrator": integrator, "dt": dt}
-    _simulate(model, output, plot, t_end, settings, samples, progress and not as_json and sys.stderr.isatty(), as_json)
+    watched = progress and not as_json and sys.stderr.isatty()
+    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
 
 
 @app.command()
@@ -211,7 +215,7 @@ def demo(
     print(f"Look at the pictures in {folder}/, and try: dalembert run mobile-robot --plot {folder}/robot.png")
 
 
-def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -> None:
+def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute") -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
     entry = _entry(name)
@@ -221,7 +225,7 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json) -
     from dalembert.simulation import simulate
     from dalembert.systems import build
 
-    system = build(model)
+    system = build(model, coordinates=coordinates)
     if not as_json:
         print(check_model(system, reactions=False).summary(), flush=True)
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
@@ -300,7 +304,7 @@ def _report(solution) -> dict:
         "violation": solution.violation,
         "energy_drift": solution.energy_drift,
         "redundancy": solution.redundancy,
-        "reaction_rule": solution.rule.describe(solution.system),
+        "reaction_rule": solution.rule.describe(solution.machine),
     }
 
 

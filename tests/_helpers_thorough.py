@@ -10,6 +10,6 @@ EVERYDAY = (
 )  # fmt: skip
 
 
-def everyday(names):
-    """Parameters for a test over mechanisms: those not in `EVERYDAY` are marked thorough."""
-    return [name if name in EVERYDAY else pytest.param(name, marks=pytest.mark.thorough) for name in names]
+def everyday(names, always=EVERYDAY):
+    """Parameters for a test over mechanisms: those not in `always` are marked thorough."""
+    return [name if name in always else pytest.param(name, marks=pytest.mark.thorough) for name in names]

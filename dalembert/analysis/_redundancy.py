@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import AssemblyError
-from dalembert.analysis._closing import Closing, Contradiction, find_contradictions
+from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import LARGE, Dependence
 from dalembert.model import Model
-from dalembert.reactions import joint_rows
+from dalembert.reactions import CarriedDependence, joint_rows
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import State, consistent_state
-from dalembert.systems import AbsoluteSystem, AbstractSystem, build
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are looked at again."""
@@ -129,10 +131,18 @@ def check(
     try:
         here, contradictions = consistent_state(system, q, v, t=t), ()
     except AssemblyError:
-        here, contradictions = find_contradictions(system, t, q, v)
+        here, contradictions = _contradictions(system, t, q, v)
         if not contradictions:
             raise  # a start too rough to be closed, not constraints that exclude each other
     return _check(system, t, here, contradictions, reactions)
+
+
+def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tuple[Contradiction, ...]]:
+    """Named among all joints: in joint coordinates the gap shows in the cut ones alone, wherever it comes from."""
+    if not isinstance(system, TreeSystem):
+        return find_contradictions(system, t, q, v)
+    start = State(system.q0 if q is None else q, system.v0 if v is None else v)
+    return start, find_contradictions(system.absolute, t, *system.lift(*(jnp.asarray(x) for x in start)))[1]
 
 
 def _check(system: AbstractSystem, t: float, here: State, contradictions, reactions: bool) -> Check:
@@ -166,8 +176,8 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         gruebler=system.n - system.m,
         singular=singular,
         beside=len(others),
-        bodies=len(system.body_names) if isinstance(system, AbsoluteSystem) else 0,
-        joints=dict(Counter(readable(o.kind) for o in system.owners)),
+        bodies=len(system.body_names) if isinstance(system, AbsoluteSystem | TreeSystem) else 0,
+        joints=dict(Counter(readable(o.kind) for o in first.machine.owners)),
         t=float(t),
         singular_values=values,
         tolerance=best.dependence.tolerance,
@@ -178,7 +188,11 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
 
 
 class _Instant:
-    """A system at one state: its equations, dependencies and joints, each found when asked for."""
+    """A system at one state: its equations, dependencies and joints, each found when asked for.
+
+    `dependence` is that of the system's own rows; reactions are stated on the rows of all joints, `machine` and
+    `among_joints`, which in joint coordinates are more.
+    """
 
     def __init__(self, system: AbstractSystem, t: float, state: State):
         self.system, self.t, self.state = system, t, state
@@ -186,31 +200,46 @@ class _Instant:
         self.M = np.asarray(self.equations.mass.blocks)
         self.dependence = Dependence(np.asarray(self.equations.C), self.M)
 
+    @property
+    def machine(self) -> AbstractSystem:
+        return self.system.absolute if isinstance(self.system, TreeSystem) else self.system
+
+    @functools.cached_property
+    def among_joints(self) -> Dependence:
+        if isinstance(self.system, TreeSystem):
+            return CarriedDependence(self.system, self.equations, self.dependence)
+        return self.dependence
+
     def part(self, rows: slice) -> int:
         return Dependence(self.dependence.C[rows], self.M).rank
 
     def joints(self):
-        return joint_rows(self.system, self.equations)
+        among = self.among_joints
+        return joint_rows(self.machine, among.absolute if isinstance(among, CarriedDependence) else self.equations)
+
+    def solver(self) -> Solver:
+        return Solver(self.joints(), self.among_joints)
 
     def solvability(self, others: list[_Instant]) -> Solvability:
         lam = None
-        if self.system.m:
-            lam = self.dependence.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
-        elsewhere = [Solver(i.joints(), i.dependence) for i in others if i.dependence.rank == self.dependence.rank]
+        if self.machine.m:
+            lam = self.among_joints.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
+        elsewhere = [i.solver() for i in others if i.dependence.rank == self.dependence.rank]
         if self.dependence.redundancy == 0:
             elsewhere = []
-        return solve_solvability(self.joints(), self.dependence, lam, elsewhere)
+        return solve_solvability(self.joints(), self.among_joints, lam, elsewhere)
 
     def contradictory_accelerations(self) -> tuple[Contradiction, ...]:
         """Rows whose dependency holds for positions and velocities but not for accelerations."""
-        from dalembert.analysis._closing import contradiction_of
-
         d = self.dependence
         Gamma = np.asarray(self.equations.Gamma) / d.sizes
         left = d.null @ (d.null.T @ Gamma)
         # against rounding: what is left of Γ where all rows agree
         if d.redundancy == 0 or np.max(np.abs(left)) <= 1e-7 * max(np.max(np.abs(Gamma)), 1e-6):
             return ()
+        if isinstance(self.system, TreeSystem):  # named among all joints
+            lifted = State(*self.system.lift(*(jnp.asarray(x) for x in self.state)))
+            return _Instant(self.machine, self.t, lifted).contradictory_accelerations()
         return (contradiction_of("accelerations", self.joints(), d, left * d.sizes, self.system, self.equations),)
 
 
@@ -253,7 +282,7 @@ def _along(solution: Solution) -> MotionCheck:
         now = _Instant(system, solution.t[k], State(solution.q[k], solution.v[k]))
         ranks.add(now.dependence.rank)
         if solution.redundancy and now.dependence.rank == generic:
-            solver = Solver(now.joints(), now.dependence)
+            solver = now.solver()
             for j in solver.joints:
                 unique.setdefault(j.name, set()).add(solver.uniqueness.reaction(j.name))
     return MotionCheck(

@@ -181,7 +181,8 @@ def _methods(joints: list[JointRows], dependence: Dependence) -> dict[str, dict[
         return {method: dict.fromkeys(groups, True) for method in METHODS}
     null = dependence.null
     out = {"singular values": {x: _zero(C[list(rows)].T @ null[list(rows)]) for x, rows in groups.items()}}
-    out["qr"] = by_qr(C, groups, tolerance)
+    Q = dependence.null_by_qr()
+    out["qr"] = {x: _zero(C[list(rows)].T @ Q[list(rows)]) for x, rows in groups.items()}
     if len(C) <= RANKS_UP_TO:
         out["ranks"] = by_ranks(C, groups, tolerance)
     return {method: out[method] for method in METHODS if method in out}

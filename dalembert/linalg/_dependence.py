@@ -65,6 +65,10 @@ class Dependence:
             return np.zeros((len(self.rows), 0))
         return self._left[:, self.rank :]
 
+    def null_by_qr(self) -> np.ndarray:
+        """Z by QR with column pivoting, another basis of the same space."""
+        return null_by_qr(self.rows, self.tolerance)[1]
+
     def multipliers(self, h: np.ndarray, Gamma: np.ndarray) -> np.ndarray:
         """One λ with M v̇ = h + Cᵀλ, C v̇ = Γ (of least norm in Ĉ's measure): enough to read what is unique."""
         free = np.linalg.solve(self.L, h.reshape(*self.L.shape[:2], 1)).ravel()

@@ -22,6 +22,7 @@ from dalembert.reactions._rules import (
     Unique,
     Weighted,
 )
+from dalembert.reactions._tree import CarriedDependence, carried_multipliers, lifted, lifted_reaction
 from dalembert.reactions._unique import (
     Direction,
     JointRows,
@@ -39,6 +40,7 @@ __all__ = [
     "AbstractReactionRule",
     "Bar",
     "Beam",
+    "CarriedDependence",
     "ChosenEquations",
     "Compliance",
     "Direction",
@@ -51,8 +53,11 @@ __all__ = [
     "Uniqueness",
     "Weighted",
     "Wrenches",
+    "carried_multipliers",
     "joint_rows",
     "joint_wrenches",
+    "lifted",
+    "lifted_reaction",
     "local_reactions",
     "orthonormal_multipliers",
     "require_unique",

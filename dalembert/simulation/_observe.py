@@ -7,25 +7,39 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dalembert._typing import Rows, Velocities
+from dalembert._typing import Coordinates, Rows, Velocities
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation
-from dalembert.reactions import AbstractReactionRule, Wrenches, joint_wrenches
+from dalembert.reactions import (
+    AbstractReactionRule,
+    Unique,
+    Wrenches,
+    carried_multipliers,
+    joint_wrenches,
+    lifted,
+    lifted_reaction,
+)
 from dalembert.stabilise import row_sizes
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem
 
 
 class Observation(eqx.Module):
-    """What is known of the machine at one instant (or, with a leading axis, at many)."""
+    """What is known of the machine at one instant (or, with a leading axis, at many).
 
+    `rates` is v̇ of the system's own velocities; q, v, `vdot` and `lam` are those of the machine in which reactions are
+    stated: in joint coordinates its bodies' and all its joints'.
+    """
+
+    rates: Velocities
     vdot: Velocities
-    r: Velocities
     lam: Rows
     wrenches: Wrenches | None
     coordinates: Float[Array, " joint_coordinates"]
     violation: Float[Array, " 3"]  # position, velocity, acceleration
     kinetic: Float[Array, ""]
     potential: Float[Array, ""]
+    q: Coordinates
+    v: Velocities
 
 
 def observe(
@@ -33,18 +47,28 @@ def observe(
 ) -> Observation:
     """All observables at one instant."""
     equations = assemble(system, t, q, v)
-    acceleration = formulation.solve(equations)
-    lam = rule.multipliers(system, equations, acceleration.r) if system.m else jnp.zeros(0)
-    absolute = isinstance(system, AbsoluteSystem)
+    vdot, r = (own := formulation.solve(equations)).vdot, own.r
+    machine, bodies = system, equations  # in which reactions are stated
+    if isinstance(system, TreeSystem):
+        machine, bodies = system.absolute, lifted(system, equations)
+        vdot, r = lifted_reaction(system, equations, bodies, own.vdot)
+    if isinstance(system, TreeSystem) and isinstance(rule, Unique):
+        cut = rule.multipliers(system, equations, own.r) if system.m else jnp.zeros(0)
+        lam = carried_multipliers(system, bodies, r, cut)
+    else:
+        lam = rule.multipliers(machine, bodies, r) if machine.m else jnp.zeros(0)
+    absolute = isinstance(machine, AbsoluteSystem)
     return Observation(
-        vdot=acceleration.vdot,
-        r=acceleration.r,
+        rates=own.vdot,
+        vdot=vdot,
         lam=lam,
-        wrenches=joint_wrenches(system, equations, lam) if absolute else None,
-        coordinates=_joint_coordinates(system, q) if absolute else jnp.zeros(0),
-        violation=violation(system, equations, acceleration.vdot),
+        wrenches=joint_wrenches(machine, bodies, lam) if absolute else None,
+        coordinates=_joint_coordinates(machine, bodies.q) if absolute else jnp.zeros(0),
+        violation=violation(machine, bodies, vdot),
         kinetic=0.5 * v @ equations.mass.mv(v),
         potential=jnp.asarray(system.potential(t, q)),
+        q=bodies.q,
+        v=bodies.v,
     )
 
 

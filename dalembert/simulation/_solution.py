@@ -17,10 +17,17 @@ from dalembert._results import DalembertError, RedundancyWarning, Status
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence
-from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique, Uniqueness, joint_rows
+from dalembert.reactions import (
+    AbstractReactionRule,
+    CarriedDependence,
+    MinimumNorm,
+    Unique,
+    Uniqueness,
+    joint_rows,
+)
 from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,14 +69,23 @@ class Solution(eqx.Module):
         """The last saved state."""
         return State(self.q[-1], self.v[-1])
 
+    @property
+    def machine(self) -> AbstractSystem:
+        """The system in which bodies and reactions are stated: in joint coordinates the absolute one of all joints."""
+        return self.system.absolute if isinstance(self.system, TreeSystem) else self.system
+
     @functools.cached_property
     def _instants(self) -> list[tuple[Equations, Dependence]]:
-        """The constraints at a few instants of the motion, those of the largest rank."""
+        """The machine's constraints at a few instants of the motion, those of the largest rank."""
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
         found = []
         for k in picks:
             equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
-            found.append((equations, Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))))
+            dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+            if isinstance(self.system, TreeSystem):
+                dependence = CarriedDependence(self.system, equations, dependence)
+                equations = dependence.absolute
+            found.append((equations, dependence))
         rank = max((d.rank for _, d in found), default=0)
         return [(e, d) for e, d in found if d.rank == rank]
 
@@ -80,26 +96,26 @@ class Solution(eqx.Module):
         if not self._instants:
             return self.system.m
         off = 0
-        if isinstance(self.system, AbsoluteSystem):  # in joint coordinates a row can be zero because the tree keeps it
+        if self.machine is self.system:  # in joint coordinates a row can be zero because the tree keeps it
             off = int(np.sum(np.all([np.all(d.C == 0, axis=1) for _, d in self._instants], axis=0)))
         return self._instants[0][1].redundancy - off
 
     @property
     def rank(self) -> int:
         """The rank of C at a generic instant of the motion."""
-        return self._instants[0][1].rank if self._instants else 0
+        return self.system.m - self._instants[0][1].redundancy if self._instants else 0
 
     @functools.cached_property
     def unique_multipliers(self) -> np.ndarray:
         """For each row of C whether its multiplier is determined (at all of a few instants)."""
-        out = np.ones(self.system.m, bool)
+        out = np.ones(self.machine.m, bool)
         for _, dependence in self._instants if self.redundancy else ():
             out &= np.linalg.norm(dependence.null, axis=1) <= ZERO
         return out
 
     @functools.cached_property
     def _uniqueness(self) -> list[Uniqueness]:
-        return [Uniqueness(joint_rows(self.system, e), d) for e, d in self._instants]
+        return [Uniqueness(joint_rows(self.machine, e), d) for e, d in self._instants]
 
     def unique(self, joint: str, *, frame: str = "joint") -> np.ndarray:
         """Which components of a joint's reaction (force, then torque) the rigid-body model determines.
@@ -108,7 +124,7 @@ class Solution(eqx.Module):
         """
         self._joint_index(joint)
         if self.redundancy == 0:
-            return np.ones(3 if self.system.dv == 3 else 6, bool)
+            return np.ones(self.machine.dv, bool)
         return np.all([u.mask(joint, frame) for u in self._uniqueness], axis=0)
 
     @functools.cached_property
@@ -121,8 +137,12 @@ class Solution(eqx.Module):
 
     def under(self, rule: AbstractReactionRule) -> Solution:
         """The same motion with its reactions under another rule."""
-        rule = rule.prepare(self.system, assemble(self.system, self.t[0], self.q[0], self.v[0]))
+        rule = rule.prepare(self.machine, assemble(self.machine, self.t[0], *self._body_state(0)))
         return dataclasses.replace(self, chosen=rule)
+
+    def _body_state(self, k: int) -> State:
+        """A saved state in the machine's coordinates."""
+        return State(*_lift(self.system, self.q[k], self.v[k]))
 
     @functools.cached_property
     def _observed(self) -> Observation:
@@ -134,14 +154,14 @@ class Solution(eqx.Module):
     @property
     def vdot(self) -> np.ndarray:
         """Accelerations v̇ (times, n)."""
-        return self._observed.vdot
+        return self._observed.rates
 
     @property
     def multipliers(self) -> np.ndarray:
         """λ (times, m) under `rule`; `unique_multipliers` tells which of them are not its choice."""
         if isinstance(self.chosen, Unique) and not self.unique_multipliers.all():
             raise DalembertError(
-                f"{int(np.sum(~self.unique_multipliers))} of the {self.system.m} multipliers are not unique. Name a "
+                f"{int(np.sum(~self.unique_multipliers))} of the {self.machine.m} multipliers are not unique. Name a "
                 "rule that picks them, or ask for reactions that are."
             )
         self._warn_redundant()
@@ -204,7 +224,7 @@ class Solution(eqx.Module):
         suffix = "" if frame == "world" else "_in_joint"
         names = {f"reaction_{x}{suffix}": x for x in ("force", "torque")}
         names |= {f"unique_{x}{suffix}": f"unique_{x}" for x in ("force", "torque")}
-        picked = "unique" if sure.all() else self.rule.describe(self.system)
+        picked = "unique" if sure.all() else self.rule.describe(self.machine)
         return data[list(names)].rename(names).assign_attrs(rule=picked, frame=frame, joint=joint)
 
     def _refuse(self, joint: str, frame: str, sure: np.ndarray) -> None:
@@ -217,8 +237,8 @@ class Solution(eqx.Module):
             )
 
     def _joint_index(self, joint: str) -> int:
-        names = [o.name for o in self.system.owners]
-        if not isinstance(self.system, AbsoluteSystem):
+        names = [o.name for o in self.machine.owners]
+        if not isinstance(self.machine, AbsoluteSystem):
             raise DalembertError(
                 "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
             )
@@ -230,7 +250,7 @@ class Solution(eqx.Module):
         if self.redundancy > 0:
             warnings.warn(
                 f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model "
-                f"does not determine all reactions. Values picked by: {self.rule.describe(self.system)}.",
+                f"does not determine all reactions. Values picked by: {self.rule.describe(self.machine)}.",
                 RedundancyWarning,
                 stacklevel=3,
             )
@@ -245,14 +265,19 @@ class Solution(eqx.Module):
         o = self._observed
         data: dict[str, Any] = {}
         coords: dict[str, Any] = {"time": self._time(), "level": ["position", "velocity", "acceleration"]}
-        if isinstance(self.system, AbsoluteSystem):
+        machine = self.machine
+        if isinstance(machine, AbsoluteSystem):
             self._body_data(data, coords)
             self._joint_data(data, coords)
-        else:
-            data |= {"q": (("time", "coordinate"), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
-            data["vdot"] = (("time", "speed"), o.vdot)
-        owners = [owner.name for row in range(self.system.m) for owner in self.system.owners if row in owner.rows]
-        coords |= {"row": np.arange(self.system.m), "row_owner": ("row", owners)}
+        if not isinstance(self.system, AbsoluteSystem):
+            names = "coordinate"
+            if isinstance(self.system, TreeSystem):  # where "coordinate" holds all joints'
+                names = "tree_coordinate"
+                coords[names] = list(self.system.coordinate_names)
+            data |= {"q": (("time", names), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
+            data["vdot"] = (("time", "speed"), o.rates)
+        owners = [owner.name for row in range(machine.m) for owner in machine.owners if row in owner.rows]
+        coords |= {"row": np.arange(machine.m), "row_owner": ("row", owners)}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
         text = {"long_name": "whether the constraints determine the multiplier"}
         data["unique_multiplier"] = ("row", self.unique_multipliers, text)
@@ -273,7 +298,7 @@ class Solution(eqx.Module):
         return {
             "model": self.system.name,
             "status": self.status.name,
-            "reaction_rule": self.rule.describe(self.system),
+            "reaction_rule": self.rule.describe(self.machine),
             "redundancy": self.redundancy,
             "integrator": self.integrator,
             "formulation": type(self.formulation).__name__,
@@ -283,12 +308,12 @@ class Solution(eqx.Module):
         }
 
     def _body_data(self, data, coords) -> None:
-        system = self.system
+        system, o = self.machine, self._observed
         assert isinstance(system, AbsoluteSystem)
         d, nt, nb = system.kinematics.d, len(self.t), len(system.body_names)
-        q = np.asarray(self.q).reshape(nt, nb, system.dq)
-        v = np.asarray(self.v).reshape(nt, nb, system.dv)
-        a = self._observed.vdot.reshape(nt, nb, system.dv)
+        q = o.q.reshape(nt, nb, system.dq)
+        v = o.v.reshape(nt, nb, system.dv)
+        a = o.vdot.reshape(nt, nb, system.dv)
         coords |= {"body": list(system.body_names), "axis": list(AXES[:d])}
         tba = ("time", "body", "axis")
         data["position"] = (tba, q[..., :d], {"units": "m", "long_name": "centre of mass"})
@@ -302,12 +327,12 @@ class Solution(eqx.Module):
         else:
             coords["component"] = ["w", "x", "y", "z"]
             text = {"units": "1", "long_name": "unit quaternion, body to world"}
-            data["quaternion"] = (("time", "body", "component"), q[..., 3:], text)
+            data["quaternion"] = (("time", "body", "component"), _continuous(q[..., 3:]), text)
             data["angular_velocity"] = (tba, v[..., 3:], {"units": "rad/s", "long_name": "in the body frame"})
             data["angular_acceleration"] = (tba, a[..., 3:], {"units": "rad/s2", "long_name": "in the body frame"})
 
     def _joint_data(self, data, coords) -> None:
-        system, o = self.system, self._observed
+        system, o = self.machine, self._observed
         assert isinstance(system, AbsoluteSystem) and o.wrenches is not None
         names = joint_coordinate_names(system)
         if names:
@@ -402,6 +427,18 @@ class Solution(eqx.Module):
         from dalembert.view import plot_dataset
 
         return plot_dataset(self.dataset, path)
+
+
+def _continuous(quaternions: np.ndarray) -> np.ndarray:
+    """Of the two quaternions of each rotation the one nearer to that of the instant before (times first)."""
+    same = np.sum(quaternions[1:] * quaternions[:-1], axis=-1) >= 0
+    sign = np.cumprod(np.where(same, 1.0, -1.0), axis=0)
+    return np.concatenate([quaternions[:1], quaternions[1:] * sign[..., None]])
+
+
+@eqx.filter_jit
+def _lift(system: AbstractSystem, q, v):
+    return system.lift(q, v) if isinstance(system, TreeSystem) else (q, v)
 
 
 @eqx.filter_jit

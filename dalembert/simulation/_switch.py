@@ -17,11 +17,11 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.equations import assemble
-from dalembert.reactions import joint_wrenches
+from dalembert.reactions import carried_multipliers, joint_wrenches, lifted
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, switched
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, switched
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,11 @@ def close_latch(
             Phi = np.asarray(open_.position_residual(t, q))
             system = switched(system, name, 1.0, held_at=Phi[rows])
     after, lam, before_T, after_T, wrenches = _jump(system, np.asarray(t, float), q, v)
-    impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in system.owners}
+    machine = system.absolute if isinstance(system, TreeSystem) else system
+    impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in machine.owners}
     by_joint = {}
-    if wrenches is not None and isinstance(system, AbsoluteSystem):
-        for k, joint in enumerate(system.joints):
+    if wrenches is not None and isinstance(machine, AbsoluteSystem):
+        for k, joint in enumerate(machine.joints):
             by_joint[joint.name] = (np.asarray(wrenches.force[k]), np.asarray(wrenches.torque[k]))
     jump = Jump(float(t), names, (), float(before_T), float(after_T), impulses, by_joint)
     return system, State(q, after), jump
@@ -98,8 +99,14 @@ def _jump(system: AbstractSystem, t, q, v):
         delta, more = saddle.solve(None, -phi)
         after, lam = after + delta, lam + more
         phi = equations.rows.mv(after) + equations.b
+    energies = 0.5 * v @ equations.mass.mv(v), 0.5 * after @ equations.mass.mv(after)
+    if isinstance(system, TreeSystem):  # the impulses of all joints, from the bodies' own jumps
+        bodies = lifted(system, equations)
+        jump = system.push_forward(system.chains(q), after - v).ravel()
+        lam = carried_multipliers(system, bodies, bodies.mass.mv(jump), lam)
+        system, equations = system.absolute, bodies
     wrenches = joint_wrenches(system, equations, lam) if isinstance(system, AbsoluteSystem) else None
-    return after, lam, 0.5 * v @ equations.mass.mv(v), 0.5 * after @ equations.mass.mv(after), wrenches
+    return after, lam, *energies, wrenches
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dalembert.systems._absolute import AbsoluteSystem, JointView
 from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
-from dalembert.systems._frames import Frame, marker_frames
+from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._reduce import without_rows
 from dalembert.systems._switch import is_on, switchable, switched
 from dalembert.systems._tree import TreeSystem
@@ -24,6 +24,7 @@ __all__ = [
     "is_angle",
     "is_on",
     "marker_frames",
+    "moment",
     "switchable",
     "switched",
     "without_rows",

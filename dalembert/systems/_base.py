@@ -116,7 +116,7 @@ class AbstractSystem(eqx.Module):
         """q ⊕ δ for one block: a small displacement given as a velocity times a unit of time."""
 
     @abstractmethod
-    def block_place(self, x: Float[Array, " dq"]):
+    def block_place(self, x: Float[Array, " dq"]) -> Any:
         """What constraint rows see of one block's coordinates: a tree X(x), for a body its frame (p, R)."""
 
     @abstractmethod

@@ -52,7 +52,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
     carrier = _absolute(model, closing, sparse=False)
     _check_user_functions(model, carrier)
-    return tree_system(model, carrier, carriers)
+    return tree_system(model, carrier, _absolute(model, model.constraints), carriers)
 
 
 def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool = True) -> AbsoluteSystem:

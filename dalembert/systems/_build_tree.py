@@ -65,10 +65,14 @@ def _freedom(model: Model, c: Constraint) -> int:
 
 
 def tree_system(
-    model: Model, carrier: AbsoluteSystem, carriers: dict[str, tuple[str, Constraint | None]]
+    model: Model,
+    carrier: AbsoluteSystem,
+    absolute: AbsoluteSystem,
+    carriers: dict[str, tuple[str, Constraint | None]],
 ) -> TreeSystem:
-    """Joint coordinates of a model whose cut joints are the rows of `carrier`."""
+    """Joint coordinates of a model whose cut joints are the rows of `carrier`, and all joints those of `absolute`."""
     parents, kinds, moves, owners, q0 = [], [], [], [], []
+    backward: list[str] = []
     tables: dict[str, list] = {
         k: [] for k in ("point_i", "frame_i", "point_j", "frame_j", "turn", "slide", "start_angle")
     }
@@ -89,7 +93,9 @@ def tree_system(
         values = _start_values(model, joint, chain, pair, ends)
         steps = list(zip(chain, values, strict=True))
         if reverse:
+            assert joint is not None
             steps, ends = steps[::-1], ends[::-1]
+            backward.append(joint.name)
         here = link_of[parent]
         for k, (link, value) in enumerate(steps):
             first, last = k == 0, k == len(steps) - 1
@@ -114,13 +120,14 @@ def tree_system(
             q0 += [] if link.kind == "weld" else list(np.atleast_1d(value))
             names += _names(owners[-1], link)
         link_of[body_name] = here
-    tree = Tree(parents, kinds, moves, [link_of[b] for b in model.bodies], owners)
+    tree = Tree(parents, kinds, moves, [link_of[b] for b in model.bodies], owners, backward)
     pattern = BlockPattern(carrier.m, 1, tree.nv, [Group([range(carrier.m)], [[0]])] if carrier.m else [])
     links = {k: np.array(x, float) for k, x in tables.items()}
     if model.space == "plane":
         links["start_angle"] = _whole_turns(model, tree, links, np.array(q0, float))
     system = TreeSystem(
         carrier=carrier,
+        absolute=absolute,
         links=links,
         q0=np.array(q0, float),
         v0=np.zeros(tree.nv),

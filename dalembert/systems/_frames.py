@@ -115,6 +115,11 @@ class Plane(_Bodies):
         return Place(x[:2], jnp.stack([c, -s, s, c]).reshape(2, 2), x[2])
 
     @staticmethod
+    def coordinates(at: Place):
+        """x of a place."""
+        return jnp.concatenate([at.p, at.angle[None]])
+
+    @staticmethod
     def twist(at: Place, u) -> Twist:
         return Twist(u[:2], u[2])
 
@@ -179,6 +184,23 @@ class Space(_Bodies):
         q = x[3:]
         R = (_TABLE @ jnp.outer(q, q).ravel()).reshape(3, 3) / jnp.sum(q * q)
         return Place(x[:3], R, jnp.zeros(0))
+
+    @staticmethod
+    def coordinates(at: Place):
+        """x of a place; of the two quaternions the one whose largest component is positive."""
+        R = at.R
+        off = [R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]
+        on = [R[1, 0] + R[0, 1], R[0, 2] + R[2, 0], R[2, 1] + R[1, 2]]
+        a, b, c = R[0, 0], R[1, 1], R[2, 2]
+        # 4 q qᵀ, of which the column of the largest diagonal is the best to divide by
+        square = jnp.stack([
+            jnp.stack([1 + a + b + c, off[0], off[1], off[2]]),
+            jnp.stack([off[0], 1 + a - b - c, on[0], on[1]]),
+            jnp.stack([off[1], on[0], 1 - a + b - c, on[2]]),
+            jnp.stack([off[2], on[1], on[2], 1 - a - b + c]),
+        ])  # fmt: skip
+        column = square[jnp.argmax(jnp.diagonal(square))]
+        return jnp.concatenate([at.p, column / jnp.sqrt(jnp.sum(column**2))])
 
     @staticmethod
     def twist(at: Place, u) -> Twist:

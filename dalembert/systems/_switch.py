@@ -17,6 +17,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert._typing import is_traced
 from dalembert.systems._base import AbstractSystem, Family
+from dalembert.systems._tree import TreeSystem
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class GatedMotion:
 def switchable(system: AbstractSystem, *names: str) -> AbstractSystem:
     """The system with these constraints (all of their kind) behind switches, which are on."""
     wanted = {row for name in names for row in _owner(system, name).rows}
+    if isinstance(system, TreeSystem):
+        return _in_both(system, lambda part: switchable(part, *names))
     families = []
     for f in system.families:
         if wanted & set(f.group.rows.ravel().tolist()) and not is_switchable(f):
@@ -64,6 +67,8 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
     without it they are held where they were.
     """
     owner = _owner(system, name)
+    if isinstance(system, TreeSystem):
+        return _in_both(system, lambda part: switched(part, name, on, held_at=held_at))
     families = list(system.families)
     for k, f in enumerate(families):
         mine = np.isin(f.group.rows, owner.rows)
@@ -90,6 +95,8 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
 def is_on(system: AbstractSystem, name: str) -> bool:
     """Whether a constraint is switched on (on the host)."""
     owner = _owner(system, name)
+    if isinstance(system, TreeSystem):
+        return is_on(system.carrier, name)
     for f in system.families:
         mine = np.isin(f.group.rows, owner.rows)
         if mine.any():
@@ -116,9 +123,18 @@ def _set(system: AbstractSystem, families) -> AbstractSystem:
     return eqx.tree_at(lambda s: s.families, system, tuple(families), is_leaf=lambda x: isinstance(x, Family))
 
 
+def _in_both(system: TreeSystem, change: Callable) -> TreeSystem:
+    """A tree with its closing rows and the rows of all its joints changed alike."""
+    return dataclasses.replace(system, carrier=change(system.carrier), absolute=change(system.absolute))
+
+
 def _owner(system: AbstractSystem, name: str):
     for owner in system.owners:
         if owner.name == name:
             return owner
+    if isinstance(system, TreeSystem) and name in system.tree.carrying:
+        raise DalembertError(
+            f"Joint '{name}' carries the tree and cannot be switched; build with cut=['{name}'], and it closes a loop."
+        )
     names = ", ".join(o.name for o in system.owners)
     raise DalembertError(f"System '{system.name}' has no constraint '{name}'; it has {names}.")

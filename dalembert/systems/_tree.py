@@ -38,13 +38,24 @@ class Tree:
 
     Links are numbered so that a parent comes before its children. `parents[k]` is the link that carries link k (or
     −1), `bodies[b]` the link that is body b. A ball has three velocities, a weld none, every other link one.
+    Joints that are `backward` are carried by their body j.
     """
 
-    def __init__(self, parents, kinds: Sequence[str], moves: Sequence[bool], bodies, joints: Sequence[str]):
+    def __init__(
+        self,
+        parents,
+        kinds: Sequence[str],
+        moves: Sequence[bool],
+        bodies,
+        joints: Sequence[str],
+        backward: Sequence[str] = (),
+    ):
         self.parents = np.asarray(parents, int)
         self.kinds, self.moves = tuple(kinds), tuple(bool(x) for x in moves)
         self.bodies = np.asarray(bodies, int)
-        self.joints = tuple(joints)  # for each link, the joint it belongs to
+        self.joints = tuple(joints)  # for each link, the joint it belongs to (a free body's own name)
+        self.backward = frozenset(backward)
+        self.carrying = {self.joints[k]: b for b, k in enumerate(self.bodies)}  # of each joint, the body it carries
         count = len(self.parents)
         self.count = count
         self.ball = np.array([k == "ball" for k in kinds], bool).reshape(count)
@@ -68,7 +79,7 @@ class Tree:
         self.moved_by = above[self.link_of][:, self.bodies].T.astype(float)  # (bodies, velocities)
         self.axes_above = above[np.ix_(self.link_of, self.link_of)]
         self.jumps = self._jumps()
-        key = (self.parents.tobytes(), self.kinds, self.moves, self.bodies.tobytes(), self.joints)
+        key = (self.parents.tobytes(), self.kinds, self.moves, self.bodies.tobytes(), self.joints, self.backward)
         self._key, self._hash = key, hash(key)
 
     def __hash__(self) -> int:
@@ -120,10 +131,11 @@ class TreeSystem(AbstractSystem):
     q holds the tree joints' coordinates (angles, displacements, unit quaternions for balls and free bodies), v their
     rates (for a ball ω of j against i along marker j's axes; for a free body (ṙ world, ω body)).
     Made by `da.build(model, coordinates="joint")`; `carrier` is the absolute system of the same bodies and forces with
-    the cut joints' rows.
+    the cut joints' rows, `absolute` the one with all joints' rows, in which reactions are stated.
     """
 
     carrier: AbsoluteSystem
+    absolute: AbsoluteSystem
     links: dict[str, Array]  # of each link: point_i, frame_i, point_j, frame_j, turn, slide
     q0: Coordinates
     v0: Velocities
@@ -211,20 +223,36 @@ class TreeSystem(AbstractSystem):
         V = moved @ (S * u[:, None])  # (bodies, 6)
         V_links = jnp.asarray(tree.above[tree.link_of].T.astype(float)) @ (S * u[:, None])
         A = moved @ (_motion_cross(V_links[tree.link_of], S) * u[:, None])
-        R, p = chains.R[tree.bodies], chains.p[tree.bodies]
-        r = p - chains.centre
-        w, v = V[:, :3], V[:, 3:] + jnp.cross(V[:, :3], r)
-        alpha, a = A[:, :3], A[:, 3:] + jnp.cross(A[:, :3], r) + jnp.cross(w, v)
+        w, v = V[:, :3], _at_bodies(self, chains, V)
+        alpha, a = A[:, :3], _at_bodies(self, chains, A) + jnp.cross(w, v)
         zero = jnp.zeros((1, 3))
         if self.space == "space":
             twists = Twist(jnp.concatenate([v, zero]), jnp.concatenate([w, zero]))
-            velocity = jnp.concatenate([v, _back(R, w)], axis=1)
-            bias = jnp.concatenate([a, _back(R, alpha)], axis=1)
         else:
             twists = Twist(jnp.concatenate([v, zero])[:, :2], jnp.append(w[:, 2], 0.0))
-            velocity = jnp.concatenate([v[:, :2], w[:, 2:]], axis=1)
-            bias = jnp.concatenate([a[:, :2], alpha[:, 2:]], axis=1)
+        velocity, bias = self._absolute_rates(chains, v, w), self._absolute_rates(chains, a, alpha)
         return Carried(chains, self.body_places(q, chains), twists, velocity, bias)
+
+    def accelerations(self, at: Carried, udot: Velocities) -> Float[Array, "bodies dv"]:
+        """v̇_abs = J u̇ + J̇u."""
+        return self.push_forward(at.chains, udot) + at.bias
+
+    def push_forward(self, chains: Chains, u: Velocities) -> Float[Array, "bodies dv"]:
+        """J u."""
+        V = jnp.asarray(self.tree.moved_by) @ (chains.S * u[:, None])
+        return self._absolute_rates(chains, _at_bodies(self, chains, V), V[:, :3])
+
+    def _absolute_rates(self, chains: Chains, linear, angular) -> Float[Array, "bodies dv"]:
+        """World rates of the bodies' centres and world angular rates → the absolute system's velocities."""
+        if self.space == "space":
+            return jnp.concatenate([linear, _back(chains.R[self.tree.bodies], angular)], axis=1)
+        return jnp.concatenate([linear[:, :2], angular[:, 2:]], axis=1)
+
+    def lift(self, q: Coordinates, u: Velocities) -> tuple[Coordinates, Velocities]:
+        """The same state in the coordinates and velocities of `absolute`."""
+        at = self.carried(q, u)
+        bodies = jax.tree_util.tree_map(lambda a: a[:-1], at.places)
+        return jax.vmap(self.absolute.kinematics.coordinates)(bodies).ravel(), at.v.ravel()
 
     def spatial_force(self, R, r, share):
         """A generalised force of one body's absolute velocities → a spatial force about the centre; r from there."""
@@ -336,9 +364,10 @@ class TreeSystem(AbstractSystem):
     # ---- parameters --------------------------------------------------------------------------------------
 
     def _slots(self) -> dict[str, tuple]:
+        whole = self.absolute._slots()
         slots = {
-            name: tuple(Leaf(lambda s, leaf=leaf: leaf.where(s.carrier), leaf.index) for leaf in leaves)
-            for name, leaves in self.carrier._slots().items()
+            name: (*(_leaf_of("carrier", x) for x in own), *(_leaf_of("absolute", x) for x in whole[name]))
+            for name, own in self.carrier._slots().items()
         }
         ends: dict[str, list[int]] = {}
         for k, joint in enumerate(self.tree.joints):
@@ -347,8 +376,10 @@ class TreeSystem(AbstractSystem):
         for joint, links in ends.items():
             if joint in self.carrier.body_names:
                 continue  # a free body has no markers
-            slots[f"{joint}.point_i"] = (Leaf(lambda s: s.links["point_i"], (links[0], part)),)
-            slots[f"{joint}.point_j"] = (Leaf(lambda s: s.links["point_j"], (links[-1], part)),)
+            near, far = ("point_j", "point_i") if joint in self.tree.backward else ("point_i", "point_j")
+            for name, point, link in ((near, "point_i", links[0]), (far, "point_j", links[-1])):
+                own = Leaf(lambda s, point=point: s.links[point], (link, part))
+                slots[f"{joint}.{name}"] = (own, *(_leaf_of("absolute", x) for x in whole[f"{joint}.{name}"]))
         return slots
 
     def parameters(self):
@@ -356,6 +387,17 @@ class TreeSystem(AbstractSystem):
 
     def replace(self, values):
         return replace_by_name(self, values, self._slots())
+
+
+def _leaf_of(part: str, leaf: Leaf) -> Leaf:
+    """A leaf of one of the two absolute systems as a leaf of the tree."""
+    return Leaf(lambda s: leaf.where(getattr(s, part)), leaf.index)
+
+
+def _at_bodies(system: TreeSystem, chains: Chains, V) -> Float[Array, "bodies 3"]:
+    """Linear parts of the bodies' spatial rates at their centres of mass."""
+    r = chains.p[system.tree.bodies] - chains.centre
+    return V[:, 3:] + jnp.cross(V[:, :3], r)
 
 
 def _first_velocity(tree: Tree) -> np.ndarray:
