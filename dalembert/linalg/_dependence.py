@@ -148,19 +148,21 @@ def short_dependencies(null: np.ndarray) -> list[list[Combination]]:
 
 
 def _echelon(null: np.ndarray) -> np.ndarray:
-    """The same column space with an identity at pivot rows, found by complete pivoting; rounding is set to zero."""
-    E = np.array(null, float)
-    taken: list[int] = []
-    for k in range(E.shape[1]):
-        rest = np.abs(E[:, k:]).copy()
-        rest[taken] = 0
-        # of entries as good as equal, the first: a choice that rounding cannot change
-        row, column = np.argwhere(rest > 0.999 * rest.max())[0]
-        E[:, [k, k + column]] = E[:, [k + column, k]]
-        E[:, k] /= E[row, k]
-        others = [j for j in range(E.shape[1]) if j != k]
-        E[:, others] -= np.outer(E[:, k], E[row, others])
-        taken.append(int(row))
+    """The same column space with an identity at pivot rows; rounding is set to zero.
+
+    At each step the row with the largest share in what is left of the space: a choice that does not depend on the
+    basis the space is given in. Of rows as good as equal it is the first, so that rounding cannot change it.
+    """
+    left = np.linalg.qr(null)[0] if null.size else np.array(null, float)
+    basis, pivots = left.copy(), []
+    for _ in range(left.shape[1]):
+        size = np.linalg.norm(left, axis=1)
+        row = int(np.argmax(size > 0.999 * size.max()))
+        along = left[row] / size[row]
+        left = left - np.outer(left @ along, along)
+        left[row] = 0
+        pivots.append(row)
+    E = np.linalg.solve(basis[pivots].T, basis.T).T if pivots else basis
     E[np.abs(E) < ZERO] = 0
     return E
 
