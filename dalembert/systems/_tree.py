@@ -417,6 +417,7 @@ CHAINS: dict[tuple[str, str], tuple[Link, ...]] = {
     ("space", "spherical"): (Link("ball"),),
     ("space", "planar"): (Link("slide", 0), Link("slide", 1), Link("turn")),
     ("space", "pin_slot"): (Link("slide", 0), Link("turn")),
+    ("space", "orientation_lock"): (Link("slide", 0), Link("slide", 1), Link("slide", 2)),
     ("space", "free"): (Link("slide", 0), Link("slide", 1), Link("slide", 2), Link("ball")),
     ("plane", "weld"): (Link("weld"),),
     ("plane", "revolute"): (Link("turn"),),
