@@ -63,6 +63,7 @@ def test_two_corrections_and_one_filter_close_it(tree):
     assert np.min(np.ptp(np.degrees(solution.q[:, 7:]), axis=0)) > 5
 
 
+@pytest.mark.thorough  # its accelerations are compared with Pinocchio's in every run
 def test_the_same_motion_in_absolute_coordinates(tree):
     """Over the 80 s; steps of 0.1 s leave some 1e-7 m in either (the loop opened by 1e-6 m at 0.2 s)."""
     absolute = da.build(da.mechanism("canadarm2"))
