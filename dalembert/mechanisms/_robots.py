@@ -130,7 +130,8 @@ SSRMS_ANGLES = (-26.4, -42.2, -18.6, -93.4, -97.1, 19.1, 52.5)
 """Degrees, in the closed loop [Kövecses, Piedbœuf 2003]."""
 
 
-@register("canadarm2", "the space station's arm, holding on to the station at both ends", t_end=80.0)
+# it moves by centimetres a second and is 30 m large, which tolerances are relative to
+@register("canadarm2", "the space station's arm, holding on to the station at both ends", t_end=80.0, rtol=1e-10)
 def canadarm2(docking: float = 1000.0, control: float = 30e3) -> Model:
     """Canadarm2 with its base fixed to the station and its tip on a ball there [Kövecses, Piedbœuf 2003, figs. 2–6].
 
