@@ -108,6 +108,7 @@ class Report:
 
     machine: dict
     scaling: list[dict] = field(default_factory=list)
+    chains: list[dict] = field(default_factory=list)
     ladders: dict = field(default_factory=dict)  # problem -> engine -> kind -> rungs
     references: dict[str, str] = field(default_factory=dict)
     overhead_ms: float | None = None
@@ -116,7 +117,7 @@ class Report:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", help="scaling, or names of problems")
+    parser.add_argument("--only", nargs="+", help="scaling, chains, or names of problems")
     # engines run one after the other: on a busy machine wall times of different minutes do not compare
     parser.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
     arguments = parser.parse_args()
@@ -127,6 +128,9 @@ def main() -> None:
     if only is None or "scaling" in only:
         print("Scaling …", flush=True)
         report.scaling = scaling.measure()
+    if only is None or "chains" in only:
+        print("Chains …", flush=True)
+        report.chains = scaling.chains()
     chosen = [p for p in problems() if only is None or p.name in only]
     for problem in chosen:
         truth, note = reference(problem)
@@ -286,6 +290,7 @@ def bars(report: Report) -> list[Bar]:
         out.append(
             Bar("compilation, N = 400 over N = 1", by_size[400]["compile_s"] / by_size[1]["compile_s"], 1.5, False)
         )
+    out += chain_bars(report.chains)
 
     def seconds(problem: str, engine: str, level: float, measure: str = "point") -> Reach:
         ladders = report.ladders.get(problem, {}).get(engine, {})
@@ -329,6 +334,19 @@ def bars(report: Report) -> list[Bar]:
     return out
 
 
+def chain_bars(rows: list[dict]) -> list[Bar]:
+    """Joint coordinates of long chains against short ones, and against absolute coordinates."""
+    out = []
+    for name in dict.fromkeys(row["chain"] for row in rows):
+        found = {(row["way"], row["N"]): row for row in rows if row["chain"] == name}
+        long, short = found["joint", 200], found["joint", 10]
+        value = long["compile_s"] / short["compile_s"]
+        out.append(Bar(f"{name}, joint coordinates: compilation, 200 links over 10", value, 2.0, False))
+        value = found["absolute dense", 200]["rhs_us"] / long["rhs_us"]
+        out.append(Bar(f"{name} of 200 links: absolute dense over joint", value, 1.0, True))
+    return out
+
+
 # ---- what is printed ---------------------------------------------------------------------------------------
 
 
@@ -342,7 +360,7 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
     changed = " with changes" if m["uncommitted_changes"] else ""
     lines.append(
         f"commit {m['commit'][:12]}{changed}; {m['date']}, {m['minutes']} minutes; "
-        f"{m['clock']} time (compilation: wall)."
+        f"{m['clock']} time (compilation: cpu)."
     )
     if report.scaling:
         lines += [
@@ -353,6 +371,9 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
             "|---|---|---|---|",
         ]
         lines += [f"| {r['N']} | {r['n']} | {r['rhs_us']:.1f} | {r['compile_s']:.2f} |" for r in report.scaling]
+    if report.chains:
+        lines += ["", "## Right-hand side of a chain of N links", ""]
+        lines += chain_table(report.chains)
     if chosen:
         lines += ["", "## Milliseconds to an error", ""]
         lines += [
@@ -372,6 +393,20 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
         value = "–" if bar.value is None else f"{bar.value:.2f}"
         lines.append(f"| {bar.text} | {value} | {sign} {bar.bound:g} | {word} | {bar.note} |")
     return "\n".join(lines) + "\n"
+
+
+def chain_table(rows: list[dict]) -> list[str]:
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    lines = ["µs of one evaluation; in brackets velocities and seconds of compilation.", ""]
+    lines += ["| chain | N | " + " | ".join(ways) + " |", "|---" * (len(ways) + 2) + "|"]
+    for title, N in dict.fromkeys((row["title"], row["N"]) for row in rows):
+        cells = {
+            r["way"]: f"{r['rhs_us']:.3g} ({r['n']}; {r['compile_s']:.1f})"
+            for r in rows
+            if (r["title"], r["N"]) == (title, N)
+        }
+        lines.append(f"| {title} | {N} | " + " | ".join(cells.get(way, "") for way in ways) + " |")
+    return lines
 
 
 def table(report: Report, chosen: list[Problem]) -> list[str]:

@@ -46,8 +46,9 @@ KNOWN_DRIVERS = {
     "mobile-robot": {"drive": {"reach", "offset", "begin", "back", "length"}},
 }
 
-# t1 and a fixed step for those that 0.3 s and 0.01 s do not suit; the robot is free of forces until 2 s
-SPANS = {"andrews": (0.003, 3e-5), "governor": (0.05, 1e-4), "mobile-robot": (4.0, 0.05)}
+# t1 and a fixed step for those that 0.3 s and 0.01 s do not suit; the robot is free of forces until 2 s, the
+# space station until 5 s
+SPANS = {"andrews": (0.003, 3e-5), "governor": (0.05, 1e-4), "mobile-robot": (4.0, 0.05), "canadarm2": (12.0, 0.2)}
 SMALL = {"chain": {"N": 3}, "chain-in-space": {"N": 2}}
 # the bar for everything, relative to the largest value: far above rounding (1e-13 after some hundred steps, times the
 # condition of a reaction), far below any dependence on units
@@ -151,7 +152,11 @@ def force_factors(model_name, f, units):
         angle = f.kind.rsplit(":", 1)[1].startswith("angle")
         size = units.energy if angle else line
         return {"stiffness": size, "damping": size, "free": 1.0 if angle else units.length}
-    return {"value": {"force": units.force, "torque": units.energy}[f.kind.split(":")[0]]}
+    size = {"force": units.force, "torque": units.energy}[kind]
+    loads = {k for k in f.numbers if k.split("_")[-1] in ("value", "low", "high", "amplitude", "offset")}
+    if f.name == "attitude":  # a fading in times a torque
+        loads = {k for k in loads if "_0_" not in k}
+    return {k: size if k in loads else 1.0 for k in f.numbers}
 
 
 # dimension of each quantity, as powers (length, mass); "typical" is the size it is compared with, see `sizes`

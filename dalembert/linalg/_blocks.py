@@ -116,17 +116,27 @@ class BlockRows(eqx.Module):
         return jnp.concatenate(out)[self.pattern.row_order] if out else jnp.zeros(0)
 
 
+INVERT_UP_TO = 20
+"""Rows up to which a Cholesky factor is inverted: a few products with an inverse are quicker than as many triangular
+solves. Beyond, the inversion costs several times the factor, and BLAS would share it among threads."""
+
+
 class BlockMass(eqx.Module):
-    """The mass matrix M as diagonal blocks (nb, d, d), with the blocks of M⁻¹."""
+    """The mass matrix M as diagonal blocks (nb, d, d), with the blocks of M⁻¹.
+
+    One large block is solved by its Cholesky `factor`; its inverse is computed only where a program uses it.
+    """
 
     blocks: Float[Array, "nb d d"]
     inverse: Float[Array, "nb d d"]
+    factor: Float[Array, "n n"] | None = None
 
     @classmethod
     def dense_one(cls, M: Float[Array, "n n"]) -> BlockMass:
         """One block, inverted by Cholesky."""
-        inverse = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(M), True), jnp.eye(len(M)))
-        return cls(M[None], inverse[None])
+        L = jnp.linalg.cholesky(M)
+        inverse = jax.scipy.linalg.cho_solve((L, True), jnp.eye(len(M)))
+        return cls(M[None], inverse[None], L if len(M) > INVERT_UP_TO else None)
 
     @property
     def n(self) -> int:
@@ -136,7 +146,15 @@ class BlockMass(eqx.Module):
         return _blockwise(self.blocks, x)
 
     def solve(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
+        if self.factor is not None:
+            return jax.scipy.linalg.cho_solve((self.factor, True), x)
         return _blockwise(self.inverse, x)
+
+    def solve_rows(self, C: Float[Array, "m n"]) -> Float[Array, "m n"]:
+        """C M⁻¹."""
+        if self.factor is not None:
+            return jax.scipy.linalg.cho_solve((self.factor, True), C.T).T
+        return rows_times_blocks(C, self.inverse)
 
     def dense(self) -> Float[Array, "n n"]:
         return dense_of_blocks(self.blocks)

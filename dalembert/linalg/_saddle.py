@@ -12,16 +12,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dalembert.linalg._blocks import BlockMass, BlockRows, rows_times_blocks
+from dalembert.linalg._blocks import INVERT_UP_TO, BlockMass, BlockRows
 from dalembert.linalg._klu import KLU
 
 EPS = 1e-9
 """Regularisation, relative to unit diagonal. Directions with σ below it are let go for the instant in which a machine
 passes a singular position, where noise over σ would kick it off its motion; the refinements take it out elsewhere."""
 DENSE_REFINEMENTS = 2
-INVERT_UP_TO = 20
-"""Rows up to which L is inverted: a few products with L⁻¹ are quicker than as many triangular solves. Beyond, BLAS
-would share the inversion among threads, which costs ten times what it saves."""
 SPARSE_REFINEMENTS = 1  # each is a factorisation here: KLU keeps no factor between two calls inside a compiled program
 
 
@@ -38,7 +35,7 @@ class DenseSaddle(eqx.Module):
 
     @classmethod
     def factorise(cls, mass: BlockMass, C: Float[Array, "m n"]) -> DenseSaddle:
-        CW = rows_times_blocks(C, mass.inverse)
+        CW = mass.solve_rows(C)
         S = _inverse_root(jnp.sum(CW * C, axis=1))
         B = S[:, None] * CW
         A = (B @ C.T) * S

@@ -8,7 +8,7 @@ import numpy as np
 
 from dalembert.mechanisms._registry import register
 from dalembert.mechanisms._spatial import bar, cuboid_inertia
-from dalembert.model import Model, frame_on_axis
+from dalembert.model import Model, axis_angle, frame_on_axis
 
 
 @register("slider-crank-in-space", "a slider-crank in space: revolute, ball, Hooke joint, slider")
@@ -111,4 +111,59 @@ def differential(ratio: float = 1.5, torque: float = 2.0) -> Model:
     model.coupling("right_mesh", [("right_shaft", ratio), ("planet_pin", -1.0)])
     model.torque("engine", carrier, (torque, 0.0, 0.0))
     model.drag("brake", left, angular=0.2)
+    return model
+
+
+# mass, (Ixx, Iyy, Izz, Ixy) about the link's frame, axis and place in that frame of the joint to the next link
+SSRMS = (
+    ("B1", 243.66, (9.336, 44.413, 44.413, 0.0), "shoulder_roll", (1, 0, 0), (1.3589, 0, 0)),
+    ("B2", 105.98, (12.19, 12.13, 3.061, 0.0), "shoulder_yaw", (0, 0, 1), (0, 0, 0.7026)),
+    ("B3", 105.98, (8.088, 3.061, 8.446, 0.0), "shoulder_pitch", (0, 1, 0), (0, -0.5692, 0)),
+    ("B4", 314.88, (15.41, 2094.71, 2103.19, 49.52), "elbow_pitch", (0, 1, 0), (7.11, -0.475, 0)),
+    ("B5", 279.2, (9.522, 1966.28, 1966.28, -39.95), "wrist_pitch", (0, 1, 0), (7.11, 0, 0)),
+    ("B6", 105.98, (8.305, 3.061, 8.0386, 0.0), "wrist_yaw", (0, 0, 1), (0, -0.5692, 0)),
+    ("B7", 105.98, (12.13, 12.13, 3.061, 0.0), "wrist_roll", (1, 0, 0), (0, 0, -0.7026)),
+    ("B8", 243.66, (9.336, 44.41, 44.41, 0.0), "tip", (), (1.3589, 0, 0)),
+)
+"""Nguyen, Hughes: Teleoperation: from the Space Shuttle to the Space Station (1994)."""
+SSRMS_ANGLES = (-26.4, -42.2, -18.6, -93.4, -97.1, 19.1, 52.5)
+"""Degrees, in the closed loop [Kövecses, Piedbœuf 2003]."""
+
+
+# it moves by centimetres a second and is 30 m large, which tolerances are relative to
+@register("canadarm2", "the space station's arm, holding on to the station at both ends", t_end=80.0, rtol=1e-10)
+def canadarm2(docking: float = 1000.0, control: float = 30e3) -> Model:
+    """Canadarm2 with its base fixed to the station and its tip on a ball there [Kövecses, Piedbœuf 2003, figs. 2–6].
+
+    Links by Nguyen and Hughes (1994); their centres of mass are not published and sit at the links' frames here, Ixy
+    is taken as an entry of the inertia matrix. Station: 419455 kg (NASA, Facts and Figures), inertia of Betts,
+    Practical Methods for Optimal Control (2010), example 6.11, there in slug ft². Ours: where the arm stands, and the
+    loads. A visitor pushes the forward port (`docking` newtons for 3 s: what 100 t at 3 cm/s bring) and thrusters
+    turn the station to and fro (`control` newton metres about each axis). All joints of the arm are free. Cut at the
+    tip, `da.build(model, coordinates="joint", cut=["tip"])`, it has 13 coordinates, 3 rows and 10 freedoms.
+    """
+    model = Model("canadarm2", space="space")
+    inertia = np.array([[38.06e6, 0.654e6, -23.28e6], [0.654e6, 129.0e6, 0.0817e6], [-23.28e6, 0.0817e6, 103.8e6]])
+    station = model.body("station", mass=419455.0, inertia=inertia, position=(0, 0, 0))
+    p, R = np.array([12.0, 0.0, 4.0]), frame_on_axis((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))  # the arm's x stands up
+    links = []
+    for k, (name, mass, (xx, yy, zz, xy), _, _, offset) in enumerate(SSRMS):
+        if k > 0:
+            joint, axis = SSRMS[k - 1][3:5]
+            near, far = frame_on_axis(axis), axis_angle(axis, math.radians(SSRMS_ANGLES[k - 1]))
+            model.marker(f"{joint}_near", links[-1], at=p, rotation=R @ near)
+            R = R @ far
+        tensor = np.array([[xx, xy, 0.0], [xy, yy, 0.0], [0.0, 0.0, zz]])
+        links.append(model.body(name, mass=mass, inertia=tensor, position=p, rotation=R))
+        if k > 0:
+            model.marker(f"{joint}_far", links[-1], at=p, rotation=R @ near)
+            model.revolute(joint, f"{joint}_near", f"{joint}_far")
+        p = p + R @ offset
+    model.weld("base", station, links[0])
+    model.spherical("tip", station, links[-1], at=p)
+    on, off = ({"step": {"begin": t, "end": t + 1.0, "high": high}} for t, high in ((5.0, -docking), (8.0, docking)))
+    model.force("docking", station, [{"sum": [on, off]}, 0.0, 0.0], at=(25.5, 0.0, 1.0))
+    begins = {"step": {"begin": 10.0, "end": 15.0}}
+    turns = [{"product": [begins, {"harmonic": {"amplitude": control, "omega": w}}]} for w in (0.3, 0.4, 0.5)]
+    model.torque("attitude", station, turns, frame="body")
     return model

@@ -140,6 +140,8 @@ def tree_system(
         families=(),
         klu=None,
     )
+    if not np.any(carrier.v0):
+        return system  # at rest: nothing to compile
     v0 = np.asarray(_rates(system, jnp.asarray(system.q0), jnp.asarray(carrier.v0).reshape(len(model.bodies), -1)))
     return eqx.tree_at(lambda s: s.v0, system, v0)
 

@@ -79,6 +79,15 @@ class Tree:
         self.moved_by = above[self.link_of][:, self.bodies].T.astype(float)  # (bodies, velocities)
         self.axes_above = above[np.ix_(self.link_of, self.link_of)]
         self.jumps = self._jumps()
+        # q̇ is picked from (v, 0, the balls' quaternion rates), and each quaternion scaled by its own length
+        self.balls = np.flatnonzero(self.ball)
+        self.rate_of = np.full(self.nq, self.nv)
+        self.ball_of = np.full(self.nq, len(self.balls))
+        straight = np.flatnonzero(np.array(self.moves, bool) & ~self.ball)
+        self.rate_of[self.q_index[straight, 0]] = self.v_index[straight, 0]
+        quaternions = self.q_index[self.balls]
+        self.rate_of[quaternions] = self.nv + 1 + np.arange(quaternions.size).reshape(quaternions.shape)
+        self.ball_of[quaternions] = np.arange(len(self.balls))[:, None]
         key = (self.parents.tobytes(), self.kinds, self.moves, self.bodies.tobytes(), self.joints, self.backward)
         self._key, self._hash = key, hash(key)
 
@@ -219,10 +228,9 @@ class TreeSystem(AbstractSystem):
         """The absolute motion of the bodies."""
         tree, chains = self.tree, self.chains(q)
         S = chains.S
-        moved = jnp.asarray(tree.moved_by)
-        V = moved @ (S * u[:, None])  # (bodies, 6)
         V_links = jnp.asarray(tree.above[tree.link_of].T.astype(float)) @ (S * u[:, None])
-        A = moved @ (_motion_cross(V_links[tree.link_of], S) * u[:, None])
+        V = V_links[tree.bodies]  # (bodies, 6)
+        A = jnp.asarray(tree.moved_by) @ (_motion_cross(V_links[tree.link_of], S) * u[:, None])
         w, v = V[:, :3], _at_bodies(self, chains, V)
         alpha, a = A[:, :3], _at_bodies(self, chains, A) + jnp.cross(w, v)
         zero = jnp.zeros((1, 3))
@@ -319,22 +327,18 @@ class TreeSystem(AbstractSystem):
 
     def block_qdot(self, x, u):
         tree = self.tree
-        straight = jnp.append(u, 0.0)[_first_velocity(tree)]
-        if not np.any(tree.ball):
-            return straight
-        for k in np.flatnonzero(tree.ball):  # a few at most: unrolled
-            quaternion = x[tree.q_index[k]]
-            rate = Space.qdot(jnp.concatenate([jnp.zeros(3), quaternion]), jnp.append(jnp.zeros(3), u[tree.v_index[k]]))
-            straight = straight.at[tree.q_index[k]].set(rate[3:])
-        return straight
+        if not len(tree.balls):
+            return u
+        turns = jax.vmap(_quaternion_rate)(x[tree.q_index[tree.balls]], u[tree.v_index[tree.balls]])
+        return jnp.concatenate([u, jnp.zeros(1), turns.ravel()])[tree.rate_of]
 
     def block_retract(self, x, delta):
         tree = self.tree
         y = x + self.block_qdot(x, delta)
-        for k in np.flatnonzero(tree.ball):
-            quaternion = y[tree.q_index[k]]
-            y = y.at[tree.q_index[k]].set(quaternion / jnp.sqrt(jnp.sum(quaternion**2)))
-        return y
+        if not len(tree.balls):
+            return y
+        length = jnp.sqrt(jnp.sum(y[tree.q_index[tree.balls]] ** 2, axis=1))
+        return y / jnp.append(length, 1.0)[tree.ball_of]
 
     def block_place(self, x):
         raise NotImplementedError("the rows of a tree are seen through its carrier")
@@ -400,13 +404,8 @@ def _at_bodies(system: TreeSystem, chains: Chains, V) -> Float[Array, "bodies 3"
     return V[:, 3:] + jnp.cross(V[:, :3], r)
 
 
-def _first_velocity(tree: Tree) -> np.ndarray:
-    """For each coordinate, the velocity that is its rate (none for quaternions)."""
-    table = np.full(tree.nq, tree.nv)
-    for k in range(tree.count):
-        if tree.moves[k] and not tree.ball[k]:
-            table[tree.q_index[k, 0]] = tree.v_index[k, 0]
-    return table
+def _quaternion_rate(quaternion, w):
+    return Space.qdot(jnp.concatenate([jnp.zeros(3), quaternion]), jnp.concatenate([jnp.zeros(3), w]))[3:]
 
 
 def _turned(angle):
@@ -460,6 +459,7 @@ CHAINS: dict[tuple[str, str], tuple[Link, ...]] = {
     ("space", "spherical"): (Link("ball"),),
     ("space", "planar"): (Link("slide", 0), Link("slide", 1), Link("turn")),
     ("space", "pin_slot"): (Link("slide", 0), Link("turn")),
+    ("space", "orientation_lock"): (Link("slide", 0), Link("slide", 1), Link("slide", 2)),
     ("space", "free"): (Link("slide", 0), Link("slide", 1), Link("slide", 2), Link("ball")),
     ("plane", "weld"): (Link("weld"),),
     ("plane", "revolute"): (Link("turn"),),
