@@ -15,7 +15,7 @@ from dalembert._results import Complaint, DalembertError, FileError, did_you_mea
 from dalembert.io._disk import read_text
 from dalembert.io._schema import FORMAT, HEAD, TOP, element_class, head_class, kind_of, run_class, told
 from dalembert.io._yaml import Node, read_tree, resolve
-from dalembert.model import ELEMENTS, SECTIONS, Mistake, Model, Statement, sketching
+from dalembert.model import ELEMENTS, SECTIONS, TYPED, Mistake, Model, Statement, sketching
 
 ENOUGH = 60  # complaints after which a file is not looked at any further
 LONGEST = 600  # characters of one complaint
@@ -188,12 +188,12 @@ class _Reader:
 
     def _entry(self, section: str, node: Node, number: int) -> _Entry:
         arguments = {k: x for k, x in node.plain().items() if x is not None}
-        kind = {"bodies": "body", "markers": "marker"}.get(section) or arguments.pop("type", None)
+        kind = arguments.pop("type", None) if section in TYPED else _title(section, None).lower()
         name = arguments.get("name")
         known = isinstance(name, str) and name.strip()
         called = f"'{name[:100]}'" if isinstance(name, str) and known else f"number {number}"
         entry = _Entry(section, node, f"{_title(section, kind)} {called}", "", arguments)
-        if section in ("joints", "forces"):
+        if section in TYPED:
             kind = self._type(entry, kind)
         if kind is None:
             entry.usable = False
@@ -347,7 +347,8 @@ _ALONE = re.compile(
 def _title(section: str, kind: Any) -> str:
     """What `Model` calls such a thing in its sentences."""
     if section != "joints":
-        return {"bodies": "Body", "markers": "Marker", "forces": "Force"}[section]
+        titles = {"bodies": "Body", "markers": "Marker", "forces": "Force", "limits": "Limit", "shapes": "Shape"}
+        return titles[section]
     kind = str(kind)
     if kind.endswith("driver"):
         return "Driver"
