@@ -36,8 +36,8 @@ SIZES: dict[str, dict[str, str]] = {
     "plane": {"space": "x y"},
     "mesh": {"space": ""},
 }
-"""The kinds of shapes and their sizes: full edges of a box and a plane, half axes of an ellipsoid. A cylinder lies along
-its z axis; so does a capsule (in the plane along x), whose length is that of its straight part."""
+"""The kinds of shapes and their sizes: full edges of a box and a plane, half axes of an ellipsoid. A cylinder lies
+along its z axis; so does a capsule (in the plane along x), whose length is that of its straight part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class Information(Forces):
     ) -> Shape:
         """A picture of a body, in its frame (or in a marker's): box, sphere, cylinder, capsule, ellipsoid, plane, mesh.
 
-        `size`: the edges of a box (2 in the plane), the radius of a sphere, radius and length of a cylinder or a capsule,
+        `size`: the edges of a box (2 in the plane), the radius of a sphere, radius and length of a cylinder or capsule,
         half axes of an ellipsoid, edges of a plane. A mesh is the name of a `file` in the model file's folder, with a
         `scale`. Nothing is computed from a shape.
         """
@@ -198,7 +198,7 @@ class Information(Forces):
 
 
 def inside_folder(name: str) -> bool:
-    """Whether a name is that of a file in a folder or below it, whatever the system: no drive, no way up, no address."""
+    """Whether a name is that of a file in a folder or below it, on any system: no drive, no way up, no address."""
     parts = name.split("/")
     plain = re.fullmatch(r"[^\\:*?\"<>|\x00-\x1f\x7f]{1,300}", name) is not None
     return plain and name.isprintable() and all(part not in ("", ".", "..") for part in parts)
