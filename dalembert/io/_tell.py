@@ -41,6 +41,7 @@ class _Teller:
         self.taken: set[str] = {"ground"}
         self.elements: dict[str, Element | None] = {}
         self.renamed: list[str] = []
+        self.needless: list[str] = []  # fixed joints of links without mass
         self.body: dict[str, Body] = {}  # of each link
         self.at: dict[str, Pose] = {}  # of each link, in the world, at the start
         self.twist: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # angular, and linear at the world's origin
@@ -75,6 +76,8 @@ class _Teller:
         self._tell_ties()
         for name in order:
             self._tell_pictures(name)
+        if self.needless:
+            robot.remarks.append(f"Joints that fix such frames, and so are not needed: {listed(self.needless)}.")
         if self.renamed:
             robot.remarks.append(
                 f"Renamed, as names are unique in a model and have no dots: {', '.join(self.renamed)}."
@@ -228,12 +231,10 @@ class _Teller:
         for name in order:
             link = self.robot.links[name]
             if link.mass == 0:
-                joint = self.above.get(name)
                 body = self.body[name]
-                by = f" by '{joint.name}'" if joint is not None and not joint.motions else ""
                 if name == "world" and body is self.model.ground:
                     continue
-                massless.append(f"'{name}' (on '{body.name}'{by})")
+                massless.append(f"'{name}' (on '{body.name}')")
                 self._marker(names[name], body, self.at[name], link.element)
             for frame, pose in link.frames:
                 self._marker(
@@ -258,8 +259,9 @@ class _Teller:
     def _tell_joint(self, joint: Joint) -> None:
         i, j = self.body[joint.parent], self.body[joint.child]
         if not joint.motions:
-            if j is i:
-                return  # a link without mass: told as a frame
+            if j is i:  # a link without mass: told as a frame
+                self.needless.append(joint.name)
+                return
             self.model.weld(self._name(joint.name, joint.element, "joint"), i, j)
             return
         found = combined(joint.motions, self.size)
