@@ -37,10 +37,10 @@ def evaluate(system, q, u) -> At:
     return At(*(np.asarray(x) for x in _evaluate(system, jnp.asarray(0.0), jnp.asarray(q), jnp.asarray(u))))
 
 
-def tree_of(name: str, **options):
-    """A robot file in joint coordinates, none of its tree joints cut."""
+def tree_of(name: str, cut=(), **options):
+    """A robot file as a model, and in joint coordinates."""
     model = read(ROBOTS / name, **options).model
-    return model, da.build(model, coordinates="joint")
+    return model, da.build(model, coordinates="joint", cut=cut)
 
 
 def velocity_names(system) -> list[str]:
@@ -49,12 +49,13 @@ def velocity_names(system) -> list[str]:
 
 
 def closed(system, q, u):
-    """The nearest (q, u) that meets the rows, by Newton; angles and displacements only."""
+    """The nearest (q, u) that meets the rows, by Newton."""
     for _ in range(20):
         at = evaluate(system, q, u)
         if at.Phi.size == 0 or np.max(np.abs(at.Phi)) < 1e-14:
             break
-        q = q - np.linalg.pinv(at.C, rcond=1e-9)[:, : len(at.Phi)] @ at.Phi
+        step = -np.linalg.pinv(at.C, rcond=1e-9)[:, : len(at.Phi)] @ at.Phi
+        q = np.asarray(system.retract(jnp.asarray(q), jnp.asarray(step)))
     at = evaluate(system, q, u)
     u = u - np.linalg.pinv(at.C, rcond=1e-9) @ (at.C @ u) if len(at.C) else u
     return q, u

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import warnings
-
+import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
 from _helpers_robots import ROBOTS, closed, evaluate, tree_of, velocity_names
-from test_cli import dalembert
 
 import dalembert as da
-from dalembert._results import DalembertError, FileError
-from dalembert.io import read, text_of
+from dalembert._results import DalembertError
+from dalembert.io import read
+from dalembert.model import quaternion_of, rotation_matrix
 
 # both sides sum the same few products in double precision: a thousand roundings of the largest number
 EXACT = 1e-12
@@ -108,7 +105,12 @@ def loop_acceleration(name: str, system, q, u, acting, loops):
     contacts = []
     for a, p, b, r in loops:
         fa, fb = (robot.frames[robot.getFrameId(n, pin.BODY)] for n in (a, b))
-        ends = (fa.parentJoint, fa.placement * pin.SE3(np.eye(3), p), fb.parentJoint, fb.placement * pin.SE3(np.eye(3), r))
+        ends = (
+            fa.parentJoint,
+            fa.placement * pin.SE3(np.eye(3), p),
+            fb.parentJoint,
+            fb.placement * pin.SE3(np.eye(3), r),
+        )
         contacts.append(pin.RigidConstraintModel(pin.ContactType.CONTACT_3D, robot, *ends, pin.LOCAL))
     datas = [c.createData() for c in contacts]
     q_pin = pin.integrate(robot, pin.neutral(robot), there)
@@ -155,3 +157,150 @@ def test_mimic_joints_are_pinocchios():
     bias = pin.nonLinearEffects(robot, data, there, v)[order]
     matches(at.M, M)
     matches(at.vdot, G * (-(G @ bias) / (G @ M @ G)), 1e-9)
+
+
+# ---- MJCF against MuJoCo -----------------------------------------------------------------------------------------
+
+# joints that stand for several of the file: MuJoCo's in the order of our coordinates, with signs
+CHAINS = {
+    "root_x_root_z_root_y": [("root_x", 1), ("root_z", 1), ("root_y", -1)],  # x × z is -y
+    "hooke_a_hooke_b": [("hooke_a", 1), ("hooke_b", 1)],
+    "sleeve_s_sleeve_t": [("sleeve_s", -1), ("sleeve_t", 1)],  # it slides against the axis it turns about
+    "slot_s_slot_t": [("slot_s", 1), ("slot_t", 1)],
+    "cross_t_cross_s": [("cross_t", 1), ("cross_s", 1)],
+    "ball_joint": [("ball", 1)],
+    "toe_joint": [("toe", 1)],
+}
+
+
+def mujoco_state(robot, system, q, u):
+    """MuJoCo's data at our state, X with v_mj = X u, and Ẋu."""
+    data = mujoco.MjData(robot)
+    X, bias, seen = np.zeros((robot.nv, system.n)), np.zeros(robot.nv), {}
+    tree = system.tree
+    for k in range(tree.count):
+        joint, a, b = tree.joints[k], tree.q_start[k], tree.v_start[k]
+        if joint in system.body_names:  # a free body: slides of the centre of mass, then a ball
+            body = robot.body(joint)
+            j = robot.jnt_dofadr[body.jntadr[0]]
+            if tree.kinds[k] != "ball":
+                X[j + seen.setdefault(joint, 0), b] = 1.0
+                seen[joint] += 1
+                continue
+            w, c = u[b : b + 3], body.ipos
+            R = np.zeros(9)
+            mujoco.mju_quat2Mat(R, q[a : a + 4])
+            R = R.reshape(3, 3)
+            X[j : j + 3, b : b + 3] = R @ np.array([[0, -c[2], c[1]], [c[2], 0, -c[0]], [-c[1], c[0], 0]])
+            X[j + 3 : j + 6, b : b + 3] = np.eye(3)
+            bias[j : j + 3] = -R @ np.cross(w, np.cross(w, c))
+            at = robot.jnt_qposadr[body.jntadr[0]]
+            data.qpos[at : at + 3] = q[a - 3 : a] - R @ c
+            data.qpos[at + 3 : at + 7] = q[a : a + 4]
+            continue
+        name, sign = CHAINS.get(joint, [(joint, 1)])[seen.setdefault(joint, 0)]
+        seen[joint] += 1
+        at, dof = robot.joint(name).qposadr[0], robot.joint(name).dofadr[0]
+        size = tree.v_start[k + 1] - b
+        if size == 1:
+            X[dof, b], data.qpos[at] = sign, robot.qpos0[at] + sign * q[a]
+            continue
+        F = np.asarray(system.links["frame_j"][k])  # our ball counts along its marker's axes, MuJoCo's along the body's
+        X[dof : dof + 3, b : b + 3] = F
+        data.qpos[at : at + 4] = quaternion_of(F @ rotation_matrix(q[a : a + 4]) @ F.T)
+    data.qvel[:] = X @ u
+    mujoco.mj_forward(robot, data)
+    return data, X, bias
+
+
+def mass_of(robot, data):
+    M = np.zeros((robot.nv, robot.nv))
+    mujoco.mj_fullM(robot, data, M)
+    return M
+
+
+@pytest.mark.parametrize("name", ["double_pendulum.xml", "joints.xml"])
+def test_tree_of_an_mjcf_is_mujocos(name):
+    """Joints alone and several on a body; springs, damping, compensated gravity, a ball's spring."""
+    _, system = tree_of(name)
+    robot = mujoco.MjModel.from_xml_path(str(ROBOTS / name))
+    robot.dof_frictionloss[:] = 0.0  # MuJoCo's is a constraint, ours smooth: taken out of both
+    system = system.replace({k: 0.0 for k in system.parameters() if k.endswith("_friction.coulomb")})
+    system = system.replace({k: 0.0 for k in system.parameters() if k.endswith("_friction.static")})
+    robot.jnt_limited[:] = 0
+    rng = np.random.default_rng(6)
+    import jax.numpy as jnp
+
+    q = np.asarray(system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.6, 0.6, system.n))))
+    u = rng.uniform(-1, 1, system.n)
+    at = evaluate(system, q, u)
+    data, X, bias = mujoco_state(robot, system, q, u)
+    assert robot.nv == system.n and system.m == 0
+    matches(at.M, X.T @ mass_of(robot, data) @ X)
+    matches(at.h, X.T @ (data.qfrc_passive - data.qfrc_bias - mass_of(robot, data) @ bias))
+    matches(at.vdot, np.linalg.solve(X, data.qacc - bias), ACCELERATIONS)
+
+
+def test_loops_of_an_mjcf_satisfy_mujocos_equations():
+    """Our accelerations in MuJoCo's inverse dynamics: what is missing are forces of its equalities alone, and they are met.
+
+    MuJoCo's own accelerations are those of springs; its Jacobian and inverse dynamics are exact.
+    """
+    import jax.numpy as jnp
+
+    _, system = tree_of("leg.xml", cut=["heel"])
+    robot = mujoco.MjModel.from_xml_path(str(ROBOTS / "leg.xml"))
+    robot.dof_armature[:] = 0.0
+    robot.jnt_limited[:] = 0
+    rng = np.random.default_rng(7)
+    start = system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.1, 0.1, system.n)))
+    q, u = closed(system, np.asarray(start), rng.uniform(-1, 1, system.n))
+    at = evaluate(system, q, u)
+    data, X, _ = mujoco_state(robot, system, q, u)
+
+    def jacobian(qpos):
+        there = mujoco.MjData(robot)
+        there.qpos[:], there.qvel[:] = qpos, X @ u
+        mujoco.mj_forward(robot, there)
+        assert np.max(np.abs(there.efc_pos)) < 1e-4
+        return there.efc_J.reshape(-1, robot.nv).copy()
+
+    J = jacobian(data.qpos)
+    assert len(J) == system.m == 4 and np.max(np.abs(data.efc_pos)) < 1e-12
+    assert np.max(np.abs(J @ X @ u)) < 1e-12  # the same constraints on velocities
+    robot.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_EQUALITY)
+    data.qacc[:] = X @ at.vdot
+    mujoco.mj_inverse(robot, data)
+    missing = np.array(data.qfrc_inverse)
+    assert np.max(np.abs(missing)) > 0.1
+    along = np.linalg.svd(J)[2][4:]  # a basis of what the equalities leave free
+    matches(along @ missing, 0.0, 1e-10 * np.max(np.abs(missing)))
+    robot.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EQUALITY)
+    h, ends = 1e-5, []
+    for way in (h, -h):
+        qpos = np.array(data.qpos)
+        mujoco.mj_integratePos(robot, qpos, X @ u, way)
+        ends.append(jacobian(qpos))
+    Jdot = (ends[0] - ends[1]) / (2 * h)
+    # differences of J leave 1e-11/h
+    np.testing.assert_allclose(J @ X @ at.vdot, -Jdot @ X @ u, atol=1e-6)
+
+
+def test_a_keyframe_is_the_start():
+    model = read(ROBOTS / "double_pendulum.xml", keyframe="raised").model
+    robot = mujoco.MjModel.from_xml_path(str(ROBOTS / "double_pendulum.xml"))
+    data = mujoco.MjData(robot)
+    mujoco.mj_resetDataKeyframe(robot, data, 0)
+    mujoco.mj_forward(robot, data)
+    for name, body in model.bodies.items():
+        k = robot.body(name).id
+        np.testing.assert_allclose(body.position, data.xipos[k], atol=1e-14)
+        twist = np.zeros(6)  # angular, linear, at the centre of mass
+        mujoco.mj_objectVelocity(robot, data, mujoco.mjtObj.mjOBJ_BODY, k, twist, 0)
+        np.testing.assert_allclose(body.rotation @ body.angular_velocity, twist[:3], atol=1e-14)
+        np.testing.assert_allclose(body.velocity, twist[3:], atol=1e-14)
+    tree = da.build(model, coordinates="joint")
+    np.testing.assert_allclose(tree.q0, [0.7, -0.4], atol=1e-14)
+    np.testing.assert_allclose(tree.v0, [0.5, 1.0], atol=1e-13)
+    with pytest.raises(DalembertError, match="no keyframe 'home'; there are 'raised'"):
+        read(ROBOTS / "double_pendulum.xml", keyframe="home")

@@ -7,6 +7,7 @@ or on either side of a link without mass, act as one joint of the library where 
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -289,7 +290,11 @@ class _Teller:
                 self.coordinate[m.name] = (name, coordinate, which[1])
             self._tell_motion(m, name, found)
         if len({m.name for m in joint.motions}) > 1:
-            free = [f"'{m.name}' is {w[0]}" for m, w in zip(joint.motions, found.coordinates, strict=True) if w]
+            free = [
+                f"'{m.name}' is {'-' if w[1] < 0 else ''}{w[0]}"
+                for m, w in zip(joint.motions, found.coordinates, strict=True)
+                if w
+            ]
             told = f" ({', '.join(free)})" if free else ""
             self.robot.remarks.append(
                 f"Joints {listed(m.name for m in joint.motions)} are one {found.kind} joint, '{name}'{told}."
@@ -376,22 +381,39 @@ class _Teller:
                 model.stop(stop, joint, stiffness=self.stops, **ends, **which)
 
     def _tell_on_ball(self, m: Motion, joint: str, *, alone: bool) -> None:
-        """A ball has no coordinate: its spring and damping are a bushing's that turn alike about all axes."""
+        """A ball has no coordinate: its spring is a bushing alike about all axes, its damping a law -d (ω_j - ω_i)."""
         if m.limit:
             self.robot.remarks.append(f"Joint '{m.name}': its range is left out; a ball has no coordinate here.")
         if m.friction or (m.acts and not alone):
             what = "friction" if m.friction else "spring or damping"
             text = f"Joint '{m.name}': {what} on a motion that is part of a ball joint is not known here."
             self.complaints.add(m.element, text)
-        elif m.acts:
-            made = self.model.constraints[joint]
+            return
+        made = self.model.constraints[joint]
+        if m.stiffness:
             ends = [(e.body, Pose(e.start_rotation, e.start_position)) for e in made.markers]
             pair = [
                 self._marker(self._name(f"{joint}_spring_{w}", None, own=False), b, p, m.element)
                 for w, (b, p) in zip("ij", ends, strict=True)
             ]
-            turning = {k: [0.0] * 3 + [x] * 3 for k, x in (("stiffness", m.stiffness), ("damping", m.damping))}
-            self.model.bushing(self._name(f"{m.name}_spring", m.element, own=False), *pair, **turning)
+            stiffness = [0.0] * 3 + [m.stiffness] * 3
+            self.model.bushing(self._name(f"{m.name}_spring", m.element, own=False), *pair, stiffness=stiffness)
+        if m.damping:
+            i, j = made.bodies
+            odd = [b.name for b in (i, j) if not re.fullmatch(r"[A-Za-z_]\w*", b.name, re.ASCII)]
+            if odd:
+                text = (
+                    f"Joint '{m.name}': its damping is a formula of names of letters, digits and _; rename '{odd[0]}'."
+                )
+                self.complaints.add(m.element, text)
+                return
+            spins = [f"{j.name}.w{k}" + ("" if i.is_ground else f" - {i.name}.w{k}") for k in "xyz"]
+            law = [
+                {"torque": [f"{way}damping*({s})" for s in spins]} for way, b in (("", i), ("-", j)) if not b.is_ground
+            ]
+            bodies = [b for b in (i, j) if not b.is_ground]
+            name = self._name(f"{m.name}_damping", m.element, own=False)
+            self.model.force_law(name, bodies, law, parameters={"damping": m.damping})
 
     def _tell_loops(self) -> None:
         for loop in self.robot.loops:
