@@ -8,7 +8,6 @@ opens a file itself, and what has no counterpart here is named before anything i
 from __future__ import annotations
 
 import re
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,17 +21,20 @@ from dalembert.io._robot import Joint, Link, Loop, Motion, Picture, Pose, Robot,
 from dalembert.io._xml import LARGEST_NUMBER, Complaints, Element, need_extra, read_xml
 
 KEPT = ("compiler", "option", "default", "asset", "worldbody", "equality", "keyframe")
-DROPPED = {
-    "size": "sizes of MuJoCo's memory", "visual": "settings of pictures", "statistic": "settings of pictures",
-    "custom": "custom numbers and texts", "contact": "contact", "tendon": "tendons", "actuator": "actuators",
-    "sensor": "sensors",
+UNUSED = ("contact", "tendon", "actuator", "sensor")
+"""Sections that act on bodies and joints in ways that are not known here: compiled, named, and left out."""
+SETTINGS = {
+    "size": "", "visual": "global quality headlight map scale rgba", "statistic": "", "custom": "numeric text tuple",
 }  # fmt: skip
-"""Sections that say nothing about bodies and joints: named, and left out."""
+"""Sections that say nothing about the machine, with what may stand in them: named, and not even compiled."""
 FOREIGN = ("extension", "deformable", "plugin", "flexcomp", "composite", "attach", "model", "hfield", "skin", "flex")
-UNSEEN = ("camera", "light", "texture", "layer")
+UNSEEN = ("camera", "light")
+PAINT = ("texture", "layer")  # not even compiled: it would open files
+COUNTS = ("dim", "nsample", "actdim", "maxhullvert")  # what makes MuJoCo's memory grow
 MESHES = (".stl", ".obj", ".msh")
 LARGEST_MESH, MOST_FILES, MOST_COPIES = 50_000_000, 500, 2000
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
+_STUCK: list[bool] = []  # whether the compiler failed for a reason that it does not know itself
 
 
 def read_mjcf(root: Element, complaints: Complaints, *, keyframe: str | None = None) -> Robot:
@@ -60,11 +62,11 @@ class _Source:
         self.lines: list[Element] = []  # of each line of the text that is compiled
         self._include(root, 0)
         for section in root.children:
-            known = (*KEPT, *DROPPED, *FOREIGN)
+            known = (*KEPT, *UNUSED, *SETTINGS, *FOREIGN)
             if section.tag not in known:
                 self._wrong(section, f"<{section.tag}> is unknown.{did_you_mean(section.tag, known)}")
         self._name_sections()
-        root.children = [s for s in root.children if s.tag not in DROPPED]
+        root.children = [s for s in root.children if s.tag not in SETTINGS]
         self.settings = self._compiler()
         self._clean(root, 1)
 
@@ -104,13 +106,17 @@ class _Source:
 
     def _name_sections(self) -> None:
         for section in self.root.children:
-            if section.tag in DROPPED:
-                tags = Counter(child.tag for child in section.children)
-                for child in section.children:
-                    called = child.attributes.get("name", "")
-                    self.left_out.setdefault(f"<{section.tag}> {child.tag}", []).append(called)
-                if not tags and section.attributes:
-                    self.left_out.setdefault(f"<{section.tag}>", []).append("")
+            if section.tag not in (*UNUSED, *SETTINGS):
+                continue
+            for child in section.children:
+                self.left_out.setdefault(f"<{section.tag}> {child.tag}", []).append(child.attributes.get("name", ""))
+                known = SETTINGS.get(section.tag, child.tag).split()
+                if child.tag not in known:
+                    hint = did_you_mean(child.tag, known)
+                    self._wrong(child, f"<{child.tag}> in <{section.tag}> is unknown.{hint}")
+            if not section.children and section.attributes:
+                self.left_out.setdefault(f"<{section.tag}>", []).append("")
+            if section.tag in SETTINGS:
                 self._guard_files(section)
         for equality in self.root.all("equality"):
             for child in equality.children:
@@ -143,10 +149,10 @@ class _Source:
                 self._wrong(
                     child, f"<{child.tag}> is not known here: bodies are rigid, and nothing is computed by plugins."
                 )
-            if child.tag in UNSEEN:
+            if child.tag in (*UNSEEN, *PAINT):
                 self.left_out.setdefault(f"<{child.tag}>", []).append(child.attributes.get("name", ""))
                 self._guard_files(child)
-        element.children = [c for c in element.children if c.tag not in UNSEEN and c.tag not in FOREIGN]
+        element.children = [c for c in element.children if c.tag not in PAINT and c.tag not in FOREIGN]
         for child in element.children:
             number = copies
             if child.tag == "replicate":
@@ -161,10 +167,11 @@ class _Source:
                 child.attributes.pop(key, None)
             if child.tag == "mesh" and element.tag == "asset":
                 self._mesh(child)
-            elif child.tag == "key":
-                for key in ("ctrl", "act"):
-                    child.attributes.pop(key, None)
             for key, value in child.attributes.items():
+                if not value.strip():
+                    self._wrong(child, f"<{child.tag}>: {key} is empty.")
+                if key in COUNTS and not re.fullmatch(r"[0-9]{1,3}", value.strip()):
+                    self._wrong(child, f"<{child.tag}>: {key} must be a whole number below 1000, not '{value[:40]}'.")
                 if key.startswith("file") and not (child.tag == "mesh" and element.tag == "asset"):
                     self._wrong(child, f"<{child.tag}>: {key}='{value[:60]}': only meshes may be files here.")
                 if re.search(r"(?<![\w.])[-+]?(?:nan|inf)", value, re.IGNORECASE) and key not in (
@@ -242,12 +249,14 @@ class _Source:
         """MuJoCo's compiled model, or None with its complaint at the element it is about."""
         import mujoco
 
+        if _STUCK:  # it keeps a lock then, and would wait for ever
+            raise DalembertError("MuJoCo's compiler failed before in a way it does not recover from; start anew.")
         text, told = self.text(), []
         with _quiet(told):
             try:
                 found = mujoco.MjModel.from_xml_string(text, self.files)
             except Exception as error:  # the compiler's complaints are of several classes
-                found = None
+                found, _STUCK[:] = None, [True] if "unknown exception" in str(error) else _STUCK
                 message = " ".join(str(error).split()) or type(error).__name__
                 line = re.search(r"\bline (\d+)", message)
                 element = self.root

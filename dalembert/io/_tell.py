@@ -42,6 +42,7 @@ class _Teller:
         self.taken: set[str] = {"ground"}
         self.elements: dict[str, Element | None] = {}
         self.renamed: list[str] = []
+        self.massless: list[str] = []
         self.needless: list[str] = []  # fixed joints of links without mass
         self.body: dict[str, Body] = {}  # of each link
         self.at: dict[str, Pose] = {}  # of each link, in the world, at the start
@@ -77,6 +78,8 @@ class _Teller:
         self._tell_ties()
         for name in order:
             self._tell_pictures(name)
+        if self.massless:
+            robot.remarks.append(f"Links without mass are frames of their bodies: {', '.join(self.massless)}.")
         if self.needless:
             robot.remarks.append(f"Joints that fix such frames, and so are not needed: {listed(self.needless)}.")
         if self.renamed:
@@ -241,10 +244,7 @@ class _Teller:
                 self._marker(
                     self._name(frame, link.element, "frame"), self.body[name], self.at[name] @ pose, link.element
                 )
-        if massless:
-            self.robot.remarks.append(
-                f"Links without mass are frames of the body they are fixed to: {', '.join(massless)}."
-            )
+        self.massless = massless
 
     def _marker(self, name: str, body: Body, pose: Pose, element: Element | None) -> str:
         self.elements[name] = element

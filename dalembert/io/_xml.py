@@ -5,6 +5,7 @@ The parser is expat behind `defusedxml`, which refuses all that could make it gr
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterator
@@ -89,8 +90,9 @@ def read_xml(text: str, path: Path) -> Element:
     parser.setContentHandler(builder)
     parser.setErrorHandler(xml.sax.ErrorHandler())
     try:
-        parser.feed(text.encode("utf-8"))
-        parser.close()
+        source = xml.sax.InputSource()
+        source.setByteStream(io.BytesIO(text.encode("utf-8")))
+        parser.parse(source)
     except (DTDForbidden, EntitiesForbidden, ExternalReferenceForbidden):
         _refuse(path, *builder.place(), "a DTD or entities (<!DOCTYPE, <!ENTITY) are not allowed; remove them.")
     except xml.sax.SAXParseException as error:
