@@ -138,3 +138,181 @@ def test_broken_by_chance(name, tmp_path, monkeypatch):
         ends[look(path, name, what, data, good)] += 1
     assert ends["refused"] >= 10 and ends["equal"] >= 1, ends
     assert os.listdir(tmp_path) == [name]  # nothing was written
+
+
+# ---- files that mean harm ------------------------------------------------------------------------------------------
+
+BOMB = '<!DOCTYPE r [<!ENTITY a "ha">' + "".join(f'<!ENTITY a{k} "{"&a;" * 9}">' for k in range(9)) + "]>"
+SECRET = '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+LINK = '<link name="a"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>{}</link>'
+VISUAL = '<visual><geometry><mesh filename="{}"/></geometry></visual>'
+
+
+def robot(inside: str, head: str = "") -> str:
+    return f'{head}<robot name="r">{inside}</robot>'
+
+
+def mujoco_text(inside: str, head: str = "", assets: str = "") -> str:
+    body = '<worldbody><body><joint/><geom size="1"/></body></worldbody>'
+    return f"{head}<mujoco>{inside}<asset>{assets}</asset>{body}</mujoco>"
+
+
+def mesh(name: str) -> str:
+    return robot(LINK.format(VISUAL.format(name)))
+
+
+OUT = "leads out of the folder"
+ELSEWHERE = "lies elsewhere"
+ATTACKS: dict[str, tuple[str, str | bytes, str]] = {
+    "laughs": ("u", robot(LINK.format(""), BOMB), "a DTD or entities"),
+    "secret": ("u", robot(LINK.format("").replace('"a"', '"&x;"'), SECRET), "a DTD or entities"),
+    "outer dtd": ("u", robot(LINK.format(""), '<!DOCTYPE r SYSTEM "http://localhost/x.dtd">'), "a DTD or entities"),
+    "parameter entity": ("u", robot("", '<!DOCTYPE r [<!ENTITY % x SYSTEM "http://localhost/">%x;]>'), "a DTD or entities"),
+    "laughs in mjcf": ("x", mujoco_text("", BOMB), "a DTD or entities"),
+    "secret in mjcf": ("x", mujoco_text("", SECRET), "a DTD or entities"),
+    "unknown entity": ("u", robot(LINK.format("").replace('"a"', '"&x;"')), "undefined entity"),
+    "deep": ("u", "<robot name='r'>" + "<a>" * 100_000, "more than 200 levels deep"),
+    "wide": ("u", robot("<link/>" * 300_000), "more than 200,000 elements"),
+    "long attribute": ("u", robot(f'<link name="{"x" * 200_000}"/>'), "is too long"),
+    "huge": ("u", b" " * 5_000_001, "at most 5 MB are read"),
+    "empty": ("u", "", "no element found"),
+    "yaml": ("u", "dalembert: 1\n", "this is not XML"),
+    "other xml": ("u", "<svg/>", "<svg> is no robot"),
+    "xacro": ("u", robot('<xacro:macro name="m"/>', "").replace("<robot", '<robot xmlns:xacro="x"'), "a xacro text"),
+    "xacro value": ("u", robot(LINK.format("").replace('value="1"', 'value="${m}"')), "a xacro text"),
+    "up": ("u", mesh("../secret.stl"), OUT),
+    "up inside": ("u", mesh("meshes/../../secret.stl"), OUT),
+    "package up": ("u", mesh("package://r/../../secret.stl"), OUT),
+    "absolute": ("u", mesh("/etc/passwd"), OUT),
+    "package absolute": ("u", mesh("package:///etc/passwd"), OUT),
+    "drive": ("u", mesh("C:\\secret.stl"), OUT),
+    "backslashes": ("u", mesh("..\\secret.stl"), OUT),
+    "file://": ("u", mesh("file:///etc/passwd"), ELSEWHERE),
+    "http://": ("u", mesh("http://localhost/x.stl"), ELSEWHERE),
+    "model://": ("u", mesh("model://x/x.stl"), ELSEWHERE),
+    "link": ("u", mesh("link.stl"), "is a link"),
+    "linked folder": ("u", mesh("linked/secret.stl"), "is a link"),
+    "texture": ("u", robot('<material name="m"><texture filename="../x.png"/></material>' + LINK.format("")), OUT),
+    "include up": ("x", mujoco_text('<include file="../secret.xml"/>'), OUT),
+    "include absolute": ("x", mujoco_text('<include file="/etc/passwd"/>'), OUT),
+    "include a link": ("x", mujoco_text('<include file="link.xml"/>'), "is a link"),
+    "include itself": ("x", mujoco_text('<include file="loop.xml"/>'), "is included already"),
+    "include deep in": ("x", mujoco_text('<include file="bomb.xml"/>'), "bomb.xml, line 1: a DTD or entities"),
+    "include nothing": ("x", mujoco_text("<include/>"), "<include>"),
+    "mesh up": ("x", mujoco_text("", "", '<mesh file="../secret.obj"/>'), OUT),
+    "mesh by meshdir": ("x", mujoco_text('<compiler meshdir=".."/>', "", '<mesh file="secret.obj"/>'), OUT),
+    "mesh by assetdir": ("x", mujoco_text('<compiler assetdir="/etc"/>', "", '<mesh file="passwd"/>'), OUT),
+    "mesh a link": ("x", mujoco_text("", "", '<mesh file="link.obj"/>'), "is a link"),
+    "mesh of another kind": ("x", mujoco_text("", "", '<mesh file="loop.xml"/>'), "a mesh ends in"),
+    "mesh not there": ("x", mujoco_text("", "", '<mesh file="none.obj"/>'), "there is no such file"),
+    "texture up": ("x", mujoco_text("", "", '<texture name="t" type="2d" file="../secret.png"/>'), OUT),
+    "texture side": ("x", mujoco_text("", "", '<texture name="t" type="cube" fileup="/etc/passwd"/>'), OUT),
+    "height field": ("x", mujoco_text("", "", '<hfield name="h" file="../x.png"/>'), "<hfield> is not known here"),
+    "skin": ("x", mujoco_text("", "", '<skin name="h" file="/etc/passwd"/>'), "<skin> is not known here"),
+    "model": ("x", mujoco_text("", "", '<model name="h" file="../x.xml"/>'), "<model> is not known here"),
+    "plugin": ("x", mujoco_text('<extension><plugin plugin="x"/></extension>'), "<extension> is not known here"),
+    "copies": ("x", mujoco_text("").replace("<body>", '<replicate count="2000000000"><body>').replace("</body>", "</body></replicate>"), "at most 2000 copies"),
+    "memory": ("x", mujoco_text('<sensor><user name="u" dim="2000000000"/></sensor>'), "below 1000"),
+    "not a number": ("x", mujoco_text('<option gravity="0 0 nan"/>'), "must be finite numbers"),
+    "flex": ("x", mujoco_text('<deformable><flex name="f"/></deformable>'), "<deformable> is not known here"),
+    "tendon equality": ("x", mujoco_text('<equality><tendon tendon1="t"/></equality>'), "a constraint on <tendon>"),
+    "polynomial": ("x", mujoco_text('<equality><joint joint1="j" joint2="k" polycoef="0 1 1 0 0"/></equality>').replace("<body><joint/>", '<body><joint name="j"/><joint name="k" axis="1 0 0"/>'), "tied by straight lines"),
+    "two parallel hinges": ("x", mujoco_text("").replace("<joint/>", '<joint name="a"/><joint name="b" pos="1 0 0"/>'), "act together as no joint"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with links out of it, and what must not be opened outside."""
+    outside = tmp_path_factory.mktemp("outside")
+    for name in ("secret.stl", "secret.obj", "secret.png"):
+        (outside / name).write_text("secret")
+    (outside / "secret.xml").write_text(mujoco_text(""))
+    inside = outside / "inside"
+    inside.mkdir()
+    for ending in ("stl", "obj", "xml"):
+        (inside / f"link.{ending}").symlink_to(outside / f"secret.{ending}")
+    (inside / "linked").symlink_to(outside)
+    (inside / "loop.xml").write_text('<mujocoinclude><include file="loop.xml"/></mujocoinclude>')
+    (inside / "bomb.xml").write_text(BOMB + "<mujocoinclude/>")
+    return inside
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks_are_refused(name, folder):
+    kind, content, sentence = ATTACKS[name]
+    path = folder / ("attack.urdf" if kind == "u" else "attack.xml")
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    begin = time.perf_counter()
+    with pytest.raises(FileError) as caught:
+        read(path)
+    assert sentence in str(caught.value), caught.value
+    assert "secret" not in str(caught.value).replace("secret.", "") and "root:" not in str(caught.value)
+    assert time.perf_counter() - begin < 5.0
+
+
+def test_side_files_are_looked_at_as_strictly(tmp_path):
+    path, side = tmp_path / "four_bar.urdf", tmp_path / "four_bar.loops.yaml"
+    path.write_text(original("four_bar.urdf"))
+    for text, sentence in {
+        "loops: [{name: C, type: sphericle}]": "type 'sphericle' is unknown",
+        "loops: [{name: C, type: spherical, link1: {link: nobody}, link2: {link: rocker}}]": "there is no link 'nobody'",
+        "loops: [{name: C, type: spherical, link1: {link: coupler, at: 1}, link2: {link: rocker}}]": "'at' is unknown",
+        "loops: [3]": "loops must be a list of mappings",
+        "loop: []": "a side file is a mapping with loops and start",
+        "start: {A: .nan}": "must be a finite number",
+        "start: {Q: 1}": "there is no turning or sliding joint 'Q'",
+        "loops: &a [*a]": "not allowed",
+    }.items():
+        side.write_text(text)
+        with pytest.raises(FileError, match=sentence.replace("(", "\\(")):
+            read(path)
+    side.unlink()
+    side.symlink_to(ROBOTS / "four_bar.loops.yaml")  # lying beside, a link is not followed
+    with pytest.raises(FileError, match="it is a link"):
+        read(path)
+    assert "C" in read(path, loops=ROBOTS / "four_bar.loops.yaml").model.constraints  # named by the user, it is
+
+
+MISTAKES = {
+    "two roots": ('<link name="a"/><link name="b"/>', "links 'a', 'b' have no parent"),
+    "no link": ("", "there is no link"),
+    "unknown parent": ('<link name="a"/><joint name="j" type="fixed"><parent link="b"/><child link="a"/></joint>', "there is no link 'b'"),
+    "circle": ('<link name="r"/><link name="a"/><link name="b"/><joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint><joint name="k" type="fixed"><parent link="b"/><child link="a"/></joint>', "hang on each other in a circle"),
+    "two parents": ('<link name="a"/><link name="b"/><link name="c"/><joint name="j" type="fixed"><parent link="a"/><child link="c"/></joint><joint name="k" type="fixed"><parent link="b"/><child link="c"/></joint>', "is the child of joint 'j' already"),
+    "to itself": ('<link name="a"/><joint name="j" type="fixed"><parent link="a"/><child link="a"/></joint>', "to itself"),
+    "double link": ('<link name="a"/><link name="a"/>', "Link 'a': this name is taken"),
+    "massless and moving": ('<link name="a"/><link name="b"/><joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint>', "Link 'b' moves by joint 'j' and has no mass"),
+    "bad inertia": (LINK.format("").replace('izz="1"', 'izz="3"'), "no rigid body has the principal moments"),
+    "unknown type": ('<link name="a"/><link name="b"/><joint name="j" type="revolut"><parent link="a"/><child link="b"/></joint>', "Did you mean 'revolute'?"),
+    "misspelt": (LINK.format("").replace("inertial", "inertail"), "Did you mean 'inertial'?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_a_urdf_are_told(name, tmp_path):
+    inside, sentence = MISTAKES[name]
+    path = tmp_path / "r.urdf"
+    path.write_text(robot(f"\n{inside}\n"))
+    with pytest.raises(FileError) as caught:
+        read(path)
+    assert sentence in str(caught.value)
+    assert all(c.line == (1 if name == "no link" else 2) for c in caught.value.complaints)
+
+
+def test_the_command_line_says_one_sentence(tmp_path):
+    path = tmp_path / "r.urdf"
+    path.write_text(mesh("../x.stl"))
+    result = dalembert("convert", str(path), str(tmp_path / "out.yaml"))
+    assert result.returncode == 2 and OUT in result.stderr and "Traceback" not in result.stderr
+    assert not (tmp_path / "out.yaml").exists()
+
+
+def test_missing_packages_are_named(tmp_path, monkeypatch):
+    import importlib.util
+
+    path = tmp_path / "r.urdf"
+    path.write_text(robot(LINK.format("")))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DalembertError, match="needs the package 'defusedxml'.*pip install 'dalembert\\[import\\]'"):
+        read(path)
