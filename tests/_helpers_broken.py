@@ -8,8 +8,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 VALUES = (
-    "nan", "NaN", "inf", "-inf", "1e400", "1e59", "-1e30", "-1", "0", "", " ", "abc", "1 2", "1 2 3 4 5", "0 0 0", "1e", "--1",
-    "0x10", "1,5", "1;2;3", "${x}", "..", "/etc/passwd", "ground", "world", "x" * 5000, "é", "\u202e", "true", "1 nan 0", "1_0",
+    "nan", "NaN", "inf", "-inf", "1e400", "1e59", "-1e30", "-1", "0", "", " ", "abc", "1 2", "1 2 3 4 5", "0 0 0", "1e",
+    "--1", "0x10", "1,5", "1;2;3", "${x}", "..", "/etc/passwd", "ground", "world", "x" * 5000, "é", "\u202e", "true",
+    "1 nan 0", "1_0",
 )  # fmt: skip
 HARMLESS = ("comment", "spaces", "order", "crlf", "bom", "declaration")
 
@@ -17,8 +18,8 @@ HARMLESS = ("comment", "spaces", "order", "crlf", "bom", "declaration")
 def mutations(text: str, seed: int, count: int) -> Iterator[tuple[str, bytes]]:
     """`count` files, each the text with one thing changed: what was done, and the bytes."""
     rng = random.Random(seed)
-    ways = [_delete, _duplicate, _rename, _drop_attribute, _rename_attribute, _value, _value, _value, _number, _nest, _swap,
-            _insert, _truncate, _bytes, _encode, _harmless]  # fmt: skip
+    ways = [_delete, _duplicate, _rename, _drop_attribute, _rename_attribute, _value, _value, _value, _number, _nest,
+            _swap, _insert, _truncate, _bytes, _encode, _harmless]  # fmt: skip
     for _ in range(count):
         yield rng.choice(ways)(text, rng)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
 from _helpers_robots import ROBOTS, closed, evaluate, tree_of, velocity_names
+from test_cli import dalembert
 
 import dalembert as da
-from dalembert._results import DalembertError
-from dalembert.io import read
+from dalembert._results import DalembertError, FileError
+from dalembert.io import read, text_of
 from dalembert.model import quaternion_of, rotation_matrix
 
 # both sides sum the same few products in double precision: a thousand roundings of the largest number
@@ -68,8 +73,8 @@ def test_tree_of_a_urdf_is_pinocchios(name):
 
 
 def test_a_flying_urdf_is_pinocchios():
-    """A floating joint: our velocities of the hull are (centre of mass in the world, ω), Pinocchio's (origin, ω) local."""
-    model, system = tree_of("flyer.urdf")
+    """A floating joint: our velocities are (centre of mass in the world, ω), Pinocchio's (origin, ω), both local."""
+    _, system = tree_of("flyer.urdf")
     robot = pin.buildModelFromUrdf(str(ROBOTS / "flyer.urdf"))
     data = robot.createData()
     rng = np.random.default_rng(4)
@@ -139,7 +144,7 @@ def test_loops_of_a_urdf_are_pinocchios(name):
 
 
 def test_mimic_joints_are_pinocchios():
-    """A chain of two and one with an offset: Pinocchio's tree without them, reduced by the factors q = G crank + offset."""
+    """A chain of two, one with an offset: Pinocchio's tree without them, reduced by q = G crank + offset."""
     _, system = tree_of("gripper.urdf")
     names = velocity_names(system)
     factors = {"crank_joint": 1.0, "left_slide": 0.025, "right_slide": 0.025, "thumb_hinge": -0.5}
@@ -229,8 +234,6 @@ def test_tree_of_an_mjcf_is_mujocos(name):
     system = system.replace({k: 0.0 for k in system.parameters() if k.endswith("_friction.static")})
     robot.jnt_limited[:] = 0
     rng = np.random.default_rng(6)
-    import jax.numpy as jnp
-
     q = np.asarray(system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.6, 0.6, system.n))))
     u = rng.uniform(-1, 1, system.n)
     at = evaluate(system, q, u)
@@ -242,12 +245,10 @@ def test_tree_of_an_mjcf_is_mujocos(name):
 
 
 def test_loops_of_an_mjcf_satisfy_mujocos_equations():
-    """Our accelerations in MuJoCo's inverse dynamics: what is missing are forces of its equalities alone, and they are met.
+    """Our accelerations in MuJoCo's inverse dynamics: only forces of its equalities are missing, and those are met.
 
     MuJoCo's own accelerations are those of springs; its Jacobian and inverse dynamics are exact.
     """
-    import jax.numpy as jnp
-
     _, system = tree_of("leg.xml", cut=["heel"])
     robot = mujoco.MjModel.from_xml_path(str(ROBOTS / "leg.xml"))
     robot.dof_armature[:] = 0.0
@@ -304,3 +305,180 @@ def test_a_keyframe_is_the_start():
     np.testing.assert_allclose(tree.v0, [0.5, 1.0], atol=1e-13)
     with pytest.raises(DalembertError, match="no keyframe 'home'; there are 'raised'"):
         read(ROBOTS / "double_pendulum.xml", keyframe="home")
+
+
+# ---- what is taken over, and what is told --------------------------------------------------------------------------
+
+FILES = sorted(p.name for p in ROBOTS.iterdir() if p.suffix in (".urdf", ".xml"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_there_and_back(name, tmp_path):
+    """A robot as a model file gives the same model, statement by statement."""
+    model = read(ROBOTS / name).model
+    back = da.load(da.save(model, tmp_path / "robot.yaml"))
+    assert back == model and text_of(back) == text_of(model)
+    for body, same in zip(model.bodies.values(), back.bodies.values(), strict=True):
+        np.testing.assert_array_equal(body.inertia, same.inertia)
+        np.testing.assert_array_equal(body.rotation, same.rotation)
+
+
+def test_load_tells_its_remarks():
+    with pytest.warns(da.RemarkWarning, match="Left out, 1 <transmission>: 'drive_1'") as told:
+        model = da.load(ROBOTS / "arm6.urdf")
+    remarks = told[0].message.remarks
+    for words in ("<gazebo>: 'base_link'", "<collision>: 'base_link'", "<safety_controller>: 'joint_4'", "not enforced",
+                  "'tool0' (on 'wrist_3')", "'flange-tool0'", "kept by name: 'meshes/shoulder.stl'"):  # fmt: skip
+        assert any(words in r for r in remarks), words
+    assert len(model.limits) == 6 and model.limits["joint_2_limit"].effort == 150
+    assert model.limits["joint_6_limit"].lower is None  # a continuous joint has no range
+    # frames without mass: where the tool is at zero, by Pinocchio
+    robot = pin.buildModelFromUrdf(str(ROBOTS / "arm6.urdf"))
+    data = robot.createData()
+    pin.framesForwardKinematics(robot, data, pin.neutral(robot))
+    tool = data.oMf[robot.getFrameId("tool0")]
+    np.testing.assert_allclose(model.markers["tool0"].start_position, tool.translation, atol=1e-14)
+    np.testing.assert_allclose(model.markers["tool0"].start_rotation, tool.rotation, atol=1e-14)
+
+
+def test_pictures_of_a_urdf():
+    """In the body's frame, which sits at the centre of mass along the link's axes."""
+    model = read(ROBOTS / "arm6.urdf").model
+    box, shell, ball = (model.shapes[n] for n in ("forearm_visual", "shoulder_shell", "wrist_3_visual"))
+    assert (box.kind, box.body.name, tuple(box.size)) == ("box", "forearm", (0.34, 0.08, 0.09))
+    np.testing.assert_allclose(box.position, np.array([0.15, 0, 0]) - [0.14, 0.01, 0], atol=1e-15)
+    assert (shell.kind, shell.file, tuple(shell.scale)) == ("mesh", "meshes/shoulder.stl", (0.001, 0.001, 0.001))
+    np.testing.assert_allclose(shell.rotation, [[1, 0, 0], [0, 0, -1], [0, 1, 0]], atol=1e-15)
+    assert tuple(shell.colour) == (0.95, 0.45, 0.1, 1)
+    assert tuple(ball.colour) == (0.1, 0.2, 0.8, 1)  # a colour that another link defines
+
+
+def test_limits_become_stops_when_asked():
+    model = read(ROBOTS / "arm6.urdf", stops=1e3).model
+    stop = model.forces["joint_2_stop"].numbers
+    assert (stop["lower"], stop["upper"], stop["stiffness"]) == (-2.2, 1.4, 1e3)
+    assert "joint_6_stop" not in model.forces
+
+
+def test_a_base_may_be_free():
+    fixed, free = (read(ROBOTS / "gripper.urdf", **o).model for o in ({}, {"base": "free"}))
+    assert set(fixed.constraints) - set(free.constraints) == {"palm_to_ground"}
+    assert list(free.bodies) == list(fixed.bodies)
+    with pytest.raises(FileError, match="Link 'frame' is to be free and has no mass"):
+        read(ROBOTS / "five_bar.urdf", base="free")
+
+
+def test_a_link_without_mass_between_two_hinges_is_a_universal_joint(tmp_path):
+    """As robots' wrists are often written; with an axis askew there is no such joint, and that is told."""
+    text = """<robot name="wrist"><link name="arm"/><link name="cross"/><link name="hand"><inertial>
+    <origin xyz="0 0 0.1"/><mass value="1"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.001"/>
+    </inertial></link>
+    <joint name="roll" type="continuous"><origin xyz="0 0 1" rpy="0.3 0 0"/><parent link="arm"/><child link="cross"/>
+    <axis xyz="1 0 0"/></joint>
+    <joint name="pitch" type="continuous"><parent link="cross"/><child link="hand"/><axis xyz="0 1 0"/></joint>
+    </robot>"""
+    path = tmp_path / "wrist.urdf"
+    path.write_text(text)
+    found = read(path)
+    (joint,) = found.model.constraints.values()
+    assert joint.kind == "universal" and joint.name == "roll_pitch"
+    np.testing.assert_allclose(joint.markers[0].start_position, [0, 0, 1], atol=1e-15)
+    assert any("Link 'cross' has no mass: joints 'roll', 'pitch' act as one" in r for r in found.remarks)
+    path.write_text(text.replace('xyz="0 1 0"', 'xyz="1 1 0"'))
+    with pytest.raises(FileError, match="joints 'roll', 'pitch' .turn, then turn. act together as no joint"):
+        read(path)
+
+
+BOX = "\n".join(
+    [f"v {x} {y} {z}" for x in (0, 0.2) for y in (0, 0.3) for z in (0, 0.5)]
+    + [f"f {n // 100} {n // 10 % 10} {n % 10}" for n in (124, 143, 578, 586, 156, 162, 348, 387, 137, 175, 268, 284)]
+)
+
+
+def test_a_mesh_of_an_mjcf_is_a_picture_with_its_inertia(tmp_path):
+    """A box of 0.2 × 0.3 × 0.5 at a corner, 1000 kg/m³, through an include and a folder of assets."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "block.obj").write_text(BOX)
+    (tmp_path / "parts.xml").write_text(
+        '<mujocoinclude><asset><mesh name="m" file="block.obj"/></asset></mujocoinclude>'
+    )
+    path = tmp_path / "robot.xml"
+    path.write_text(
+        '<mujoco><compiler meshdir="assets"/><include file="parts.xml"/><worldbody><body name="b" pos="1 0 0">'
+        '<freejoint/><geom type="mesh" mesh="m" pos="0.1 0 0"/></body></worldbody></mujoco>'
+    )
+    model = read(path).model
+    body, shape = model.bodies["b"], next(iter(model.shapes.values()))
+    m = 1000 * 0.2 * 0.3 * 0.5
+    # MuJoCo keeps the points of a mesh in single precision
+    np.testing.assert_allclose(body.mass, m, rtol=1e-6)
+    np.testing.assert_allclose(body.position, [1.2, 0.15, 0.25], atol=1e-6)
+    moments = m / 12 * np.array([0.3**2 + 0.5**2, 0.2**2 + 0.5**2, 0.2**2 + 0.3**2])
+    np.testing.assert_allclose(body.rotation @ body.inertia @ body.rotation.T, np.diag(moments), atol=1e-6)
+    # the file's own numbers, moved: its corner is at (1.1, 0, 0)
+    assert (shape.kind, shape.file) == ("mesh", "assets/block.obj")
+    np.testing.assert_allclose(body.position + body.rotation @ shape.position, [1.1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(body.rotation @ shape.rotation, np.eye(3), atol=1e-6)
+
+
+def test_what_an_mjcf_says_besides_is_told():
+    found = read(ROBOTS / "double_pendulum.xml")
+    for words in (
+        "<actuator> motor: 'drive'",
+        "<sensor> jointpos: 'angle'",
+        "<light>",
+        "keyframes: 'raised'",
+        "Friction",
+    ):
+        assert any(words in r for r in found.remarks), words
+    assert any("Armature" in r and "knee (0.02)" in r for r in read(ROBOTS / "leg.xml").remarks)
+    assert found.model.limits["pivot_limit"].upper == 2.0
+    assert {"floor", "bracket"} <= {s.name for s in found.model.statements}  # a site is a marker
+
+
+def test_options_belong_to_their_format(tmp_path):
+    for name, options, sentence in (
+        ("arm6.urdf", {"keyframe": "home"}, "no keyframes"),
+        ("leg.xml", {"base": "free"}, "base= is for URDF"),
+        ("arm6.urdf", {"base": "loose"}, "use 'fixed' or 'free'"),
+        ("arm6.urdf", {"stops": -1.0}, "greater than zero"),
+        ("arm6.urdf", {"start": {"joint_9": 1.0}}, "no turning or sliding joint 'joint_9'. Did you mean 'joint_"),
+        ("arm6.urdf", {"start": {"joint_1": "x"}}, "must be a number"),
+        ("gripper.urdf", {"start": {"thumb_hinge": 1.0}}, "follows 'crank'; give the start of that one"),
+    ):
+        with pytest.raises(DalembertError, match=sentence):
+            read(ROBOTS / name, **options)
+    model = da.Model("m")
+    model.body("a", mass=1, inertia=1)
+    with pytest.raises(DalembertError, match="base= is for robot files"):
+        da.load(da.save(model, tmp_path / "m.yaml"), base="free")
+
+
+def test_convert_says_what_it_took_and_what_not(tmp_path):
+    out = tmp_path / "leg.yaml"
+    result = dalembert("convert", str(ROBOTS / "leg.xml"), str(out), "--stops", "100")
+    assert result.returncode == 0, result.stderr
+    for words in ("bodies   8", "1 prismatic, 6 revolute, 2 spherical, 1 coupling", "1 stop", "Armature"):
+        assert words in result.stdout
+    assert da.load(out) == read(ROBOTS / "leg.xml", stops=100.0).model
+    again = dalembert("convert", str(ROBOTS / "leg.xml"), str(out))
+    assert again.returncode == 2 and "exists already" in again.stderr and "Traceback" not in again.stderr
+    found = json.loads(dalembert("convert", str(ROBOTS / "leg.xml"), str(out), "--force", "--json").stdout)
+    assert found["taken_over"]["bodies"] == {"body": 8} and found["remarks"]
+
+
+def test_a_robot_file_is_a_model_on_the_command_line(tmp_path):
+    for name in ("four_bar.urdf", "four_bar.loops.yaml"):
+        shutil.copy(ROBOTS / name, tmp_path)
+    result = dalembert("list", str(tmp_path / "four_bar.urdf"))
+    assert result.returncode == 0 and "from four_bar.urdf" in result.stdout
+    assert "Loops and start values of 'four_bar.loops.yaml'" in result.stderr
+
+
+@pytest.mark.thorough
+def test_a_robot_runs():
+    """The loop of the side file stays closed."""
+    result = dalembert("run", str(ROBOTS / "four_bar.urdf"), "--t-end", "0.2", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["status"] == "done" and report["violation"]["position"] < 1e-12

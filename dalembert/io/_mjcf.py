@@ -49,6 +49,13 @@ def read_mjcf(root: Element, complaints: Complaints, *, keyframe: str | None = N
     return _Compiled(compiled, source, complaints).robot(keyframe)
 
 
+def _mujoco() -> Any:
+    """MuJoCo's module, whose names are made while it loads."""
+    import mujoco
+
+    return mujoco
+
+
 class _Source:
     """The elements of a file and of those it includes, looked at and cleaned; `compile` hands them to MuJoCo."""
 
@@ -247,8 +254,7 @@ class _Source:
 
     def compile(self):
         """MuJoCo's compiled model, or None with its complaint at the element it is about."""
-        import mujoco
-
+        mujoco = _mujoco()
         if _STUCK:  # it keeps a lock then, and would wait for ever
             raise DalembertError("MuJoCo's compiler failed before in a way it does not recover from; start anew.")
         text, told = self.text(), []
@@ -276,8 +282,7 @@ class _Source:
 @contextmanager
 def _quiet(told: list[str]):
     """Warnings of MuJoCo, which it would write into a file of the current folder."""
-    import mujoco
-
+    mujoco = _mujoco()
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(told.append)
     try:
@@ -290,8 +295,7 @@ class _Compiled:
     """What a compiled model says, as a `Robot`."""
 
     def __init__(self, m: Any, source: _Source, complaints: Complaints):
-        import mujoco
-
+        mujoco = _mujoco()
         self.m, self.source, self.complaints = m, source, complaints
         self.kind = mujoco.mjtObj
         self.flags = {k.removeprefix("mjDSBL_"): bool(m.opt.disableflags & int(x))

@@ -41,7 +41,7 @@ class Picture:
     pose: Pose
     size: tuple[float, ...] = ()
     file: str = ""
-    scale: tuple[float, float, float] | None = None
+    scale: tuple[float, ...] | None = None
     colour: tuple[float, ...] | None = None
 
 

@@ -231,20 +231,13 @@ class _Teller:
                     self.body[name] = first[top[name]]
 
     def _tell_frames(self, order: list[str], names: dict[str, str]) -> None:
-        massless = []
         for name in order:
-            link = self.robot.links[name]
-            if link.mass == 0:
-                body = self.body[name]
-                if name == "world" and body is self.model.ground:
-                    continue
-                massless.append(f"'{name}' (on '{body.name}')")
-                self._marker(names[name], body, self.at[name], link.element)
+            link, body, at = self.robot.links[name], self.body[name], self.at[name]
+            if link.mass == 0 and not (name == "world" and body is self.model.ground):
+                self.massless.append(f"'{name}' (on '{body.name}')")
+                self._marker(names[name], body, at, link.element)
             for frame, pose in link.frames:
-                self._marker(
-                    self._name(frame, link.element, "frame"), self.body[name], self.at[name] @ pose, link.element
-                )
-        self.massless = massless
+                self._marker(self._name(frame, link.element, "frame"), body, at @ pose, link.element)
 
     def _marker(self, name: str, body: Body, pose: Pose, element: Element | None) -> str:
         self.elements[name] = element
@@ -428,9 +421,10 @@ class _Teller:
 
     def _tell_ties(self) -> None:
         for tie in self.robot.ties:
-            ends = [self.coordinate.get(name) for name in (tie.joint, tie.other) if name is not None]
-            if None in ends:
-                names = listed(n for n in (tie.joint, tie.other) if n is not None)
+            joints = [name for name in (tie.joint, tie.other) if name is not None]
+            ends = [end for name in joints if (end := self.coordinate.get(name)) is not None]
+            if len(ends) < len(joints):
+                names = listed(joints)
                 text = f"'{tie.name}' ties joints {names}, of which one has no coordinate of its own here."
                 self.complaints.add(tie.element, text)
                 continue

@@ -41,6 +41,7 @@ class _Urdf(Reader):
         super().__init__(complaints)
         self.left_out: dict[str, list[str]] = {}
         self.colours: dict[str, tuple[float, ...]] = {}
+        self.prefixes: tuple[str, ...] = ()
         self.missing: list[str] = []  # meshes that are not in the folder
 
     def robot(self, root: Element, start: dict[str, float]) -> Robot:
@@ -51,7 +52,8 @@ class _Urdf(Reader):
                 root, "this is a xacro text, a program that writes a URDF; run xacro on it and read what it writes."
             )
             return robot
-        foreign = {e.tag for e in root.children if e.tag in FOREIGN or ":" in e.tag}
+        self.prefixes = tuple(k.removeprefix("xmlns:") + ":" for k in root.attributes if k.startswith("xmlns:"))
+        foreign = {e.tag for e in root.children if self._foreign(e)}
         for e in root.children:
             if e.tag in foreign:
                 called = e.attributes.get("name") or e.attributes.get("reference") or ""
@@ -82,6 +84,10 @@ class _Urdf(Reader):
         self._remarks(robot)
         return robot
 
+    def _foreign(self, e: Element) -> bool:
+        """Whether an element is for other programs: a known one, or one of a name space that the file declares."""
+        return e.tag in FOREIGN or (bool(self.prefixes) and e.tag.startswith(self.prefixes))
+
     def _remarks(self, robot: Robot) -> None:
         robot.remarks.append("Gravity is (0, 0, -9.81): a URDF does not say.")
         for tag, names in self.left_out.items():
@@ -100,7 +106,7 @@ class _Urdf(Reader):
     def _link(self, robot: Robot, e: Element) -> None:
         name = self.text("Link", e, "name")
         who = f"Link '{name}'"
-        foreign = [c.tag for c in e.children if c.tag in FOREIGN or ":" in c.tag]
+        foreign = [c.tag for c in e.children if self._foreign(c)]
         for tag in foreign:
             self.left_out.setdefault(tag, []).append(name)
         self.look(
@@ -171,7 +177,7 @@ class _Urdf(Reader):
 
     def _mesh(self, who: str, e: Element, picture: Picture) -> None:
         name = self.text(who, e, "filename")
-        picture.scale = tuple(self.numbers(who, e, "scale", 3, [1.0, 1.0, 1.0]))  # pyright: ignore
+        picture.scale = tuple(self.numbers(who, e, "scale", 3, [1.0, 1.0, 1.0]))
         if 0.0 in (picture.scale or ()):
             self.wrong(e, f"{who}: <mesh>: scale must not be zero.")
         picture.scale = None if picture.scale == (1.0, 1.0, 1.0) else picture.scale
@@ -251,7 +257,7 @@ class _Urdf(Reader):
     def _joint(self, robot: Robot, e: Element) -> None:
         name = self.text("Joint", e, "name")
         who, kind = f"Joint '{name}'", self.text(f"Joint '{name}'", e, "type")
-        more = [c.tag for c in e.children if c.tag in FOREIGN or ":" in c.tag]
+        more = [c.tag for c in e.children if self._foreign(c)]
         for tag in more:
             self.left_out.setdefault(tag, []).append(name)
         known = "origin parent child axis calibration dynamics limit mimic safety_controller"
@@ -377,7 +383,7 @@ class _Urdf(Reader):
         if length is not None and (kind != "distance" or length <= 0):
             self.wrong(e, f"{who}: length is for the type distance, and greater than zero.")
         if len(ends) == 2:
-            robot.loops.append(Loop(name, LOOPS.get(kind, "weld"), *ends, length, e))
+            robot.loops.append(Loop(name, LOOPS.get(kind, "weld"), ends[0], ends[1], length, e))
 
     # ---- all of it -------------------------------------------------------------------------------------------
 

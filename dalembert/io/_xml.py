@@ -37,11 +37,11 @@ class Element:
 
     def walk(self) -> Iterator[Element]:
         """It and all below it, in the file's order."""
-        waiting = [self]
+        waiting: list[Element] = [self]
         while waiting:
             here = waiting.pop()
             yield here
-            waiting += reversed(here.children)
+            waiting.extend(reversed(here.children))
 
 
 class Complaints:
