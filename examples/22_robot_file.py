@@ -11,9 +11,11 @@ Path("arm.urdf").write_text(f"""<robot name="arm">
     <visual><origin xyz="0 0 0.25"/><geometry><capsule radius="0.04" length="0.5"/></geometry></visual></link>
   <link name="lower"><inertial><origin xyz="0 0 0.2"/><mass value="1"/>{INERTIA}</inertial></link>
   <link name="tool"/>
-  <joint name="shoulder" type="revolute"><origin xyz="0 0 1"/><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
+  <joint name="shoulder" type="revolute">
+    <origin xyz="0 0 1"/><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
     <limit lower="-2" upper="2" effort="40" velocity="3"/><dynamics damping="0.5"/></joint>
-  <joint name="elbow" type="continuous"><origin xyz="0 0 0.5"/><parent link="upper"/><child link="lower"/><axis xyz="0 1 0"/></joint>
+  <joint name="elbow" type="continuous">
+    <origin xyz="0 0 0.5"/><parent link="upper"/><child link="lower"/><axis xyz="0 1 0"/></joint>
   <joint name="flange" type="fixed"><origin xyz="0 0 0.4"/><parent link="lower"/><child link="tool"/></joint>
 </robot>""")
 

@@ -16,7 +16,8 @@ from test_cli import dalembert
 import dalembert as da
 from dalembert._results import DalembertError, FileError
 from dalembert.io import read, text_of
-from dalembert.model import quaternion_of, rotation_matrix
+from dalembert.io._urdf import LOOPS
+from dalembert.model import axis_angle, quaternion_of, rotation_matrix
 
 # both sides sum the same few products in double precision: a thousand roundings of the largest number
 EXACT = 1e-12
@@ -124,7 +125,7 @@ def loop_acceleration(name: str, system, q, u, acting, loops):
     return pin.constraintDynamics(robot, data, q_pin, v, tau, contacts, datas, settings)[order]
 
 
-LOOPS = {
+CLOSED = {
     "five_bar.urdf": [("left_rod", np.array([0.3, 0, 0]), "right_rod", np.array([0.3, 0, 0]))],
     "four_bar.urdf": [("coupler", np.array([0, 0, 0.5]), "rocker", np.array([0, 0.03, 0.4]))],
 }
@@ -138,7 +139,7 @@ def test_loops_of_a_urdf_are_pinocchios(name):
     q, u = closed(system, np.asarray(system.q0), np.random.default_rng(5).uniform(-2, 2, system.n))
     at = evaluate(system, q, u)
     assert np.max(np.abs(at.Phi)) < 1e-12 and np.max(np.abs(at.C @ u)) < 1e-12
-    expected = loop_acceleration(name, system, q, u, passive(model, system, u), LOOPS[name])
+    expected = loop_acceleration(name, system, q, u, passive(model, system, u), CLOSED[name])
     assert np.max(np.abs(expected)) > 1
     matches(at.vdot, expected, 1e-7)
 
@@ -287,22 +288,36 @@ def test_loops_of_an_mjcf_satisfy_mujocos_equations():
     np.testing.assert_allclose(J @ X @ at.vdot, -Jdot @ X @ u, atol=1e-6)
 
 
-def test_a_keyframe_is_the_start():
-    model = read(ROBOTS / "double_pendulum.xml", keyframe="raised").model
-    robot = mujoco.MjModel.from_xml_path(str(ROBOTS / "double_pendulum.xml"))
+@pytest.mark.parametrize(("name", "key"), [("double_pendulum.xml", "raised"), ("joints.xml", "tumbling")])
+def test_a_keyframe_is_the_start(name, key):
+    """Where bodies are and how they move, by MuJoCo; the joints fit together there, each by its own markers."""
+    model = read(ROBOTS / name, keyframe=key).model
+    robot = mujoco.MjModel.from_xml_path(str(ROBOTS / name))
     data = mujoco.MjData(robot)
     mujoco.mj_resetDataKeyframe(robot, data, 0)
     mujoco.mj_forward(robot, data)
-    for name, body in model.bodies.items():
-        k = robot.body(name).id
+    for body in model.bodies.values():
+        k = robot.body(body.name).id
         np.testing.assert_allclose(body.position, data.xipos[k], atol=1e-14)
+        np.testing.assert_allclose(body.rotation, data.xmat[k].reshape(3, 3), atol=1e-14)
         twist = np.zeros(6)  # angular, linear, at the centre of mass
         mujoco.mj_objectVelocity(robot, data, mujoco.mjtObj.mjOBJ_BODY, k, twist, 0)
         np.testing.assert_allclose(body.rotation @ body.angular_velocity, twist[:3], atol=1e-14)
         np.testing.assert_allclose(body.velocity, twist[3:], atol=1e-14)
+    # coordinates are what the keyframe says: angles at the joints' own zero
     tree = da.build(model, coordinates="joint")
-    np.testing.assert_allclose(tree.q0, [0.7, -0.4], atol=1e-14)
-    np.testing.assert_allclose(tree.v0, [0.5, 1.0], atol=1e-13)
+    start, _, _ = mujoco_state(robot, tree, np.asarray(tree.q0), np.asarray(tree.v0))
+    for joint in range(robot.njnt):
+        at, width = robot.jnt_qposadr[joint], {0: 7, 1: 4}.get(int(robot.jnt_type[joint]), 1)
+        ours, theirs = start.qpos[at : at + width], data.qpos[at : at + width]
+        if width > 1:  # a quaternion and its negative are the same turn
+            np.testing.assert_allclose(rotation_matrix(ours[-4:]), rotation_matrix(theirs[-4:]), atol=1e-12)
+            ours, theirs = ours[:-4], theirs[:-4]
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    np.testing.assert_allclose(start.qvel, data.qvel, atol=1e-12)
+
+
+def test_there_is_no_such_keyframe():
     with pytest.raises(DalembertError, match="no keyframe 'home'; there are 'raised'"):
         read(ROBOTS / "double_pendulum.xml", keyframe="home")
 
@@ -482,3 +497,75 @@ def test_a_robot_runs():
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["status"] == "done" and report["violation"]["position"] < 1e-12
+
+
+LOOP = """<robot name="loop"><link name="base"/><link name="a">{inertia}</link><link name="b">{inertia}</link>
+<joint name="j" type="floating"><origin xyz="1 0 0" rpy="0.4 0 0"/><parent link="base"/><child link="a"/></joint>
+<joint name="k" type="floating"><origin xyz="0 1 0"/><parent link="base"/><child link="b"/></joint>
+<{tag} name="close" type="{kind}"><link1 link="a" xyz="0.1 0.2 0.3" rpy="0 0.5 0"/><link2 link="b" xyz="0 0 1"/>
+{axis}</{tag}></robot>"""
+INERTIAL = """<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>"""
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_loops_of_every_type(kind, tmp_path):
+    """The frames that meet are where the file puts them, with the axis along z."""
+    path = tmp_path / "loop.urdf"
+    tag = "constraint" if kind == "fixed" else "loop_joint"
+    axis = '<axis xyz="0 1 0"/>' if kind in ("revolute", "continuous", "prismatic", "cylindrical", "planar") else ""
+    path.write_text(LOOP.format(inertia=INERTIAL, tag=tag, kind=kind, axis=axis))
+    loop = read(path).model.constraints["close"]
+    assert loop.kind == LOOPS[kind]
+    i, j = loop.markers
+    R = axis_angle((1, 0, 0), 0.4)
+    np.testing.assert_allclose(i.start_position, [1, 0, 0] + R @ [0.1, 0.2, 0.3], atol=1e-15)
+    np.testing.assert_allclose(j.start_position, [0, 1, 1], atol=1e-15)
+    if axis:
+        np.testing.assert_allclose(i.start_rotation[:, 2], R @ [0, 1, 0], atol=1e-15)
+        np.testing.assert_allclose(j.start_rotation[:, 2], [0, 1, 0], atol=1e-15)
+
+
+def test_equalities_of_an_mjcf(tmp_path):
+    """A weld as the bodies stand, one by a given pose, a ball by sites, a joint held, and one switched off."""
+    path = tmp_path / "robot.xml"
+    inside = '<freejoint/><geom size="0.1"/><site name="s{0}" pos="0.1 0 0"/>'
+    body = f'<body name="{{0}}" pos="{{1}}" euler="0 0 {{2}}">{inside}</body>'
+    bodies = "".join(
+        body.format(*x) for x in (("a", "0 0 0", 0), ("b", "1 0 0", 90), ("c", "0 2 0", 0), ("d", "0 0 3", 0))
+    )
+    path.write_text(
+        f"""<mujoco><worldbody>{bodies}<body name="e" pos="5 0 0"><joint name="h" ref="30"/><geom size="0.1"/></body>
+        </worldbody><equality>
+        <weld name="w" body1="a" body2="b"/><weld name="p" body1="a" body2="c" relpose="0 1 0 1 0 0 0"/>
+        <connect name="s" site1="sc" site2="sd"/><joint name="held" joint1="h" polycoef="0.2 0 0 0 0"/>
+        <connect name="off" body1="a" body2="d" anchor="0 0 0" active="false"/></equality></mujoco>"""
+    )
+    found = read(path)
+    model = found.model
+    w, p, s = (model.constraints[k].markers for k in "wps")
+    np.testing.assert_allclose(w[0].start_position, w[1].start_position, atol=1e-15)
+    np.testing.assert_allclose(w[0].start_rotation, w[1].start_rotation, atol=1e-15)
+    np.testing.assert_allclose(p[1].start_position - p[0].start_position, [0, 1, 0], atol=1e-15)  # 2 where 1 is wanted
+    np.testing.assert_allclose(s[0].start_position, [0.1, 2, 0], atol=1e-15)
+    assert (model.constraints["held"].kind, model.constraints["s"].kind) == ("driver:revolute:angle", "spherical")
+    assert "off" not in model.constraints and any("Equality 'off' is switched off" in r for r in found.remarks)
+    assert any("30" not in r and "'h' counts from its reference: 0.523599" in r for r in found.remarks)
+
+
+def test_names_are_made_unique(tmp_path):
+    """Links and joints may share names in a URDF, and may be called ground; not here."""
+    path = tmp_path / "names.urdf"
+    path.write_text(
+        f"""<robot name="a.b">
+        <link name="ground">{INERTIAL}</link><link name="x.y">{INERTIAL}</link><link name="x_y">{INERTIAL}</link>
+        <joint name="x.y" type="continuous"><parent link="ground"/><child link="x.y"/></joint>
+        <joint name="{"n" * 150}" type="continuous"><parent link="ground"/><child link="x_y"/></joint></robot>"""
+    )
+    found = read(path)
+    assert list(found.model.bodies) == ["ground_link", "x_y", "x_y_link"]
+    assert list(found.model.constraints) == ["ground_to_ground", "x_y_joint", "n" * 90]
+    (told,) = (r for r in found.remarks if r.startswith("Renamed"))
+    assert all(
+        words in told for words in ("link 'ground' → 'ground_link'", "link 'x.y' → 'x_y'", "joint 'x.y' → 'x_y_joint'")
+    )
+    assert da.load(da.save(found.model, tmp_path / "names.yaml")) == found.model

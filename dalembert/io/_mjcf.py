@@ -525,6 +525,13 @@ class _Compiled:
         for what, names in self.source.left_out.items():
             told = listed(n for n in names if n)
             remarks.append(f"Left out, {len(names)} {what}{': ' + told if told else ''}.")
+        for word, kind in (("body", "BODY"), ("geom", "GEOM"), ("site", "SITE")):
+            count = getattr(m, f"n{word}")
+            there = [self.name_of(getattr(self.kind, f"mjOBJ_{kind}"), k) for k in range(count)]
+            said = [e.attributes["name"] for e in self.source.lines if e.tag == word and "name" in e.attributes]
+            gone = [name for name in said if not any(n.startswith(name) for n in there)]  # copies get longer names
+            if gone:
+                remarks.append(f"The compiler dropped or merged each <{word}> named {listed(gone)}.")
         heavy = [f"{self.joints[m.dof_jntid[d]]} ({m.dof_armature[d]:g})" for d in range(m.nv) if m.dof_armature[d]]
         if heavy:
             remarks.append(
