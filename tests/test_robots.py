@@ -104,7 +104,7 @@ def test_a_flying_urdf_is_pinocchios():
 
 
 def loop_acceleration(name: str, system, q, u, acting, loops):
-    """v̇ by Pinocchio's constrained dynamics; loops as (link, point, link, point)."""
+    """v̇ by Pinocchio's constrained dynamics, M and bias of its tree; loops as (link, point, link, point)."""
     robot, data, order = peer(name, system)
     there, v, tau = (np.zeros(robot.nv) for _ in range(3))
     there[order], v[order], tau[order] = q, u, acting
@@ -122,7 +122,10 @@ def loop_acceleration(name: str, system, q, u, acting, loops):
     q_pin = pin.integrate(robot, pin.neutral(robot), there)
     pin.initConstraintDynamics(robot, data, contacts, datas)
     settings = pin.ProximalSettings(1e-14, 1e-12, 100)
-    return pin.constraintDynamics(robot, data, q_pin, v, tau, contacts, datas, settings)[order]
+    vdot = pin.constraintDynamics(robot, data, q_pin, v, tau, contacts, datas, settings)[order]
+    M = pin.crba(robot, data, q_pin)
+    M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
+    return vdot, M, pin.nonLinearEffects(robot, data, q_pin, v)[order]
 
 
 CLOSED = {
@@ -139,8 +142,11 @@ def test_loops_of_a_urdf_are_pinocchios(name):
     q, u = closed(system, np.asarray(system.q0), np.random.default_rng(5).uniform(-2, 2, system.n))
     at = evaluate(system, q, u)
     assert np.max(np.abs(at.Phi)) < 1e-12 and np.max(np.abs(at.C @ u)) < 1e-12
-    expected = loop_acceleration(name, system, q, u, passive(model, system, u), CLOSED[name])
+    acting = passive(model, system, u)
+    expected, M, bias = loop_acceleration(name, system, q, u, acting, CLOSED[name])
     assert np.max(np.abs(expected)) > 1
+    matches(at.M, M)
+    matches(at.h, acting - bias)
     matches(at.vdot, expected, 1e-7)
 
 
@@ -259,6 +265,8 @@ def test_loops_of_an_mjcf_satisfy_mujocos_equations():
     q, u = closed(system, np.asarray(start), rng.uniform(-1, 1, system.n))
     at = evaluate(system, q, u)
     data, X, _ = mujoco_state(robot, system, q, u)
+    matches(at.M, X.T @ mass_of(robot, data) @ X)
+    matches(at.h, X.T @ (data.qfrc_passive - data.qfrc_bias))
 
     def jacobian(qpos):
         there = mujoco.MjData(robot)
@@ -523,6 +531,34 @@ def test_loops_of_every_type(kind, tmp_path):
     if axis:
         np.testing.assert_allclose(i.start_rotation[:, 2], R @ [0, 1, 0], atol=1e-15)
         np.testing.assert_allclose(j.start_rotation[:, 2], [0, 1, 0], atol=1e-15)
+
+
+KINDS = {
+    "fixed": "weld", "revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic", "planar": "planar",
+    "floating": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_joints_of_every_type(kind, tmp_path):
+    """A URDF's axis is in the joint's frame; a planar joint's is its normal."""
+    path = tmp_path / "joint.urdf"
+    limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>' if kind in ("revolute", "prismatic") else ""
+    axis = '<axis xyz="0 1 0"/>' if kind not in ("fixed", "floating") else ""
+    path.write_text(
+        f"""<robot name="r"><link name="base"/><link name="a">{INERTIAL}</link><joint name="j" type="{kind}">
+        <origin xyz="0 0 2" rpy="0.4 0 0"/><parent link="base"/><child link="a"/>{axis}{limit}</joint></robot>"""
+    )
+    model = read(path).model
+    np.testing.assert_allclose(model.bodies["a"].position, [0, 0, 2])
+    if KINDS[kind] is None:
+        assert not model.constraints
+        return
+    joint = model.constraints["j"]
+    assert joint.kind == KINDS[kind]
+    if axis:
+        np.testing.assert_allclose(joint.markers[0].start_position, [0, 0, 2], atol=1e-15)
+        np.testing.assert_allclose(joint.markers[0].start_rotation[:, 2], axis_angle((1, 0, 0), 0.4)[:, 1], atol=1e-15)
 
 
 def test_equalities_of_an_mjcf(tmp_path):

@@ -181,6 +181,7 @@ ELSEWHERE = "lies elsewhere"
 ATTACKS: dict[str, tuple[str, str | bytes, str]] = {
     "laughs": ("u", robot(LINK.format(""), BOMB), "a DTD or entities"),
     "secret": ("u", robot(LINK.format("").replace('"a"', '"&x;"'), SECRET), "a DTD or entities"),
+    "dtd": ("u", robot(LINK.format(""), "<!DOCTYPE robot>"), "a DTD or entities"),
     "outer dtd": ("u", robot(LINK.format(""), '<!DOCTYPE r SYSTEM "http://localhost/x.dtd">'), "a DTD or entities"),
     "parameter entity": ("u", robot("", '<!DOCTYPE r [<!ENTITY % x SYSTEM "http://l/">%x;]>'), "a DTD or entities"),
     "laughs in mjcf": ("x", mujoco_text("", BOMB), "a DTD or entities"),

@@ -300,6 +300,8 @@ class _Compiled:
         self.kind = mujoco.mjtObj
         self.flags = {k.removeprefix("mjDSBL_"): bool(m.opt.disableflags & int(x))
                       for k, x in mujoco.mjtDisableBit.__members__.items()}  # fmt: skip
+        for word in ("SPRING", "DAMPER"):  # one flag for both in older versions
+            self.flags.setdefault(word, self.flags.get("PASSIVE", False))
         self.geoms = mujoco.mjtGeom
         self.equalities = mujoco.mjtEq
         self.name_of = lambda kind, k: mujoco.mj_id2name(m, kind, k) or ""
@@ -423,8 +425,8 @@ class _Compiled:
         if m.jnt_limited[k]:
             low, high = (float(x) for x in m.jnt_range[k])
             made.limit = {"lower": low - m.qpos0[at], "upper": high - m.qpos0[at]} if size == 1 else {"upper": high}
-        for word, table in (("stiffnesspoly", m.jnt_stiffnesspoly[k]), ("dampingpoly", m.dof_dampingpoly[dof])):
-            if np.any(table):
+        for word, table, row in (("stiffnesspoly", "jnt_stiffnesspoly", k), ("dampingpoly", "dof_dampingpoly", dof)):
+            if np.any(getattr(m, table, np.zeros((m.nv + 1, 1)))[row]):  # older versions do not have them
                 self.complaints.add(element, f"Joint '{name}': {word}: springs and dampers are linear here.")
         return made
 
