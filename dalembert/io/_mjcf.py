@@ -20,16 +20,16 @@ from dalembert.io._disk import beside, read_bytes, read_text
 from dalembert.io._robot import Joint, Link, Loop, Motion, Picture, Pose, Robot, Tie, listed, pose_of
 from dalembert.io._xml import LARGEST_NUMBER, Complaints, Element, need_extra, read_xml
 
-KEPT = ("compiler", "option", "default", "asset", "worldbody", "equality", "keyframe")
+KEPT = ("compiler", "option", "default", "asset", "worldbody", "deformable", "equality", "keyframe")
 UNUSED = ("contact", "tendon", "actuator", "sensor")
 """Sections that act on bodies and joints in ways that are not known here: compiled, named, and left out."""
 SETTINGS = {
     "size": "", "visual": "global quality headlight map scale rgba", "statistic": "", "custom": "numeric text tuple",
 }  # fmt: skip
 """Sections that say nothing about the machine, with what may stand in them: named, and not even compiled."""
-FOREIGN = ("extension", "deformable", "plugin", "flexcomp", "composite", "attach", "model", "hfield", "skin", "flex")
+FOREIGN = ("extension", "plugin", "flexcomp", "composite", "attach", "model", "flex")
 UNSEEN = ("camera", "light")
-PAINT = ("texture", "layer")  # not even compiled: it would open files
+PAINT = ("texture", "layer", "skin", "hfield")  # not even compiled: it would open files
 COUNTS = ("dim", "nsample", "actdim", "maxhullvert")  # what makes MuJoCo's memory grow
 MESHES = (".stl", ".obj", ".msh")
 LARGEST_MESH, MOST_FILES, MOST_COPIES = 50_000_000, 500, 2000
@@ -156,10 +156,10 @@ class _Source:
                 self._wrong(
                     child, f"<{child.tag}> is not known here: bodies are rigid, and nothing is computed by plugins."
                 )
-            if child.tag in (*UNSEEN, *PAINT):
+            if child.tag in (*UNSEEN, *PAINT) or _is_field(child):
                 self.left_out.setdefault(f"<{child.tag}>", []).append(child.attributes.get("name", ""))
                 self._guard_files(child)
-        element.children = [c for c in element.children if c.tag not in PAINT and c.tag not in FOREIGN]
+        element.children = [c for c in element.children if c.tag not in (*PAINT, *FOREIGN) and not _is_field(c)]
         for child in element.children:
             number = copies
             if child.tag == "replicate":
@@ -277,6 +277,11 @@ class _Source:
 
     def element_of(self, tag: str, name: str) -> Element | None:
         return next((e for e in self.lines if e.tag == tag and e.attributes.get("name") == name), None)
+
+
+def _is_field(element: Element) -> bool:
+    """Whether a geom is a height field: ground to walk on, which touches nothing here."""
+    return element.tag == "geom" and (element.attributes.get("type") == "hfield" or "hfield" in element.attributes)
 
 
 @contextmanager

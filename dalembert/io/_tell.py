@@ -29,7 +29,8 @@ def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -
         for mistake in model.mistakes():
             statement = mistake.statement or said.get("")
             element = None if statement is None else teller.elements.get(statement.name)
-            complaints.add(element, str(mistake))
+            nothing = "no link has a mass; give those that move an inertia (URDF: <inertial>)."
+            complaints.add(element, nothing if mistake.startswith("There is no body") else str(mistake))
     return model
 
 

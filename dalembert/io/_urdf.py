@@ -21,7 +21,7 @@ from dalembert.io._robot import Joint, Link, Loop, Motion, Picture, Pose, Robot,
 from dalembert.io._xml import Complaints, Element, Reader
 from dalembert.model import frame_on_axis
 
-FOREIGN = ("transmission", "gazebo", "sensor", "ros2_control", "mujoco", "plugin", "drake", "self_collision_checking")
+FOREIGN = ("transmission", "gazebo", "sensor", "ros2_control", "mujoco", "plugin", "contact", "self_collision_checking")
 JOINTS = ("fixed", "revolute", "continuous", "prismatic", "floating", "planar")
 LOOPS = {
     "fixed": "weld", "revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic",
@@ -122,7 +122,7 @@ class _Urdf(Reader):
         for k, visual in enumerate(e.all("visual")):
             self._visual(who, link, visual, k)
         for collision in e.all("collision"):
-            self._visual(who, Link(name, e), collision, 0)  # looked at as strictly, and left out
+            self._guard_files(who, collision)
             self.left_out.setdefault("collision", []).append(name)
         robot.links[name] = link
 
@@ -222,6 +222,15 @@ class _Urdf(Reader):
             self.wrong(e, f"{who}: there is no material '{name}' with a colour.{known}")
         return None
 
+    def _guard_files(self, who: str, e: Element) -> None:
+        """Files that an element names which is left out: nothing leads out of the folder."""
+        for inner in e.walk():
+            name = inner.attributes.get("filename")
+            try:
+                beside(e.path.parent, name) if name else None
+            except DalembertError as error:
+                self.wrong(inner, f"{who}: <{inner.tag}>: {error}")
+
     def _texture(self, who: str, e: Element) -> None:
         self.look(who, e, "filename")
         try:
@@ -292,7 +301,8 @@ class _Urdf(Reader):
             self._mimic(robot, who, mimic, name, kind)
 
     def _motions(self, who: str, e: Element, name: str, kind: str) -> list[Motion]:
-        axis = self._axis(who, e, (1.0, 0.0, 0.0))
+        # exporters write an axis of zeros where it means nothing
+        axis = np.zeros(3) if kind in ("fixed", "floating") else self._axis(who, e, (1.0, 0.0, 0.0))
         limit, dynamics = self._limit(who, e, kind), self._dynamics(who, e)
         meaningless = {"fixed": ("axis", "limit", "dynamics"), "floating": ("axis", "limit", "dynamics"),
                        "planar": ("limit", "dynamics")}.get(kind, ())  # fmt: skip
