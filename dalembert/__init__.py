@@ -89,6 +89,7 @@ _HOMES = {
     "AssemblyWarning": "dalembert._results",
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
+    "RemarkWarning": "dalembert._results",
 }
 _ROOMS = (
     "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions",
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
         FileError,
         ModelError,
         RedundancyWarning,
+        RemarkWarning,
         SimulationError,
         Status,
     )

@@ -78,6 +78,14 @@ class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
 
 
+class RemarkWarning(UserWarning):
+    """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
+
+    def __init__(self, path, remarks: Iterable[str]):
+        self.remarks = tuple(remarks)
+        super().__init__(f"{path} was read with remarks:\n" + "\n".join(f"  - {r}" for r in self.remarks))
+
+
 class Status(enum.IntEnum):
     """How a run ended. The codes travel through compiled code; `sentence` is what a person reads."""
 

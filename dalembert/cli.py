@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, run, compare, new, schema, demo. Heavy imports happen inside the commands."""
+"""edge · the command line: list, check, run, compare, new, convert, schema, demo. Heavy imports are in the commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ app = typer.Typer(
 )
 
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model file (.yaml) or a built-in mechanism (`dalembert list`).")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A model file (.yaml), a robot (.urdf, .xml) or a built-in (`dalembert list`)."
+    ),
 ]
 Coordinates = Annotated[str, typer.Option(help="absolute (each body's own) or joint (those of a spanning tree).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -127,6 +130,56 @@ def new(
     except (OSError, ValueError) as error:
         raise DalembertError(f"Cannot write '{path}': {getattr(error, 'strerror', None) or error}.") from None
     print(f"Written: {path}. Next: dalembert check {path}")
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A robot: URDF (.urdf) or MJCF (.xml, .mjcf).")],
+    target: Annotated[Path, typer.Argument(metavar="OUT.yaml", help="The model file that is written.")],
+    base: Annotated[str, typer.Option(help="URDF: the root is 'fixed' to the ground, or 'free'.")] = "fixed",
+    loops: Annotated[Path | None, typer.Option(help="URDF: a side file with loops; default NAME.loops.yaml.")] = None,
+    keyframe: Annotated[str | None, typer.Option(help="MJCF: the keyframe to start from.")] = None,
+    stops: Annotated[float | None, typer.Option(help="Stiffness of end stops at the joints' limits.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT.yaml if it exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a robot file and write it as a model file; tells what was taken over and what was not."""
+    from dalembert._results import DalembertError
+    from dalembert.io import ROBOT_ENDINGS, read, save
+
+    _check_output(target, FILE_ENDINGS)
+    if source.suffix not in ROBOT_ENDINGS:
+        raise DalembertError(f"'{source}': the name of a robot file ends in {' or '.join(ROBOT_ENDINGS[:3])}.")
+    if target.exists() and not force:
+        raise DalembertError(f"'{target}' exists already; choose another name, or give --force.")
+    options = {"base": base if base != "fixed" else None, "loops": loops, "keyframe": keyframe, "stops": stops}
+    found = read(source, **{k: x for k, x in options.items() if x is not None})
+    remarks = list(found.remarks)
+    if found.model.shapes and any(s.file for s in found.model.shapes.values()) and target.parent != source.parent:
+        remarks.append(f"Meshes are looked for beside '{target}'; copy them there.")
+    save(found.model, target, summary=found.summary)
+    taken = _taken_over(found.model)
+    if as_json:
+        print(json.dumps({"written": str(target), "taken_over": taken, "remarks": remarks}))
+        return
+    print(f"{source} → {target}")
+    for section, kinds in taken.items():
+        total = sum(kinds.values())
+        several = list(kinds) != [section.removesuffix("s")] and section not in ("bodies",)
+        told = ": " + ", ".join(f"{n} {kind}" for kind, n in kinds.items()) if several else ""
+        print(f"  {section:<8} {total}{told}")
+    if remarks:
+        print("Remarks")
+        for remark in remarks:
+            print(f"  - {remark}")
+
+
+def _taken_over(model) -> dict[str, dict[str, int]]:
+    """For each section, how many elements of each kind."""
+    from collections import Counter
+
+    found = {section: Counter(s.kind for s in statements) for section, statements in model.sections().items()}
+    return {section: dict(kinds) for section, kinds in found.items() if kinds}
 
 
 @app.command()
@@ -254,19 +307,21 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
 
 def _entry(name: str):
     """What a person means by MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
-    from dalembert._results import DalembertError
+    from dalembert._results import DalembertError, RemarkWarning
+    from dalembert.io import ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
 
     path = Path(name)
-    if not name.endswith(FILE_ENDINGS) and path.parent == Path():
+    if not name.endswith(FILE_ENDINGS + ROBOT_ENDINGS) and path.parent == Path():
         try:
             return find(name)
         except DalembertError:
             if not name or "\0" in name or not path.exists():
                 raise
-    from dalembert.io import read
 
     found = read(path)
+    if found.remarks:
+        warnings.warn(RemarkWarning(path, found.remarks), stacklevel=2)
     settings = dict(found.run)
     t_end = settings.pop("t_end", 10.0)
     return Mechanism(name, found.summary, lambda: found.model, t_end, settings)

@@ -144,6 +144,9 @@ def plane_forces() -> da.Model:
     m.pd_control("servo", "pin", f.step(0, 1), stiffness=10.0, damping=1.0, limit=5.0, coordinate="angle")
     m.motor("motor", "pin", torque=0.2, gear=10.0, rotor_inertia=1e-4)
     m.motor("volts", "pin", voltage="12*t", torque_constant=0.1, resistance=2.0)
+    m.limit("range", "slot", lower=-1.0, upper=2.0, effort=10.0, velocity=3.0, coordinate="displacement")
+    m.limit("torque", "pin", effort=5.0)
+    m.shape("plate", "a", "box", size=(1.0, 0.1), position=(0.1, 0.0), angle=0.2, colour=(0.8, 0.1, 0.1, 1))
     return m
 
 
@@ -159,6 +162,8 @@ def space_forces() -> da.Model:
     m.bushing("pad", "a", "b", stiffness=[1, 1, 1, 1, 1, 1], at=(1, 0, 0), axis=(0, 0, 1), x=(1, 0, 0))
     m.beam("beam", "a", "b", E=2.1e11, area=1e-4, I_y=1e-8, I_z=2e-8, G=8e10, J=1e-8, y=(0, 1, 0))
     m.motor("motor", "sleeve", torque="t", rotor_inertia=1e-4, rotor_mass=0.1, coordinate="angle")
+    m.shape("hull", "a", "mesh", file="meshes/hull.stl", scale=(0.001, 0.001, -0.001))
+    m.shape("tube", "m_b", "cylinder", size=[0.1, 2.0], position=(0, 0, 1), quaternion=(1, 0, 1, 0))
     return m
 
 

@@ -37,7 +37,7 @@ def entries() -> list[tuple[str, str, str, int, int]]:
     found, seen = [], set()
     for model in library():
         lines = lines_of(model)
-        kinds = {"bodies:": "body", "markers:": "marker"}
+        kinds = {"bodies:": "body", "markers:": "marker", "limits:": "limit", "shapes:": "shape"}
         section = ""
         for k, line in enumerate(lines):
             section = line if line.endswith(":") and not line.startswith(" ") else section
@@ -147,6 +147,19 @@ WRONG = {
         ("[[nope, 1], [pin_a, 1]]", "there is no joint 'nope'"),
     ],
     "Directions": [("[up]", "held must be some of"), ("x", "must be a list of names")],
+    "ShapeKind": [("bax", "Did you mean 'box'?"), ("7", "must be one of box, sphere")],
+    "Sizes": [
+        ("[1, 2, 3, 4]", "must be 1 to 3 numbers"),
+        ("[-1, 2]", "size must be"),
+        ("[.nan, 1]", "item 1 must be finite"),
+        ("big", "must be 1 to 3 numbers"),
+    ],
+    "Colour": [("[1, 1, 1]", "must be 4 numbers"), ("[2, 0, 0, 1]", "from 0 to 1"), ("red", "must be 4 numbers")],
+    "MeshFile": [
+        ("../hull.stl", "must be the name of a file in the model file's folder"),
+        ("/etc/passwd", "must be the name of a file"),
+        ("7", "must be a text"),
+    ],
     "Along": [("sideways", "must be world or body, not the text 'sideways'")],
 }
 
@@ -159,7 +172,9 @@ def cases() -> list[Case]:
         def add(label, text, sentence, kind=kind):
             made.append(Case(f"{kind}-{label}", text, sentence))
 
-        add("unknown key", changed(model, end, end, f"    colour: red{HERE}"), "'colour' is unknown; known are name")
+        add(
+            "unknown key", changed(model, end, end, f"    flavour: sweet{HERE}"), "'flavour' is unknown; known are name"
+        )
         twice, _ = key_line(lines, start, end, "name")
         add(
             "double key",
@@ -176,7 +191,7 @@ def cases() -> list[Case]:
             ),
             f"'{name}': this name is taken",
         )
-        if kind not in ("body", "marker"):
+        if kind not in ("body", "marker", "limit", "shape"):
             add("type", changed(model, start, start + 1, f"  - type: {kind}x{HERE}"), f"Did you mean '{kind}'?")
             add(
                 "no type",

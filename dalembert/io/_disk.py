@@ -9,43 +9,80 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dalembert._results import DalembertError
+from dalembert.model import inside_folder
 
 LARGEST = 5_000_000  # bytes of a model file, or of a table beside it
 
 
 def read_text(path: Path, *, follow: bool = True) -> str:
     """The text of a plain file, or a `DalembertError` that says why not. Devices and pipes are never opened."""
-    try:
-        before = path.stat(follow_symlinks=follow)
-        _need_plain(before)
-        # a pipe put in its place meanwhile must not make us wait
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        handle = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
-        with os.fdopen(handle, "rb") as file:
-            _need_plain(os.fstat(file.fileno()))
-            data = file.read(LARGEST + 1)
-    except FileNotFoundError:
-        raise DalembertError("there is no such file.") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "its name is not allowed"
-        raise DalembertError(f"it cannot be read: {why}.") from None
-    if len(data) > LARGEST:
-        raise DalembertError(f"it is larger than {LARGEST / 1e6:g} MB.")
+    data = _plain_bytes(path, follow=follow, largest=LARGEST)
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise DalembertError(f"it is not a text in UTF-8 (byte {error.start + 1}); save it as UTF-8.") from None
 
 
-def _need_plain(found: os.stat_result) -> None:
+def _plain_bytes(path: Path, *, follow: bool, largest: int) -> bytes:
+    try:
+        before = path.stat(follow_symlinks=follow)
+        _need_plain(before, largest)
+        # a pipe put in its place meanwhile must not make us wait
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+        with os.fdopen(handle, "rb") as file:
+            _need_plain(os.fstat(file.fileno()), largest)
+            data = file.read(largest + 1)
+    except FileNotFoundError:
+        raise DalembertError("there is no such file.") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "its name is not allowed"
+        raise DalembertError(f"it cannot be read: {why}.") from None
+    if len(data) > largest:
+        raise DalembertError(f"it is larger than {largest / 1e6:g} MB.")
+    return data
+
+
+def beside(folder: Path, name: str) -> tuple[str, bool]:
+    """A file that another file names, as a name in its folder or below, and whether it is there.
+
+    Refused with `DalembertError`: ways out of the folder, other machines, links. `package://NAME/…` is looked for in
+    the folder, with NAME and without it.
+    """
+    text = name.strip()
+    candidates = [text.removeprefix("./")]
+    if text.startswith("package://"):
+        rest = text.removeprefix("package://")
+        candidates = [rest.split("/", 1)[-1], rest]
+    elif "://" in text:
+        raise DalembertError(f"'{name[:100]}' lies elsewhere; only files in the folder of the model are named.")
+    if not all(inside_folder(candidate) for candidate in candidates):
+        raise DalembertError(f"'{name[:100]}' leads out of the folder of the model; put the file into it.")
+    for candidate in candidates:
+        here = folder
+        for part in candidate.split("/"):
+            here = here / part
+            if here.is_symlink():
+                raise DalembertError(f"'{name[:100]}': '{part}' is a link; put the file itself there.")
+        if here.is_file():
+            return candidate, True
+    return candidates[0], False
+
+
+def read_bytes(path: Path, largest: int) -> bytes:
+    """The bytes of a plain file that is no link."""
+    return _plain_bytes(path, follow=False, largest=largest)
+
+
+def _need_plain(found: os.stat_result, largest: int) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise DalembertError("it is a folder, not a file.")
     if stat.S_ISLNK(found.st_mode):
         raise DalembertError("it is a link; put the file itself here.")
     if not stat.S_ISREG(found.st_mode):
         raise DalembertError("it is not a plain file.")
-    if found.st_size > LARGEST:
-        raise DalembertError(f"it has {found.st_size / 1e6:.1f} MB; at most {LARGEST / 1e6:g} MB are read.")
+    if found.st_size > largest:
+        raise DalembertError(f"it has {found.st_size / 1e6:.1f} MB; at most {largest / 1e6:g} MB are read.")
 
 
 def write_in_place(path, suffix: str, write: Callable[[str], object]) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from dalembert._results import Complaint, DalembertError, FileError, did_you_mean
+from dalembert._results import Complaint, DalembertError, FileError, RemarkWarning, did_you_mean
 from dalembert.io._disk import read_text
 from dalembert.io._schema import FORMAT, HEAD, TOP, element_class, head_class, kind_of, run_class, told
 from dalembert.io._yaml import Node, read_tree, resolve
-from dalembert.model import ELEMENTS, SECTIONS, Mistake, Model, Statement, sketching
+from dalembert.model import ELEMENTS, SECTIONS, TYPED, Mistake, Model, Statement, sketching
 
+ROBOT_ENDINGS = (".urdf", ".xml", ".mjcf", ".xacro")
 ENOUGH = 60  # complaints after which a file is not looked at any further
 LONGEST = 600  # characters of one complaint
 
@@ -28,16 +30,31 @@ class ModelFile:
     model: Model
     run: dict[str, Any]
     summary: str = ""
+    remarks: tuple[str, ...] = ()  # on what a robot file says that was not taken over as it stands
 
 
-def load(path) -> Model:
-    """The model in a YAML file, or `FileError` with every mistake and its place. Nothing in a file is executed."""
-    return read(path).model
+def load(path, **options) -> Model:
+    """The model in a file, or `FileError` with every mistake and its place. Nothing in a file is executed.
+
+    A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What a robot file says that is not taken
+    over as it stands is told by a `RemarkWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
+    loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops).
+    """
+    found = read(path, **options)
+    if found.remarks:
+        warnings.warn(RemarkWarning(path, found.remarks), stacklevel=2)
+    return found.model
 
 
-def read(path) -> ModelFile:
-    """A model file with all it says; see `load`."""
+def read(path, **options) -> ModelFile:
+    """A model file or a robot file with all it says; see `load`."""
     path = Path(path)
+    if path.suffix in ROBOT_ENDINGS:
+        from dalembert.io._import import read_robot
+
+        return read_robot(path, **options)
+    if options:
+        raise DalembertError(f"{next(iter(options))}= is for robot files ({', '.join(ROBOT_ENDINGS[:3])}).")
     try:
         text = read_text(path)
     except DalembertError as error:
@@ -188,12 +205,12 @@ class _Reader:
 
     def _entry(self, section: str, node: Node, number: int) -> _Entry:
         arguments = {k: x for k, x in node.plain().items() if x is not None}
-        kind = {"bodies": "body", "markers": "marker"}.get(section) or arguments.pop("type", None)
+        kind = arguments.pop("type", None) if section in TYPED else _title(section, None).lower()
         name = arguments.get("name")
         known = isinstance(name, str) and name.strip()
         called = f"'{name[:100]}'" if isinstance(name, str) and known else f"number {number}"
         entry = _Entry(section, node, f"{_title(section, kind)} {called}", "", arguments)
-        if section in ("joints", "forces"):
+        if section in TYPED:
             kind = self._type(entry, kind)
         if kind is None:
             entry.usable = False
@@ -347,7 +364,8 @@ _ALONE = re.compile(
 def _title(section: str, kind: Any) -> str:
     """What `Model` calls such a thing in its sentences."""
     if section != "joints":
-        return {"bodies": "Body", "markers": "Marker", "forces": "Force"}[section]
+        titles = {"bodies": "Body", "markers": "Marker", "forces": "Force", "limits": "Limit", "shapes": "Shape"}
+        return titles[section]
     kind = str(kind)
     if kind.endswith("driver"):
         return "Driver"

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 from pydantic_core import PydanticCustomError
 
 from dalembert._results import did_you_mean
-from dalembert.model import ELEMENTS, FORMULA_WORDS
+from dalembert.model import ELEMENTS, FORMULA_WORDS, SECTIONS, TYPED, inside_folder
 
 FORMAT = 1
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
@@ -249,6 +249,25 @@ def _along(value: Any, path: tuple = ()) -> None:
         raise Wrong(path, f"must be world or body, not {told(value)}")
 
 
+_SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "plane", "mesh")
+
+
+def _shape(value: Any, path: tuple = ()) -> None:
+    if not isinstance(value, str) or value not in _SHAPES:
+        hint = did_you_mean(value, _SHAPES) if isinstance(value, str) else ""
+        raise Wrong(path, f"must be one of {', '.join(_SHAPES)}, not {told(value)}.{hint}".removesuffix("."))
+
+
+_sizes = _list_of(_number, "1 to 3 numbers", (1, 2, 3))
+_colour = _list_of(_number, "4 numbers: red, green, blue, opacity", (4,))
+
+
+def _mesh(value: Any, path: tuple = ()) -> None:
+    _text(value, path)
+    if not inside_folder(value):
+        raise Wrong(path, f"must be the name of a file in the model file's folder, not {told(value)}")
+
+
 def _format(value: Any, path: tuple = ()) -> None:
     if type(value) is not int or value != FORMAT:
         raise Wrong(path, f"must be {FORMAT}, not {told(value)}")
@@ -343,6 +362,10 @@ KINDS: dict[str, Kind] = {
     ),
     "Terms": Kind(_list_of(_term, "a list of terms"), _array(_TERM), "terms {joint, coordinate, factor}"),
     "Directions": Kind(_names, _array(_TEXT), "directions by name"),
+    "ShapeKind": Kind(_shape, {"enum": list(_SHAPES)}, f"one of {', '.join(_SHAPES)}"),
+    "Sizes": Kind(_sizes, _array({"type": "number", "exclusiveMinimum": 0}, 1, 3), "1 to 3 numbers, by the kind"),
+    "Colour": Kind(_colour, _array({"type": "number", "minimum": 0, "maximum": 1}, 4), "red, green, blue, opacity"),
+    "MeshFile": Kind(_mesh, _TEXT, "the name of a file in the model file's folder"),
     "Along": Kind(_along, {"enum": ["world", "body"]}, "world or body", "world"),
 }
 """By the names that annotations have in `model/_statements.py`."""
@@ -395,7 +418,7 @@ def element_class(kind: str) -> type[BaseModel]:
     """The class of an element's entries: its keys are the arguments of the method of that name."""
     element = ELEMENTS[kind]
     fields: dict[str, Any] = {}
-    if element.section in ("joints", "forces"):
+    if element.section in TYPED:
         fields["type"] = (Literal[kind], Field(description=element.summary))
     for name, parameter in element.parameters.items():
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -429,7 +452,7 @@ def _head_fields() -> dict[str, Any]:
 
 
 HEAD = tuple(_head_fields())
-TOP = (*HEAD, "run", "bodies", "markers", "joints", "forces")
+TOP = (*HEAD, "run", *SECTIONS)
 
 
 @functools.cache
@@ -440,7 +463,7 @@ def head_class() -> type[BaseModel]:
 
 def json_schema() -> dict[str, Any]:
     """The form of model files as JSON Schema, for editors and other programs."""
-    classes: dict[str, list[type[BaseModel]]] = {section: [] for section in ("bodies", "markers", "joints", "forces")}
+    classes: dict[str, list[type[BaseModel]]] = {section: [] for section in SECTIONS}
     for kind, element in ELEMENTS.items():
         classes[element.section].append(element_class(kind))
     fields: dict[str, Any] = _head_fields() | {

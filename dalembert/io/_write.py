@@ -13,7 +13,7 @@ from dalembert.io._disk import write_in_place
 from dalembert.io._read import read_from_text
 from dalembert.io._schema import FORMAT
 from dalembert.io._yaml import resolve
-from dalembert.model import Model, Statement
+from dalembert.model import TYPED, Model, Statement
 
 WIDTH = 110
 _PLAIN = re.compile(r"[A-Za-z_][\w ./+*^()=-]*\Z", re.ASCII)
@@ -76,7 +76,7 @@ def _holds_function(value: Any) -> bool:
 
 
 def _entry(statement: Statement) -> list[str]:
-    said = ({"type": statement.kind} if statement.section in ("joints", "forces") else {}) | statement.arguments
+    said = ({"type": statement.kind} if statement.section in TYPED else {}) | statement.arguments
     lines = [line for key, value in said.items() for line in _pair(key, value, 4)]
     return [f"  - {lines[0].strip()}", *lines[1:]]
 

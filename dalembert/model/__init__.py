@@ -12,28 +12,33 @@ from dalembert.model._frames import (
     turn,
 )
 from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketching, spline_jet
+from dalembert.model._information import Limit, Shape, inside_folder
 from dalembert.model._kinds import COORDINATES, coordinates_of, held_directions
 from dalembert.model._model import Model
-from dalembert.model._statements import ELEMENTS, SECTIONS, Mistake, Statement
+from dalembert.model._statements import ELEMENTS, SECTIONS, TYPED, Mistake, Statement
 
 __all__ = [
     "COORDINATES",
     "ELEMENTS",
     "FORMULA_WORDS",
     "SECTIONS",
+    "TYPED",
     "Body",
     "Constraint",
     "Force",
     "Function",
+    "Limit",
     "Marker",
     "Mistake",
     "Model",
+    "Shape",
     "Statement",
     "axis_angle",
     "coordinates_of",
     "deg",
     "frame_on_axis",
     "held_directions",
+    "inside_folder",
     "quaternion_of",
     "quintic",
     "rotation_matrix",

@@ -25,6 +25,8 @@ class Checks:
     markers: dict[str, Marker]
     constraints: dict[str, Constraint]
     forces: dict[str, Force]
+    limits: dict
+    shapes: dict
     statements: list[Statement]
     _saying: Statement | None
     _mistakes: list[Mistake]
@@ -44,7 +46,8 @@ class Checks:
             return
         if "." in name:
             self._wrong(f"{what} '{name}': a name must not contain '.', it separates parameters.")
-        if name == "ground" or any(name in t for t in (self.bodies, self.markers, self.constraints, self.forces)):
+        tables = (self.bodies, self.markers, self.constraints, self.forces, self.limits, self.shapes)
+        if name == "ground" or any(name in t for t in tables):
             self._wrong(f"{what} '{name}': this name is taken. Names are unique in a model.")
             return
         table[name] = item

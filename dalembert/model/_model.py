@@ -8,15 +8,15 @@ import numpy as np
 
 from dalembert._results import ModelError
 from dalembert.model._elements import Constraint, Force
-from dalembert.model._forces import Forces
 from dalembert.model._frames import Body, Marker
+from dalembert.model._information import Information, Limit, Shape
 from dalembert.model._kinds import COORDINATES
 from dalembert.model._statements import SECTIONS, Mistake, Statement, plain
 
 Space = Literal["plane", "space"]
 
 
-class Model(Forces):
+class Model(Information):
     """A mechanism: bodies, joints, drivers, wheels and forces, in the plane or in space.
 
     Nothing is refused while the model is being written: `validate` (which `da.build` calls) collects every
@@ -42,6 +42,8 @@ class Model(Forces):
         self.markers: dict[str, Marker] = {}
         self.constraints: dict[str, Constraint] = {}
         self.forces: dict[str, Force] = {}
+        self.limits: dict[str, Limit] = {}
+        self.shapes: dict[str, Shape] = {}
 
     def __eq__(self, other) -> bool:
         if not isinstance(other, Model):

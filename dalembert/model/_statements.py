@@ -43,8 +43,12 @@ Loads = Callable | Sequence[Mapping]
 Parameters = Mapping[str, Any]
 Terms = Sequence[Mapping | Sequence]
 Directions = Sequence[str]
+Sizes = Sequence[float] | np.ndarray
+Colour = Sequence[float] | np.ndarray  # red, green, blue, opacity
+MeshFile = str  # in the model file's folder
 
-SECTIONS = ("bodies", "markers", "joints", "forces")
+SECTIONS = ("bodies", "markers", "joints", "forces", "limits", "shapes")
+TYPED = ("joints", "forces")  # the sections with several kinds of elements
 
 
 @dataclass(frozen=True)

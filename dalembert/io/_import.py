@@ -1,0 +1,151 @@
+"""edge · files: robots from URDF and MJCF files as models, with remarks on all that was not taken over as it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dalembert._results import Complaint, DalembertError, FileError
+from dalembert.io._disk import read_text
+from dalembert.io._read import ModelFile
+from dalembert.io._robot import Robot
+from dalembert.io._tell import model_of
+from dalembert.io._urdf import read_urdf
+from dalembert.io._xml import Complaints, Element, read_xml
+from dalembert.io._yaml import read_tree
+
+SIDE = ".loops.yaml"
+
+
+def read_robot(
+    path: Path,
+    *,
+    base: str = "fixed",
+    loops: str | Path | None = None,
+    start: Mapping[str, float] | None = None,
+    keyframe: str | None = None,
+    stops: float | None = None,
+) -> ModelFile:
+    """The model of a robot file, which is URDF or MJCF by its root element; nothing outside its folder is opened.
+
+    `base` is "fixed" or "free" (URDF: whether the root link stands on the ground), `loops` a side file (default:
+    NAME.loops.yaml beside the file, where there is one), `start` values of joints (URDF) and `keyframe` a key (MJCF) to
+    start from, `stops` the stiffness of end stops at the joints' limits.
+    """
+    if path.suffix == ".xacro":
+        raise FileError(path, [Complaint(0, 0, "this is a xacro file, a program that writes a URDF; run xacro on it.")])
+    _check_options(base, start, stops)
+    try:
+        text = read_text(path)
+    except DalembertError as error:
+        raise FileError(path, [Complaint(0, 0, str(error))]) from None
+    root, complaints = read_xml(text, path), Complaints(path)
+    if root.tag == "robot":
+        if keyframe is not None:
+            raise DalembertError("A URDF has no keyframes; give start= with values of joints.")
+        robot = _urdf(root, complaints, base, loops, dict(start or {}))
+    elif root.tag == "mujoco":
+        given = {"base": base != "fixed", "loops": loops is not None, "start": start is not None}
+        if any(given.values()):
+            word = next(k for k, x in given.items() if x)
+            raise DalembertError(f"{word}= is for URDF; an MJCF file says it itself (freejoint, equality, key).")
+        from dalembert.io._mjcf import read_mjcf
+
+        robot = read_mjcf(root, complaints, keyframe=keyframe)
+    else:
+        complaints.add(root, f"<{root.tag[:40]}> is no robot: a URDF begins with <robot>, an MJCF with <mujoco>.")
+        robot = Robot("")
+    complaints.raise_all()
+    try:
+        with np.errstate(all="ignore"):
+            model = model_of(robot, complaints, stops)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        complaints.add(None, f"its numbers cannot be used ({error}).")
+        model = None
+    complaints.raise_all()
+    assert model is not None
+    return ModelFile(model, {}, f"from {path.name}"[:300], tuple(robot.remarks))
+
+
+def _check_options(base: str, start: Mapping[str, float] | None, stops: float | None) -> None:
+    if base not in ("fixed", "free"):
+        raise DalembertError(f"base={base!r} is unknown; use 'fixed' or 'free'.")
+    numbers: dict[str, Any] = {f"start: '{k}'": x for k, x in (start or {}).items()}
+    for what, value in numbers.items():
+        if isinstance(value, bool | str) or not np.isscalar(value) or not math.isfinite(value):  # pyright: ignore
+            raise DalembertError(f"{what} must be a number, not {value!r}.")
+    if stops is not None and (isinstance(stops, bool | str) or not math.isfinite(stops) or stops <= 0):
+        raise DalembertError(f"stops= is the stiffness of end stops, a number greater than zero, not {stops!r}.")
+
+
+def _urdf(root: Element, complaints: Complaints, base: str, loops, start: dict[str, float]) -> Robot:
+    beside = root.path.with_suffix(SIDE)
+    side = Path(loops) if loops is not None else beside if beside.exists() else None
+    if side is not None:
+        more, own = read_side(side, follow=loops is not None)
+        root.children += more
+        start = own | start
+    robot = read_urdf(root, complaints, start=start)
+    robot.free_base = base == "free"
+    if side is not None:
+        robot.remarks.insert(0, f"Loops and start values of '{side.name}' were read, too.")
+    return robot
+
+
+# ---- the side file -----------------------------------------------------------------------------------------------
+
+
+def read_side(path: Path, *, follow: bool) -> tuple[list[Element], dict[str, float]]:
+    """A side file's loops, as the elements they could be in the URDF, and its start values.
+
+    loops:
+      - {name: close, type: revolute, link1: {link: a, xyz: [0.3, 0, 0]}, link2: {link: b}, axis: [0, 0, 1]}
+    start: {shoulder: 0.4}
+    """
+    try:
+        text = read_text(path, follow=follow)
+    except DalembertError as error:
+        raise FileError(path, [Complaint(0, 0, str(error))]) from None
+    tree, wrong = read_tree(text)
+    if tree is None or wrong:
+        raise FileError(path, wrong)
+    found = tree.plain()
+    if not isinstance(found, dict) or not set(found) <= {"loops", "start"}:
+        raise FileError(path, [Complaint(*tree.place, "a side file is a mapping with loops and start, and no more.")])
+    loops, start = found.get("loops") or [], found.get("start") or {}
+    if not isinstance(loops, list) or not all(isinstance(x, dict) for x in loops):
+        raise FileError(path, [Complaint(*tree.at(("loops",)), "loops must be a list of mappings.")])
+    if not isinstance(start, dict):
+        raise FileError(path, [Complaint(*tree.at(("start",)), "start must be joints with numbers.")])
+    for key, value in start.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise FileError(path, [Complaint(*tree.at(("start", key)), f"start: '{key}' must be a finite number.")])
+    made = []
+    for k, entry in enumerate(loops):
+        line, column = tree.at(("loops", k))
+        made.append(_loop_element(entry, path, line, column))
+    return made, {k: float(x) for k, x in start.items()}
+
+
+def _loop_element(entry: dict[str, Any], path: Path, line: int, column: int) -> Element:
+    loop = Element("loop_joint", {}, path, line, column)
+    for key, value in entry.items():
+        if isinstance(value, dict):
+            child = Element(key, {k: _attribute(x) for k, x in value.items()}, path, line, column)
+            loop.children.append(child)
+        elif key == "axis":
+            loop.children.append(Element("axis", {"xyz": _attribute(value)}, path, line, column))
+        else:
+            loop.attributes[key] = _attribute(value)
+    return loop
+
+
+def _attribute(value: Any) -> str:
+    """A value as XML writes it: numbers one after the other."""
+    if isinstance(value, list):
+        return " ".join(_attribute(x) for x in value)
+    return repr(value) if isinstance(value, float) else str(value)

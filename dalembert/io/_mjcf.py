@@ -1,0 +1,557 @@
+"""edge · files: MJCF, MuJoCo's XML, by MuJoCo's own compiler.
+
+What the compiler gets is written anew from the elements that were looked at here: includes put in their places, only
+what a rigid machine is made of, and every file it is to open handed over as bytes from the model's folder. So it never
+opens a file itself, and what has no counterpart here is named before anything is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from dalembert._results import DalembertError, FileError, did_you_mean
+from dalembert.io._disk import beside, read_bytes, read_text
+from dalembert.io._robot import Joint, Link, Loop, Motion, Picture, Pose, Robot, Tie, listed, pose_of
+from dalembert.io._xml import LARGEST_NUMBER, Complaints, Element, need_extra, read_xml
+
+KEPT = ("compiler", "option", "default", "asset", "worldbody", "deformable", "equality", "keyframe")
+UNUSED = ("contact", "tendon", "actuator", "sensor")
+"""Sections that act on bodies and joints in ways that are not known here: compiled, named, and left out."""
+SETTINGS = {
+    "size": "", "visual": "global quality headlight map scale rgba", "statistic": "", "custom": "numeric text tuple",
+}  # fmt: skip
+"""Sections that say nothing about the machine, with what may stand in them: named, and not even compiled."""
+FOREIGN = ("extension", "plugin", "flexcomp", "composite", "attach", "model", "flex")
+UNSEEN = ("camera", "light")
+PAINT = ("texture", "layer", "skin", "hfield")  # not even compiled: it would open files
+COUNTS = ("dim", "nsample", "actdim", "maxhullvert")  # what makes MuJoCo's memory grow
+MESHES = (".stl", ".obj", ".msh")
+LARGEST_MESH, MOST_FILES, MOST_COPIES = 50_000_000, 500, 2000
+FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
+_STUCK: list[bool] = []  # whether the compiler failed for a reason that it does not know itself
+
+
+def read_mjcf(root: Element, complaints: Complaints, *, keyframe: str | None = None) -> Robot:
+    """A robot from the root element of an MJCF file; every mistake goes to `complaints`."""
+    need_extra("mujoco", "Reading MJCF")
+    source = _Source(root, complaints)
+    if complaints.found:
+        return Robot("")
+    compiled = source.compile()
+    if compiled is None:
+        return Robot("")
+    return _Compiled(compiled, source, complaints).robot(keyframe)
+
+
+def _mujoco() -> Any:
+    """MuJoCo's module, whose names are made while it loads."""
+    import mujoco
+
+    return mujoco
+
+
+class _Source:
+    """The elements of a file and of those it includes, looked at and cleaned; `compile` hands them to MuJoCo."""
+
+    def __init__(self, root: Element, complaints: Complaints):
+        self.root, self.complaints, self.folder = root, complaints, root.path.parent
+        self.read: set[str] = {root.path.name}
+        self.files: dict[str, bytes] = {}
+        self.meshes: dict[str, str] = {}  # of each mesh its file
+        self.left_out: dict[str, list[str]] = {}
+        self.warnings: list[str] = []
+        self.lines: list[Element] = []  # of each line of the text that is compiled
+        self._include(root, 0)
+        for section in root.children:
+            known = (*KEPT, *UNUSED, *SETTINGS, *FOREIGN)
+            if section.tag not in known:
+                self._wrong(section, f"<{section.tag}> is unknown.{did_you_mean(section.tag, known)}")
+        self._name_sections()
+        root.children = [s for s in root.children if s.tag not in SETTINGS]
+        self.settings = self._compiler()
+        self._clean(root, 1)
+
+    def _wrong(self, element: Element | None, text: str) -> None:
+        self.complaints.add(element, text)
+
+    # ---- what may be compiled --------------------------------------------------------------------------------
+
+    def _include(self, element: Element, depth: int) -> None:
+        """Put the elements of included files in their places."""
+        children: list[Element] = []
+        for child in element.children:
+            if child.tag != "include":
+                self._include(child, depth)
+                children.append(child)
+                continue
+            name = child.attributes.get("file", "")
+            try:
+                file, there = beside(self.folder, name)
+                if not there:
+                    raise DalembertError(f"'{name[:100]}': there is no such file.")
+                if file in self.read or depth > 10 or len(self.read) > MOST_FILES:
+                    raise DalembertError(f"'{name[:100]}' is included already.")
+                self.read.add(file)
+                inner = read_xml(read_text(self.folder / file, follow=False), self.folder / file)
+            except FileError as error:
+                self.complaints.found += [c._replace(line=0, text=f"{name[:60]}, line {c.line}: {c.text}")
+                                          for c in error.complaints]  # fmt: skip
+            except DalembertError as error:
+                self._wrong(child, f"<include>: {error}")
+            else:
+                if inner.tag not in ("mujoco", "mujocoinclude"):
+                    self._wrong(child, f"<include>: '{name[:100]}' begins with <{inner.tag[:40]}>, not with <mujoco>.")
+                self._include(inner, depth + 1)
+                children += inner.children
+        element.children = children
+
+    def _name_sections(self) -> None:
+        for section in self.root.children:
+            if section.tag not in (*UNUSED, *SETTINGS):
+                continue
+            for child in section.children:
+                self.left_out.setdefault(f"<{section.tag}> {child.tag}", []).append(child.attributes.get("name", ""))
+                known = SETTINGS.get(section.tag, child.tag).split()
+                if child.tag not in known:
+                    hint = did_you_mean(child.tag, known)
+                    self._wrong(child, f"<{child.tag}> in <{section.tag}> is unknown.{hint}")
+            if not section.children and section.attributes:
+                self.left_out.setdefault(f"<{section.tag}>", []).append("")
+            if section.tag in SETTINGS:
+                self._guard_files(section)
+        for equality in self.root.all("equality"):
+            for child in equality.children:
+                if child.tag not in ("connect", "weld", "joint"):
+                    self._wrong(
+                        child,
+                        f"<equality>: a constraint on <{child.tag}> is not known here; only connect, weld, joint.",
+                    )
+
+    def _guard_files(self, section: Element) -> None:
+        """Files that nobody will open are looked at as strictly as the others."""
+        for element in section.walk():
+            for key, value in element.attributes.items():
+                if key.startswith("file"):
+                    self._beside(element, value)
+
+    def _compiler(self) -> dict[str, str]:
+        """Where assets lie; those settings are not handed on."""
+        found: dict[str, str] = {}
+        for element in self.root.all("compiler"):
+            for key in ("assetdir", "meshdir", "texturedir", "strippath"):
+                if key in element.attributes:
+                    found[key] = element.attributes.pop(key)
+        return found
+
+    def _clean(self, element: Element, copies: int) -> None:
+        """Without pictures of pictures; meshes as bytes; no more copies than a machine can have."""
+        for child in element.children:
+            if child.tag in FOREIGN:
+                self._wrong(
+                    child, f"<{child.tag}> is not known here: bodies are rigid, and nothing is computed by plugins."
+                )
+            if child.tag in (*UNSEEN, *PAINT) or _is_field(child):
+                self.left_out.setdefault(f"<{child.tag}>", []).append(child.attributes.get("name", ""))
+                self._guard_files(child)
+        element.children = [c for c in element.children if c.tag not in (*PAINT, *FOREIGN) and not _is_field(c)]
+        for child in element.children:
+            number = copies
+            if child.tag == "replicate":
+                count = child.attributes.get("count", "").strip()
+                number *= int(count) if re.fullmatch(r"[0-9]{1,6}", count) else MOST_COPIES + 1
+                if number > MOST_COPIES:
+                    self._wrong(
+                        child, f"<replicate>: count must be a whole number, and make at most {MOST_COPIES} copies."
+                    )
+                    continue
+            for key in ("user", "texture"):
+                child.attributes.pop(key, None)
+            if child.tag == "mesh" and element.tag == "asset":
+                self._mesh(child)
+            for key, value in child.attributes.items():
+                if not value.strip():
+                    self._wrong(child, f"<{child.tag}>: {key} is empty.")
+                if key in COUNTS and not re.fullmatch(r"[0-9]{1,3}", value.strip()):
+                    self._wrong(child, f"<{child.tag}>: {key} must be a whole number below 1000, not '{value[:40]}'.")
+                if key.startswith("file") and not (child.tag == "mesh" and element.tag == "asset"):
+                    self._wrong(child, f"<{child.tag}>: {key}='{value[:60]}': only meshes may be files here.")
+                if re.search(r"(?<![\w.])[-+]?(?:nan|inf)", value, re.IGNORECASE) and key not in (
+                    "name",
+                    "class",
+                    "file",
+                ):
+                    self._not_a_number(child, key, value)
+            self._clean(child, number)
+
+    def _not_a_number(self, element: Element, key: str, value: str) -> None:
+        words = value.split()
+        if any(re.fullmatch(r"[-+]?(?:nan|inf|infinity)", w, re.IGNORECASE) for w in words):
+            self._wrong(element, f"<{element.tag}>: {key} must be finite numbers, not '{value[:60]}'.")
+
+    def _mesh(self, element: Element) -> None:
+        name = element.attributes.get("file", "")
+        element.attributes.pop("content_type", None)
+        if not name:
+            return  # its points stand in the file
+        if self.settings.get("strippath", "").lower() == "true":
+            name = PurePosixPath(name).name
+        folder = self.settings.get("meshdir") or self.settings.get("assetdir") or ""
+        found = self._beside(element, f"{folder.rstrip('/')}/{name}" if folder else name)
+        if found is None:
+            return
+        file, there = found
+        ending = PurePosixPath(file).suffix.lower()
+        if not there or ending not in MESHES:
+            why = "there is no such file" if not there else f"a mesh ends in {', '.join(MESHES)}"
+            self._wrong(element, f"<mesh>: '{file}': {why}; its inertia is needed.")
+            return
+        if len(self.files) >= MOST_FILES:
+            self._wrong(element, f"more than {MOST_FILES} files.")
+            return
+        try:
+            data = read_bytes(self.folder / file, LARGEST_MESH)
+        except DalembertError as error:
+            self._wrong(element, f"<mesh>: '{file}': {error}")
+            return
+        given = f"mesh{len(self.files)}{ending}"
+        self.files[given] = data
+        element.attributes.setdefault("name", PurePosixPath(file).stem)
+        self.meshes[element.attributes["name"]] = file
+        element.attributes["file"] = given
+
+    def _beside(self, element: Element, name: str) -> tuple[str, bool] | None:
+        try:
+            return beside(self.folder, name)
+        except DalembertError as error:
+            self._wrong(element, f"<{element.tag}>: {error}")
+            return None
+
+    # ---- MuJoCo ----------------------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The elements as XML again, one a line."""
+        self.lines = []
+        out: list[str] = []
+
+        def write(element: Element) -> None:
+            self.lines.append(element)
+            said = "".join(f" {k}={quoteattr(x)}" for k, x in element.attributes.items() if not k.startswith("xmlns"))
+            out.append(f"<{element.tag}{said}{'' if element.children else '/'}>")
+            for child in element.children:
+                write(child)
+            if element.children:
+                self.lines.append(element)
+                out.append(f"</{element.tag}>")
+
+        write(self.root)
+        return "\n".join(out)
+
+    def compile(self):
+        """MuJoCo's compiled model, or None with its complaint at the element it is about."""
+        mujoco = _mujoco()
+        if _STUCK:  # it keeps a lock then, and would wait for ever
+            raise DalembertError("MuJoCo's compiler failed before in a way it does not recover from; start anew.")
+        text, told = self.text(), []
+        with _quiet(told):
+            try:
+                found = mujoco.MjModel.from_xml_string(text, self.files)
+            except Exception as error:  # the compiler's complaints are of several classes
+                found, _STUCK[:] = None, [True] if "unknown exception" in str(error) else _STUCK
+                message = " ".join(str(error).split()) or type(error).__name__
+                line = re.search(r"\bline (\d+)", message)
+                element = self.root
+                if line is not None and 0 < int(line[1]) <= len(self.lines):
+                    element = self.lines[int(line[1]) - 1]
+                message = re.sub(r",? ?(?:id \d+, )?line \d+", "", message)
+                self._wrong(
+                    element, f"MuJoCo's compiler: {message.removeprefix('XML Error: ').removeprefix('Error: ')}"
+                )
+        self.warnings = [f"MuJoCo's compiler warns: {' '.join(message.split())}" for message in told]
+        return None if self.complaints.found else found
+
+    def element_of(self, tag: str, name: str) -> Element | None:
+        return next((e for e in self.lines if e.tag == tag and e.attributes.get("name") == name), None)
+
+
+def _is_field(element: Element) -> bool:
+    """Whether a geom is a height field: ground to walk on, which touches nothing here."""
+    return element.tag == "geom" and (element.attributes.get("type") == "hfield" or "hfield" in element.attributes)
+
+
+@contextmanager
+def _quiet(told: list[str]):
+    """Warnings of MuJoCo, which it would write into a file of the current folder."""
+    mujoco = _mujoco()
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(told.append)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+class _Compiled:
+    """What a compiled model says, as a `Robot`."""
+
+    def __init__(self, m: Any, source: _Source, complaints: Complaints):
+        mujoco = _mujoco()
+        self.m, self.source, self.complaints = m, source, complaints
+        self.kind = mujoco.mjtObj
+        self.flags = {k.removeprefix("mjDSBL_"): bool(m.opt.disableflags & int(x))
+                      for k, x in mujoco.mjtDisableBit.__members__.items()}  # fmt: skip
+        for word in ("SPRING", "DAMPER"):  # one flag for both in older versions
+            self.flags.setdefault(word, self.flags.get("PASSIVE", False))
+        self.geoms = mujoco.mjtGeom
+        self.equalities = mujoco.mjtEq
+        self.name_of = lambda kind, k: mujoco.mj_id2name(m, kind, k) or ""
+        self.remarks: list[str] = []
+
+    def robot(self, keyframe: str | None) -> Robot:
+        m = self.m
+        self._need_finite()
+        if self.complaints.found:
+            return Robot("")
+        gravity = np.zeros(3) if self.flags["GRAVITY"] else m.opt.gravity
+        name = self.source.root.attributes.get("model", "").strip() or self.source.root.path.stem
+        robot = Robot(name, tuple(float(x) for x in gravity), remarks=self.remarks)
+        self.q, self.v = self._start(keyframe)
+        self.bodies = self._names(self.kind.mjOBJ_BODY, m.nbody, "body")
+        self.joints = self._names(self.kind.mjOBJ_JOINT, m.njnt, "joint")
+        for b, body in enumerate(self.bodies):
+            robot.links[body] = self._link(b, body)
+            if b:
+                robot.joints.append(self._joint(b, body))
+        self._pictures(robot)
+        self._equalities(robot)
+        self._tell_left_out(robot)
+        return robot
+
+    def _names(self, kind, count: int, word: str) -> list[str]:
+        given = [self.name_of(kind, k) for k in range(count)]
+        taken, out = {n for n in given if n}, []
+        for k, name in enumerate(given):
+            made = name or f"{word}_{k}"
+            while not name and made in taken:
+                made += "_"
+            taken.add(made)
+            out.append(made)
+        return out
+
+    def _need_finite(self) -> None:
+        m = self.m
+        tables = (
+            "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "body_gravcomp", "jnt_pos",
+            "jnt_axis", "jnt_stiffness", "jnt_range", "dof_damping", "dof_armature", "dof_frictionloss", "eq_data",
+            "qpos0", "qpos_spring", "key_qpos", "key_qvel", "geom_size", "geom_pos", "geom_rgba", "site_pos",
+        )  # fmt: skip
+        for table in tables:
+            values = np.asarray(getattr(m, table), float)
+            if not np.all(np.isfinite(values)) or np.max(np.abs(values), initial=0.0) > LARGEST_NUMBER:
+                what = table.replace("_", ": ", 1)
+                self.complaints.add(
+                    self.source.root, f"some {what} is not finite, or too large; numbers are in SI units."
+                )
+        if not np.all(np.isfinite(m.opt.gravity)) or np.max(np.abs(m.opt.gravity)) > LARGEST_NUMBER:
+            self.complaints.add(self.source.root, "gravity must be finite numbers.")
+
+    def _start(self, keyframe: str | None) -> tuple[np.ndarray, np.ndarray]:
+        m = self.m
+        keys = [self.name_of(self.kind.mjOBJ_KEY, k) for k in range(m.nkey)]
+        if keyframe is None:
+            if keys:
+                told = listed(k or f"number {n + 1}" for n, k in enumerate(keys))
+                self.remarks.append(f"It starts from qpos0; there are also keyframes: {told} (keyframe=).")
+            return np.array(m.qpos0), np.zeros(m.nv)
+        if keyframe not in keys:
+            raise DalembertError(f"there is no keyframe '{keyframe}'; there are {listed(keys) or 'none'}.")
+        k = keys.index(keyframe)
+        return np.array(m.key_qpos[k]), np.array(m.key_qvel[k])
+
+    # ---- bodies ----------------------------------------------------------------------------------------------
+
+    def _link(self, b: int, name: str) -> Link:
+        m = self.m
+        R = pose_of(np.zeros(3), m.body_iquat[b]).R
+        moments = np.diag(m.body_inertia[b])
+        straight = np.array_equal(m.body_iquat[b], [1.0, 0.0, 0.0, 0.0])
+        inertia = moments if straight else R @ moments @ R.T
+        link = Link(name, self.source.element_of("body", name), lift=float(m.body_gravcomp[b]))
+        if b and m.body_mass[b] > 0:
+            link.mass, link.centre, link.inertia = float(m.body_mass[b]), np.array(m.body_ipos[b]), inertia
+        for s in range(m.nsite):
+            if m.site_bodyid[s] == b:
+                site = self.name_of(self.kind.mjOBJ_SITE, s)
+                if site:
+                    link.frames.append((site, pose_of(m.site_pos[s], m.site_quat[s])))
+                else:
+                    self.source.left_out.setdefault("<site> without a name", []).append("")
+        if m.body_mocapid[b] >= 0:
+            self.remarks.append(f"Body '{name}' is moved from outside (mocap) in MuJoCo; here it stands still.")
+        return link
+
+    def _joint(self, b: int, body: str) -> Joint:
+        m = self.m
+        first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
+        motions = [self._motion(k) for k in range(first, first + count)]
+        pose = pose_of(m.body_pos[b], m.body_quat[b])
+        element = self.source.element_of("body", body)
+        return Joint(f"{body}_fixed", self.bodies[m.body_parentid[b]], body, pose, motions, element)
+
+    def _motion(self, k: int) -> Motion:
+        m, name = self.m, self.joints[k]
+        at, dof, kind = int(m.jnt_qposadr[k]), int(m.jnt_dofadr[k]), int(m.jnt_type[k])
+        size = {FREE: 6, BALL: 3}.get(kind, 1)
+        element = self.source.element_of("joint", name) or self.source.element_of("freejoint", name)
+        made = Motion(name, {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "turn"}[kind], element=element)
+        if kind != FREE:
+            made.axis, made.point = np.array(m.jnt_axis[k]), np.array(m.jnt_pos[k])
+        if kind == FREE:
+            made.start = pose_of(self.q[at : at + 3], self.q[at + 3 : at + 7])
+        elif kind == BALL:
+            made.start = pose_of(np.zeros(3), self.q[at : at + 4])
+        else:
+            made.start = float(self.q[at] - m.qpos0[at])
+            made.rest = float(m.qpos_spring[at] - m.qpos0[at])
+            if m.qpos0[at]:
+                self.remarks.append(f"Joint '{name}' counts from its reference: {m.qpos0[at]:g} there is 0 here.")
+        made.rate = self.v[dof : dof + size].copy() if size > 1 else float(self.v[dof])
+        if not self.flags["SPRING"]:
+            made.stiffness = float(m.jnt_stiffness[k])
+        if not self.flags["DAMPER"]:
+            made.damping = float(m.dof_damping[dof])
+        if not self.flags["FRICTIONLOSS"] and not self.flags["CONSTRAINT"]:
+            made.friction = float(m.dof_frictionloss[dof])
+        if m.jnt_limited[k]:
+            low, high = (float(x) for x in m.jnt_range[k])
+            made.limit = {"lower": low - m.qpos0[at], "upper": high - m.qpos0[at]} if size == 1 else {"upper": high}
+        for word, table, row in (("stiffnesspoly", "jnt_stiffnesspoly", k), ("dampingpoly", "dof_dampingpoly", dof)):
+            if np.any(getattr(m, table, np.zeros((m.nv + 1, 1)))[row]):  # older versions do not have them
+                self.complaints.add(element, f"Joint '{name}': {word}: springs and dampers are linear here.")
+        return made
+
+    # ---- pictures --------------------------------------------------------------------------------------------
+
+    def _pictures(self, robot: Robot) -> None:
+        m, G = self.m, self.geoms
+        for g in range(m.ngeom):
+            body = self.bodies[m.geom_bodyid[g]]
+            kind, size = int(m.geom_type[g]), [float(x) for x in m.geom_size[g]]
+            pose = pose_of(m.geom_pos[g], m.geom_quat[g])
+            colour = m.mat_rgba[m.geom_matid[g]] if m.geom_matid[g] >= 0 else m.geom_rgba[g]
+            name = self.name_of(self.kind.mjOBJ_GEOM, g) or f"{body}_geom{g}"
+            picture = Picture(name, "", pose, colour=tuple(float(x) for x in np.clip(colour, 0, 1)))
+            sizes = {
+                int(G.mjGEOM_SPHERE): ("sphere", size[:1]),
+                int(G.mjGEOM_CAPSULE): ("capsule", [size[0], 2 * size[1]]),
+                int(G.mjGEOM_CYLINDER): ("cylinder", [size[0], 2 * size[1]]),
+                int(G.mjGEOM_ELLIPSOID): ("ellipsoid", size),
+                int(G.mjGEOM_BOX): ("box", [2 * x for x in size]),
+                int(G.mjGEOM_PLANE): ("plane", [2 * x if x > 0 else 10.0 for x in size[:2]]),
+                int(G.mjGEOM_MESH): ("mesh", []),
+            }  # fmt: skip
+            if kind not in sizes:
+                self.source.left_out.setdefault("<geom> of a kind unknown here", []).append(name)
+                continue
+            picture.kind, numbers = sizes[kind]
+            picture.size = tuple(numbers)
+            if picture.kind == "mesh" and not self._mesh(picture, int(m.geom_dataid[g])):
+                continue
+            robot.links[body].pictures.append(picture)
+        touching = {int(m.geom_bodyid[g]) for g in range(m.ngeom) if m.geom_contype[g] or m.geom_conaffinity[g]}
+        if len(touching) > 1 and not self.flags["CONTACT"]:
+            self.remarks.append("Contact is left out: bodies pass through each other, geoms are pictures.")
+
+    def _mesh(self, picture: Picture, k: int) -> bool:
+        """A mesh's numbers are those of its file: the compiler moved them to its centre and main axes."""
+        m = self.m
+        name = self.name_of(self.kind.mjOBJ_MESH, k)
+        if name not in self.source.meshes:
+            self.source.left_out.setdefault("<mesh> that is no file", []).append(name)
+            return False
+        picture.pose = picture.pose @ pose_of(m.mesh_pos[k], m.mesh_quat[k]).inverse
+        picture.file = self.source.meshes[name]
+        scale = tuple(float(x) for x in m.mesh_scale[k])
+        picture.scale = None if scale == (1.0, 1.0, 1.0) else scale
+        return True
+
+    # ---- constraints -----------------------------------------------------------------------------------------
+
+    def _equalities(self, robot: Robot) -> None:
+        m, E = self.m, self.equalities
+        for k in range(m.neq):
+            kind = int(m.eq_type[k])
+            word = {int(E.mjEQ_CONNECT): "connect", int(E.mjEQ_WELD): "weld", int(E.mjEQ_JOINT): "joint"}.get(kind, "?")
+            given = self.name_of(self.kind.mjOBJ_EQUALITY, k)
+            name = given or f"{word}_{k + 1}"
+            element = self.source.element_of(word, given) if given else None
+            if not m.eq_active0[k] or self.flags["EQUALITY"] or self.flags["CONSTRAINT"]:
+                self.remarks.append(f"Equality '{name}' is switched off in the file, and left out.")
+                continue
+            data = np.array(m.eq_data[k])
+            if word == "joint":
+                self._tie(robot, k, name, data, element)
+                continue
+            ends = self._ends(k, word, data)
+            if word == "weld" and data[10] == 0:
+                self.complaints.add(
+                    element, f"Equality '{name}': a weld with torquescale 0 is not known here; use connect."
+                )
+            robot.loops.append(Loop(name, {"connect": "spherical", "weld": "weld"}[word], *ends, None, element))
+
+    def _ends(self, k: int, word: str, data: np.ndarray) -> tuple[tuple[str, Pose], tuple[str, Pose]]:
+        m = self.m
+        first, second = int(m.eq_obj1id[k]), int(m.eq_obj2id[k])
+        if int(m.eq_objtype[k]) == int(self.kind.mjOBJ_SITE):
+            sites = [(self.bodies[m.site_bodyid[s]], pose_of(m.site_pos[s], m.site_quat[s])) for s in (first, second)]
+            return sites[0], sites[1]
+        one, two = self.bodies[first], self.bodies[second]
+        if word == "connect":
+            return (one, Pose(np.eye(3), data[:3])), (two, Pose(np.eye(3), data[3:6]))
+        return (one, pose_of(data[3:6], data[6:10])), (two, Pose())
+
+    def _tie(self, robot: Robot, k: int, name: str, data: np.ndarray, element: Element | None) -> None:
+        first, second = int(self.m.eq_obj1id[k]), int(self.m.eq_obj2id[k])
+        if second >= 0 and np.any(data[2:5]):
+            text = f"Equality '{name}': polycoef: joints are tied by straight lines here (the last three must be 0)."
+            self.complaints.add(element, text)
+        other = self.joints[second] if second >= 0 else None
+        robot.ties.append(Tie(name, self.joints[first], other, float(data[1]), float(data[0]), element))
+
+    # ---- the rest --------------------------------------------------------------------------------------------
+
+    def _tell_left_out(self, robot: Robot) -> None:
+        m = self.m
+        remarks = self.remarks
+        remarks += self.source.warnings
+        for what, names in self.source.left_out.items():
+            told = listed(n for n in names if n)
+            remarks.append(f"Left out, {len(names)} {what}{': ' + told if told else ''}.")
+        for word, kind in (("body", "BODY"), ("geom", "GEOM"), ("site", "SITE")):
+            count = getattr(m, f"n{word}")
+            there = [self.name_of(getattr(self.kind, f"mjOBJ_{kind}"), k) for k in range(count)]
+            said = [e.attributes["name"] for e in self.source.lines if e.tag == word and "name" in e.attributes]
+            gone = [name for name in said if not any(n.startswith(name) for n in there)]  # copies get longer names
+            if gone:
+                remarks.append(f"The compiler dropped or merged each <{word}> named {listed(gone)}.")
+        heavy = [f"{self.joints[m.dof_jntid[d]]} ({m.dof_armature[d]:g})" for d in range(m.nv) if m.dof_armature[d]]
+        if heavy:
+            remarks.append(
+                f"Armature (inertia added to a joint) is left out, so these joints are lighter: {listed(heavy)}."
+            )
+        if m.opt.density or m.opt.viscosity:
+            remarks.append("Forces of a fluid (density, viscosity, wind) are left out.")
+        rubbing = [mo.name for j in robot.joints for mo in j.motions if mo.friction]
+        if rubbing:
+            remarks.append(f"Friction of joints {listed(rubbing)} is smooth through rest, and creeps there.")
+        if any(mo.limit for j in robot.joints for mo in j.motions):
+            remarks.append("Limits of joints are kept as information and not enforced, unless by stops.")
+        if robot.loops or robot.ties:
+            remarks.append("Equalities are exact here, not springs as in MuJoCo (solref, solimp).")
+        if np.any(m.jnt_actfrclimited):
+            remarks.append("Ranges of actuator forces on joints (actuatorfrcrange) are left out.")

@@ -1,0 +1,494 @@
+"""edge · files: how a `Robot` becomes a `Model`, told by the model's ordinary methods.
+
+A link with mass is a body; one without is a frame (a marker) of the body it is fixed to. Joints that stand on one link,
+or on either side of a link without mass, act as one joint of the library where there is such a joint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+
+from dalembert.io._robot import Combined, Joint, Motion, Pose, Robot, combined, listed
+from dalembert.io._xml import Complaints, Element
+from dalembert.model import Body, Model, axis_angle, quaternion_of
+
+
+def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -> Model:
+    """The model of a robot; every mistake goes to `complaints`, every loss to the robot's remarks.
+
+    `stops` is the stiffness of end stops at the limits of joints; without it limits are information.
+    """
+    teller = _Teller(robot, complaints, stops)
+    model = teller.tell()
+    said = {s.name: s for s in model.statements}
+    if not complaints.found:
+        for mistake in model.mistakes():
+            statement = mistake.statement or said.get("")
+            element = None if statement is None else teller.elements.get(statement.name)
+            nothing = "no link has a mass; give those that move an inertia (URDF: <inertial>)."
+            complaints.add(element, nothing if mistake.startswith("There is no body") else str(mistake))
+    return model
+
+
+class _Teller:
+    """Groups links that are fixed to each other, joins joints, and tells the model all of it in order."""
+
+    def __init__(self, robot: Robot, complaints: Complaints, stops: float | None):
+        self.robot, self.complaints, self.stops = robot, complaints, stops
+        self.model = Model(_clean_name(robot.name) or "robot", space="space", gravity=robot.gravity)
+        self.taken: set[str] = {"ground"}
+        self.elements: dict[str, Element | None] = {}
+        self.renamed: list[str] = []
+        self.massless: list[str] = []
+        self.needless: list[str] = []  # fixed joints of links without mass
+        self.body: dict[str, Body] = {}  # of each link
+        self.at: dict[str, Pose] = {}  # of each link, in the world, at the start
+        self.twist: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # angular, and linear at the world's origin
+        self.coordinate: dict[str, tuple[str, str | None, float] | None] = {}  # of each motion: joint, which, sign
+
+    def tell(self) -> Model:
+        robot = self.robot
+        self.above = {j.child: j for j in robot.joints}
+        self.below: dict[str, list[Joint]] = {}
+        for j in robot.joints:
+            self.below.setdefault(j.parent, []).append(j)
+        self.roots = [name for name in robot.links if name not in self.above]
+        self.size = self._reach()
+        self._drop_massless()
+        order = self._order()
+        self._place(order)
+        groups = self._groups(order)
+        if self.complaints.found:
+            return self.model
+        names = {name: self._name(name, robot.links[name].element, "link") for name in order}
+        for name in order:
+            if robot.links[name].mass > 0:
+                self._tell_body(name, names[name])
+        self._bodies_of_links(order, groups)
+        self._tell_frames(order, names)
+        for name in order:
+            if name in self.above:
+                self._tell_joint(self.above[name])
+            elif robot.links[name].mass > 0 and not robot.free_base and self.body[name] is not self.model.ground:
+                self._weld_root(name)
+        self._tell_loops()
+        self._tell_ties()
+        for name in order:
+            self._tell_pictures(name)
+        if self.massless:
+            robot.remarks.append(f"Links without mass are frames of their bodies: {', '.join(self.massless)}.")
+        if self.needless:
+            robot.remarks.append(f"Joints that fix such frames, and so are not needed: {listed(self.needless)}.")
+        if self.renamed:
+            robot.remarks.append(
+                f"Renamed, as names are unique in a model and have no dots: {', '.join(self.renamed)}."
+            )
+        return self.model
+
+    # ---- names -----------------------------------------------------------------------------------------------
+
+    def _name(self, wanted: str, element: Element | None, what: str = "", *, own: bool = True) -> str:
+        """A name that is free; `own` says that a person gave it, so that a change is told."""
+        clean = _clean_name(wanted) or what
+        name = clean
+        if name in self.taken and own:
+            name = f"{clean}_{what}"
+        for k in itertools.count(2):
+            if name not in self.taken:
+                break
+            name = f"{clean}_{k}"
+        if own and name != wanted:
+            self.renamed.append(f"{what} '{wanted}' → '{name}'")
+        self.taken.add(name)
+        self.elements[name] = element
+        return name
+
+    # ---- links without mass ----------------------------------------------------------------------------------
+
+    def _reach(self) -> float:
+        lengths = [float(np.linalg.norm(j.pose.p)) for j in self.robot.joints]
+        return max(1e-3, *lengths, 0.0) if lengths else 1.0
+
+    def _drop_massless(self) -> None:
+        """A link without mass that moves, with one joint below it: its joints act as one."""
+        robot = self.robot
+        spoken = {name for loop in robot.loops for name in (loop.first[0], loop.second[0])}
+        while True:
+            found = next((name for name in robot.links if self._between(name, spoken)), None)
+            if found is None:
+                return
+            upper, lower = self.above[found], self.below[found][0]
+            back = lower.pose.inverse
+            motions = [m.moved(back) for m in upper.motions] + lower.motions
+            both = Joint(lower.name, upper.parent, lower.child, upper.pose @ lower.pose, motions, lower.element)
+            robot.joints = [both if j is lower else j for j in robot.joints if j is not upper]
+            self.above[lower.child] = both
+            self.below[upper.parent] = [both if j is upper else j for j in self.below[upper.parent]]
+            del self.above[found], self.below[found]
+            link = robot.links.pop(found)
+            lost = " (its visual shapes are left out)" if link.pictures else ""
+            names = listed(m.name for m in motions)
+            robot.remarks.append(f"Link '{found}' has no mass: joints {names} act as one, without it{lost}.")
+
+    def _between(self, name: str, spoken: set[str]) -> bool:
+        link, below = self.robot.links[name], self.below.get(name, [])
+        return (
+            link.mass == 0
+            and name in self.above
+            and bool(self.above[name].motions)
+            and len(below) == 1
+            and bool(below[0].motions)
+            and not link.frames
+            and name not in spoken
+        )
+
+    def _order(self) -> list[str]:
+        """Links, parents before children, in the file's order."""
+        order, waiting = [], list(reversed(self.roots))
+        while waiting:
+            name = waiting.pop()
+            order.append(name)
+            waiting += [j.child for j in reversed(self.below.get(name, []))]
+        return order
+
+    def _groups(self, order: list[str]) -> dict[str, str]:
+        """For each link the topmost link that it is fixed to; complains about groups that move without mass."""
+        top: dict[str, str] = {}
+        for name in order:
+            joint = self.above.get(name)
+            top[name] = name if joint is None or joint.motions else top[joint.parent]
+        heavy = {top[name] for name in order if self.robot.links[name].mass > 0}
+        for name in order:
+            if top[name] != name or name in heavy:
+                continue
+            joint, element = self.above.get(name), self.robot.links[name].element
+            if joint is not None:
+                text = f"Link '{name}' moves by joint '{joint.name}' and has no mass; give it an inertia or fix it."
+                self.complaints.add(element, text)
+            elif self.robot.free_base:
+                self.complaints.add(element, f"Link '{name}' is to be free and has no mass; give it an inertia.")
+        return top
+
+    # ---- the start -------------------------------------------------------------------------------------------
+
+    def _place(self, order: list[str]) -> None:
+        """Poses and twists of all links at the start."""
+        for name in order:
+            joint = self.above.get(name)
+            if joint is None:
+                self.at[name], self.twist[name] = Pose(), (np.zeros(3), np.zeros(3))
+                continue
+            pose = self.at[joint.parent] @ joint.pose
+            w, v = self.twist[joint.parent]
+            for m in joint.motions:
+                pose, dw, dv = _moved(pose, m)
+                w, v = w + dw, v + dv
+            if any(m.kind == "free" for m in joint.motions):
+                w, v = dw, dv  # its pose and rates are those in the world
+            self.at[name], self.twist[name] = pose, (w, v)
+
+    # ---- telling ---------------------------------------------------------------------------------------------
+
+    def _tell_body(self, link_name: str, name: str) -> None:
+        link, pose = self.robot.links[link_name], self.at[link_name]
+        w, v = self.twist[link_name]
+        centre = pose.point(link.centre)
+        moving: dict[str, Any] = {}
+        if np.any(v) or np.any(w):
+            moving = {"velocity": _tidy(v + np.cross(w, centre)), "angular_velocity": _tidy(pose.R.T @ w)}
+        turned = {} if np.array_equal(pose.R, np.eye(3)) else {"quaternion": _unit(quaternion_of(pose.R))}
+        inertia = link.inertia
+        diagonal = np.array_equal(inertia, np.diag(np.diag(inertia)))
+        self.body[link_name] = self.model.body(
+            name,
+            mass=link.mass,
+            inertia=np.diag(inertia) if diagonal else 0.5 * (inertia + inertia.T),
+            position=_tidy(centre, self.size),
+            **turned,
+            **moving,
+        )
+        if link.lift:
+            lift = self._name(f"{name}_lift", link.element, own=False)
+            self.model.force(lift, name, _tidy(-link.lift * link.mass * np.asarray(self.robot.gravity)))
+
+    def _bodies_of_links(self, order: list[str], top: dict[str, str]) -> None:
+        """The body that stands for each link without mass, and welds among links with mass."""
+        first: dict[str, Body] = {}
+        for name in order:
+            if name in self.body:
+                first.setdefault(top[name], self.body[name])
+        for name in order:
+            if name not in self.body:
+                joint = self.above.get(name)
+                if joint is not None and not joint.motions:
+                    self.body[name] = self.body[joint.parent]
+                elif joint is None and not self.robot.free_base:
+                    self.body[name] = self.model.ground
+                else:
+                    self.body[name] = first[top[name]]
+
+    def _tell_frames(self, order: list[str], names: dict[str, str]) -> None:
+        for name in order:
+            link, body, at = self.robot.links[name], self.body[name], self.at[name]
+            if link.mass == 0 and not (name == "world" and body is self.model.ground):
+                self.massless.append(f"'{name}' (on '{body.name}')")
+                self._marker(names[name], body, at, link.element)
+            for frame, pose in link.frames:
+                self._marker(self._name(frame, link.element, "frame"), body, at @ pose, link.element)
+
+    def _marker(self, name: str, body: Body, pose: Pose, element: Element | None) -> str:
+        self.elements[name] = element
+        turned = {} if np.array_equal(pose.R, np.eye(3)) else {"rotation": _tidy(pose.R)}
+        self.model.marker(name, body, at=_tidy(pose.p, self.size), **turned)
+        return name
+
+    def _weld_root(self, name: str) -> None:
+        weld = self._name(f"{name}_to_ground", self.robot.links[name].element, own=False)
+        self.model.weld(weld, self.model.ground, self.body[name])
+        self.robot.remarks.append(f"Nothing carries link '{name}': it is welded to the ground (joint '{weld}').")
+
+    def _tell_joint(self, joint: Joint) -> None:
+        i, j = self.body[joint.parent], self.body[joint.child]
+        if not joint.motions:
+            if j is i:  # a link without mass: told as a frame
+                self.needless.append(joint.name)
+                return
+            self.model.weld(self._name(joint.name, joint.element, "joint"), i, j)
+            return
+        found = combined(joint.motions, self.size)
+        if found is None:
+            names = listed(m.name for m in joint.motions)
+            kinds = ", then ".join(m.kind for m in joint.motions)
+            self.complaints.add(
+                joint.element,
+                f"Link '{joint.child}': joints {names} ({kinds}) act together as no joint that there is here; "
+                "put links with mass between them.",
+            )
+            return
+        several = len(joint.motions) > 1
+        wanted = "_".join(dict.fromkeys(m.name for m in joint.motions)) if several else joint.motions[0].name
+        for m in joint.motions:
+            self.coordinate[m.name] = None
+        if found.kind == "free":
+            self._tell_free(joint, j)
+            return
+        name = self._name(wanted, joint.element, "joint", own=len({m.name for m in joint.motions}) == 1)
+        self._tell_combined(name, found, joint, i, j)
+        for m, which in zip(joint.motions, found.coordinates, strict=True):
+            if which is not None:
+                coordinate = which[0] if len([c for c in found.coordinates if c]) > 1 else None
+                self.coordinate[m.name] = (name, coordinate, which[1])
+            self._tell_motion(m, name, found)
+        if len({m.name for m in joint.motions}) > 1:
+            free = [
+                f"'{m.name}' is {'-' if w[1] < 0 else ''}{w[0]}"
+                for m, w in zip(joint.motions, found.coordinates, strict=True)
+                if w
+            ]
+            told = f" ({', '.join(free)})" if free else ""
+            self.robot.remarks.append(
+                f"Joints {listed(m.name for m in joint.motions)} are one {found.kind} joint, '{name}'{told}."
+            )
+
+    def _tell_combined(self, name: str, found: Combined, joint: Joint, i: Body, j: Body) -> None:
+        """By a point and axes where its coordinates are zero at the start, else by two markers."""
+        zero = self.at[joint.parent] @ joint.pose @ found.frame
+        now = self.at[joint.child] @ found.frame
+        moved = any(
+            not np.array_equal(m.start.R, np.eye(3)) if isinstance(m.start, Pose) else m.start for m in joint.motions
+        )
+        model, R = self.model, _tidy(now.R)
+        if moved or found.swapped:
+            first, second = (j, now), (i, zero)
+            if not found.swapped:
+                first, second = second, first
+            ends = [
+                self._marker(self._name(f"{name}_{word}", None, own=False), body, pose, joint.element)
+                for word, (body, pose) in (("i", first), ("j", second))
+            ]
+            held = {"held": list(found.held)} if found.held else {}
+            getattr(model, found.kind)(name, *ends, **held)
+            return
+        at, x, y, z = _tidy(now.p, self.size), R[:, 0], R[:, 1], R[:, 2]
+        ways: dict[str, dict[str, Any]] = {
+            "universal": {"axis_i": x, "axis_j": y},
+            "planar": {"normal": z, "x": x},
+            "pin_slot": {"slot": x, "axis": z},
+            "generic": {"held": list(found.held), "axis": z, "x": x},
+            "spherical": {},
+        }
+        if found.kind == "orientation_lock":  # its axes are those of markers
+            if not np.array_equal(R, np.eye(3)):
+                pair = [
+                    self._marker(self._name(f"{name}_{w}", None, own=False), b, now, None)
+                    for w, b in (("i", i), ("j", j))
+                ]
+                model.orientation_lock(name, *pair)
+            else:
+                model.orientation_lock(name, i, j, at=at)
+            return
+        getattr(model, found.kind)(name, i, j, at=at, **ways.get(found.kind, {"axis": z}))
+
+    def _tell_free(self, joint: Joint, body: Body) -> None:
+        names = listed(m.name for m in joint.motions)
+        self.robot.remarks.append(f"Joint {names}: body '{body.name}' is free; it needs no joint here.")
+        for m in joint.motions:
+            if m.kind == "free" and not (m.stiffness or m.friction):
+                if m.damping:
+                    at = _tidy(self.at[joint.child].p, self.size)
+                    air = self._name(f"{m.name}_damping", m.element, own=False)
+                    self.model.drag(air, body, linear=m.damping, angular=m.damping, at=at)
+            elif m.acts:
+                self.complaints.add(
+                    m.element, f"Joint '{m.name}': a free body with stiffness or friction is not known here."
+                )
+
+    def _tell_motion(self, m: Motion, joint: str, found: Combined) -> None:
+        """Springs, damping, friction and limits on one coordinate."""
+        where = self.coordinate[m.name]
+        if where is None:
+            self._tell_on_ball(m, joint, alone=m.kind == "ball")
+            return
+        _, coordinate, sign = where
+        which = {} if coordinate is None else {"coordinate": coordinate}
+        model = self.model
+        if m.stiffness or m.damping:
+            name = self._name(f"{m.name}_spring" if m.stiffness else f"{m.name}_damping", m.element, own=False)
+            spring = {"stiffness": m.stiffness, "free": sign * m.rest} if m.stiffness else {}
+            model.joint_spring(name, joint, **spring, damping=m.damping, **which)
+        if m.friction:
+            model.friction(self._name(f"{m.name}_friction", m.element, own=False), joint, coulomb=m.friction, **which)
+        if m.limit:
+            limit = dict(m.limit)
+            if sign < 0:
+                low, high = limit.pop("lower", None), limit.pop("upper", None)
+                limit |= {k: -x for k, x in (("lower", high), ("upper", low)) if x is not None}
+            name = self._name(f"{m.name}_limit", m.element, own=False)
+            model.limit(name, joint, **limit, **which)
+            ends = {k: limit[k] for k in ("lower", "upper") if k in limit}
+            if self.stops is not None and ends:
+                stop = self._name(f"{m.name}_stop", m.element, own=False)
+                model.stop(stop, joint, stiffness=self.stops, **ends, **which)
+
+    def _tell_on_ball(self, m: Motion, joint: str, *, alone: bool) -> None:
+        """A ball has no coordinate: its spring is a bushing alike about all axes, its damping a law -d (ω_j - ω_i)."""
+        if m.limit:
+            self.robot.remarks.append(f"Joint '{m.name}': its range is left out; a ball has no coordinate here.")
+        if m.friction or (m.acts and not alone):
+            what = "friction" if m.friction else "spring or damping"
+            text = f"Joint '{m.name}': {what} on a motion that is part of a ball joint is not known here."
+            self.complaints.add(m.element, text)
+            return
+        made = self.model.constraints[joint]
+        if m.stiffness:
+            ends = [(e.body, Pose(e.start_rotation, e.start_position)) for e in made.markers]
+            pair = [
+                self._marker(self._name(f"{joint}_spring_{w}", None, own=False), b, p, m.element)
+                for w, (b, p) in zip("ij", ends, strict=True)
+            ]
+            stiffness = [0.0] * 3 + [m.stiffness] * 3
+            self.model.bushing(self._name(f"{m.name}_spring", m.element, own=False), *pair, stiffness=stiffness)
+        if m.damping:
+            i, j = made.bodies
+            odd = [b.name for b in (i, j) if not re.fullmatch(r"[A-Za-z_]\w*", b.name, re.ASCII)]
+            if odd:
+                text = (
+                    f"Joint '{m.name}': its damping is a formula of names of letters, digits and _; rename '{odd[0]}'."
+                )
+                self.complaints.add(m.element, text)
+                return
+            spins = [f"{j.name}.w{k}" + ("" if i.is_ground else f" - {i.name}.w{k}") for k in "xyz"]
+            law = [
+                {"torque": [f"{way}damping*({s})" for s in spins]} for way, b in (("", i), ("-", j)) if not b.is_ground
+            ]
+            bodies = [b for b in (i, j) if not b.is_ground]
+            name = self._name(f"{m.name}_damping", m.element, own=False)
+            self.model.force_law(name, bodies, law, parameters={"damping": m.damping})
+
+    def _tell_loops(self) -> None:
+        for loop in self.robot.loops:
+            name = self._name(loop.name, loop.element, "loop")
+            ends = []
+            for word, (link, pose) in (("i", loop.first), ("j", loop.second)):
+                body = self.model.ground if link == "" else self.body[link]
+                here = pose if link == "" else self.at[link] @ pose
+                ends.append(self._marker(self._name(f"{name}_{word}", None, own=False), body, here, loop.element))
+            length = {} if loop.length is None else {"length": loop.length}
+            getattr(self.model, loop.kind)(name, *ends, **length)
+
+    def _tell_ties(self) -> None:
+        for tie in self.robot.ties:
+            joints = [name for name in (tie.joint, tie.other) if name is not None]
+            ends = [end for name in joints if (end := self.coordinate.get(name)) is not None]
+            if len(ends) < len(joints):
+                names = listed(joints)
+                text = f"'{tie.name}' ties joints {names}, of which one has no coordinate of its own here."
+                self.complaints.add(tie.element, text)
+                continue
+            name = self._name(tie.name, tie.element, "tie")
+            (joint, which, sign), *more = ends
+            if not more or tie.factor == 0.0:
+                self.model.driver(name, joint, sign * tie.offset, **({} if which is None else {"coordinate": which}))
+                continue
+            other, other_which, other_sign = more[0]
+            terms = [_term(joint, which, sign), _term(other, other_which, -tie.factor * other_sign)]
+            self.model.coupling(name, terms, constant=tie.offset)
+
+    def _tell_pictures(self, link_name: str) -> None:
+        body = self.body[link_name]
+        for picture in self.robot.links[link_name].pictures:
+            pose = self.at[link_name] @ picture.pose
+            p, R = _tidy(body.local_point(pose.p), self.size), body.local_rotation(pose.R)
+            where: dict[str, Any] = {"position": p} if np.any(p) else {}
+            where |= {} if np.allclose(R, np.eye(3), atol=1e-15) else {"quaternion": _unit(quaternion_of(R))}
+            given = {"size": picture.size, "file": picture.file, "scale": picture.scale, "colour": picture.colour}
+            name = self._name(picture.name, self.robot.links[link_name].element, "shape", own=False)
+            self.model.shape(name, body, picture.kind, **{k: x for k, x in given.items() if x}, **where)
+
+
+def _term(joint: str, coordinate: str | None, factor: float) -> dict[str, Any]:
+    return {"joint": joint} | ({} if coordinate is None else {"coordinate": coordinate}) | {"factor": factor}
+
+
+def _moved(pose: Pose, m: Motion) -> tuple[Pose, np.ndarray, np.ndarray]:
+    """A child's pose after a motion, and the twist that its rate adds (angular, linear at the world's origin)."""
+    axis, at = pose.R @ m.axis, pose.point(m.point)
+    zero = np.zeros(3)
+    if m.kind == "free":
+        pose = m.start if isinstance(m.start, Pose) else pose
+        v, w = np.zeros((2, 3)) if np.ndim(m.rate) == 0 else (np.asarray(m.rate)[:3], pose.R @ np.asarray(m.rate)[3:])
+        return pose, w, v - np.cross(w, pose.p)
+    if m.kind == "slide":
+        moved = Pose(pose.R, pose.p + m.start * axis) if m.start else pose
+        return moved, zero, m.rate * axis
+    if m.kind == "ball":
+        turned = m.start.R if isinstance(m.start, Pose) else np.eye(3)
+        pose = Pose(pose.R @ turned, at - pose.R @ turned @ m.point)
+        w = zero if np.ndim(m.rate) == 0 else pose.R @ np.asarray(m.rate)
+        return pose, w, np.cross(at, w)
+    if m.start:
+        R = axis_angle(axis, m.start) @ pose.R
+        pose = Pose(R, at - R @ m.point)
+    w = m.rate * axis
+    return pose, w, np.cross(at, w)
+
+
+def _clean_name(name: str) -> str:
+    """As names are here: printable, without dots, at most 90 characters."""
+    text = "".join(c if c.isprintable() else "_" for c in name).replace(".", "_").strip()
+    return text[:90].strip()
+
+
+def _tidy(values, size: float = 1.0) -> np.ndarray:
+    """Without the last rounding of zeros, as far as that is below what is known of the others."""
+    array = np.array(values, float)
+    array[np.abs(array) < 1e-15 * max(size, float(np.max(np.abs(array), initial=0.0)))] = 0.0
+    return array
+
+
+def _unit(quaternion) -> np.ndarray:
+    return _tidy(quaternion)
