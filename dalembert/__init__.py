@@ -62,6 +62,7 @@ _HOMES = {
     "Beam": "dalembert.reactions",
     "Compliance": "dalembert.reactions",
     "ChosenEquations": "dalembert.reactions",
+    "decide_loads": "dalembert.reactions",
     "orthonormal_multipliers": "dalembert.reactions",
     "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
@@ -91,7 +92,7 @@ _HOMES = {
     "RedundancyWarning": "dalembert._results",
 }
 _ROOMS = (
-    "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions",
+    "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions",
     "simulation", "analysis",
 )  # fmt: skip
 
@@ -160,6 +161,7 @@ if TYPE_CHECKING:
         PenaltyLimit,
         Unique,
         Weighted,
+        decide_loads,
         local_reactions,
         orthonormal_multipliers,
     )

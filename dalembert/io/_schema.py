@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 from pydantic_core import PydanticCustomError
 
 from dalembert._results import did_you_mean
-from dalembert.model import ELEMENTS, FORMULA_WORDS
+from dalembert.model import ELEMENTS, FORMULA_WORDS, RULES
 
 FORMAT = 1
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
@@ -249,6 +249,11 @@ def _along(value: Any, path: tuple = ()) -> None:
         raise Wrong(path, f"must be world or body, not {told(value)}")
 
 
+def _rule(value: Any, path: tuple = ()) -> None:
+    if value not in RULES or not isinstance(value, str):
+        raise Wrong(path, f"must be one of {', '.join(RULES)}, not {told(value)}")
+
+
 def _format(value: Any, path: tuple = ()) -> None:
     if type(value) is not int or value != FORMAT:
         raise Wrong(path, f"must be {FORMAT}, not {told(value)}")
@@ -343,6 +348,7 @@ KINDS: dict[str, Kind] = {
     ),
     "Terms": Kind(_list_of(_term, "a list of terms"), _array(_TERM), "terms {joint, coordinate, factor}"),
     "Directions": Kind(_names, _array(_TEXT), "directions by name"),
+    "Rule": Kind(_rule, {"enum": list(RULES)}, "what picks a load that is not unique", RULES[0]),
     "Along": Kind(_along, {"enum": ["world", "body"]}, "world or body", "world"),
 }
 """By the names that annotations have in `model/_statements.py`."""

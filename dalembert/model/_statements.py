@@ -43,6 +43,7 @@ Loads = Callable | Sequence[Mapping]
 Parameters = Mapping[str, Any]
 Terms = Sequence[Mapping | Sequence]
 Directions = Sequence[str]
+Rule = str
 
 SECTIONS = ("bodies", "markers", "joints", "forces")
 

@@ -7,6 +7,7 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
+from dalembert.reactions._loads import Pressing, decide_loads, named_rule, pressing, refusal
 from dalembert.reactions._multipliers import (
     ChosenEquations,
     OrthonormalMultipliers,
@@ -27,7 +28,6 @@ from dalembert.reactions._unique import (
     JointRows,
     Uniqueness,
     joint_rows,
-    require_unique,
     row_name,
     row_numbers,
     uniqueness,
@@ -47,15 +47,19 @@ __all__ = [
     "MinimumNorm",
     "OrthonormalMultipliers",
     "PenaltyLimit",
+    "Pressing",
     "Unique",
     "Uniqueness",
     "Weighted",
     "Wrenches",
+    "decide_loads",
     "joint_rows",
     "joint_wrenches",
     "local_reactions",
+    "named_rule",
     "orthonormal_multipliers",
-    "require_unique",
+    "pressing",
+    "refusal",
     "row_name",
     "row_numbers",
     "solve_chosen",

@@ -175,23 +175,6 @@ def uniqueness(system: AbstractSystem, equations: Equations) -> Uniqueness:
     return Uniqueness(joint_rows(system, equations), dependence)
 
 
-def require_unique(
-    system: AbstractSystem, equations: Equations, joint: str, what: str, components: tuple[str, ...] | None = None
-) -> None:
-    """Refuse what depends on a joint's load (Coulomb friction, say) where that load is not unique.
-
-    `what` begins the sentence: "Friction in joint 'A'". Without `components` the whole reaction is meant.
-    """
-    found = uniqueness(system, equations).components(joint)
-    open_ = [c for c, unique in found.items() if not unique and (components is None or c in components)]
-    if open_:
-        raise DalembertError(
-            f"{what} depends on {', '.join(open_)} of '{joint}', which the rigid-body model does not determine: the "
-            "constraints are redundant, and the motion would follow from an arbitrary choice. Name a reaction rule "
-            "(Weighted with the joints' stiffness is the physical one), or release the redundant directions."
-        )
-
-
 def row_numbers(system: AbstractSystem, rows) -> tuple[int, ...]:
     """Rows of C from numbers (from 0), joints' names ("W4": all its rows) or "C[1]" (the second row of C)."""
     owners = {o.name: o.rows for o in system.owners}
