@@ -141,6 +141,8 @@ def plane_forces() -> da.Model:
     )
     m.friction("rub", "slot", normal="10*t", coulomb=0.3, static=0.4, viscous=0.1, coordinate="displacement")
     m.friction("dry", "pin", coulomb=0.1, stribeck_speed=0.01, transition_speed=1e-4, radius=0.05)
+    m.bearing_friction("bearing", "pin", coulomb=0.1, static=0.2, stribeck_speed=0.1, radius=0.02, rule="weighted")
+    m.bearing_friction("slide", "guide", coulomb=0.1, length=0.3, transition_speed=0.01, viscous=1.0)
     m.pd_control("servo", "pin", f.step(0, 1), stiffness=10.0, damping=1.0, limit=5.0, coordinate="angle")
     m.motor("motor", "pin", torque=0.2, gear=10.0, rotor_inertia=1e-4)
     m.motor("volts", "pin", voltage="12*t", torque_constant=0.1, resistance=2.0)
@@ -158,6 +160,7 @@ def space_forces() -> da.Model:
     m.bushing("bushing", "m_a", "m_b", stiffness=np.diag([1e3, 1e3, 1e3, 10, 10, 10.0]))
     m.bushing("pad", "a", "b", stiffness=[1, 1, 1, 1, 1, 1], at=(1, 0, 0), axis=(0, 0, 1), x=(1, 0, 0))
     m.beam("beam", "a", "b", E=2.1e11, area=1e-4, I_y=1e-8, I_z=2e-8, G=8e10, J=1e-8, y=(0, 1, 0))
+    m.bearing_friction("bearing", "sleeve", coulomb=0.1, radius=0.02, length=0.1, coordinate="angle")
     m.motor("motor", "sleeve", torque="t", rotor_inertia=1e-4, rotor_mass=0.1, coordinate="angle")
     return m
 

@@ -11,7 +11,7 @@ import pytest
 from test_units import MILLI, converted
 
 import dalembert as da
-from dalembert.reactions import joint_wrenches, require_unique
+from dalembert.reactions import joint_wrenches
 
 LOCKED = {
     "revolute": (1, 1, 1, 1, 1, 0), "spherical": (1, 1, 1, 0, 0, 0), "prismatic": (1, 1, 0, 1, 1, 1),
@@ -476,16 +476,7 @@ def test_an_eliminated_row_that_drifts_ends_the_run():
     assert float(caught.value.solution.t_end) < 0.1
 
 
-# ---- friction and other users of a load ----------------------------------------------------------------------------
-
-
-def test_a_load_that_is_not_unique_is_refused():
-    """Coulomb friction of a hinge needs its load: refused where the load is open, with the reason."""
-    here = machine("two balls")
-    system, e = here.system, here.equations
-    require_unique(system, e, "spherical0", "Friction in joint 'spherical0'", ("Fx", "Fy"))
-    with pytest.raises(da.DalembertError, match="Friction in joint 'spherical0' depends on Fz of 'spherical0', which"):
-        require_unique(system, e, "spherical0", "Friction in joint 'spherical0'")
+# ---- mistakes -----------------------------------------------------------------------------------------------------------
 
 
 def test_wrong_numbers_get_a_sentence():

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
 import numpy as np
 
-from dalembert._results import AssemblyError
+from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, find_contradictions
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import LARGE, Dependence
 from dalembert.model import Model
-from dalembert.reactions import joint_rows
+from dalembert.reactions import Pressing, decide_loads, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbsoluteSystem, AbstractSystem, build
@@ -47,7 +48,8 @@ class Check:
     `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
     cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
-    that of the singular pose itself. `motion` is filled for a `Solution`.
+    that of the singular pose itself. `friction` lists what friction by joint loads asks for, and `load_rule` what picks
+    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`.
     """
 
     name: str
@@ -71,6 +73,8 @@ class Check:
     contradictions: tuple[Contradiction, ...] = ()
     solvability: Solvability | None = field(default=None, repr=False)
     solvability_here: Solvability | None = field(default=None, repr=False)
+    friction: tuple[Pressing, ...] = ()
+    load_rule: str | None = None
     motion: MotionCheck | None = None
 
     @property
@@ -136,6 +140,9 @@ def check(
 
 
 def _check(system: AbstractSystem, t: float, here: State, contradictions, reactions: bool) -> Check:
+    if not contradictions:
+        with suppress(DalembertError):  # loads that are not unique: the report says so
+            system = decide_loads(system, here, t=t)
     first = _Instant(system, t, here)
     others = []
     if not contradictions and first.dependence.redundancy:  # else no pose beside it can have a larger rank
@@ -150,6 +157,10 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
     if reactions and not contradictions:
         found = best.solvability([i for i in (first, *others) if i is not best])
         found_here = first.solvability([]) if singular else None
+    friction, load_rule = (), None
+    if isinstance(system, AbsoluteSystem) and system.bearings and not contradictions:
+        friction = tuple(pressing(system, best.equations, best.dependence))
+        load_rule = None if system.load_rule is None else system.load_rule.describe(system)
     # of many independent rows they would take longer than all the rest
     values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
     return Check(
@@ -174,6 +185,8 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         contradictions=tuple(contradictions),
         solvability=found,
         solvability_here=found_here,
+        friction=friction,
+        load_rule=load_rule,
     )
 
 
@@ -195,7 +208,7 @@ class _Instant:
     def solvability(self, others: list[_Instant]) -> Solvability:
         lam = None
         if self.system.m:
-            lam = self.dependence.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
+            lam = self.dependence.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
         elsewhere = [Solver(i.joints(), i.dependence) for i in others if i.dependence.rank == self.dependence.rank]
         if self.dependence.redundancy == 0:
             elsewhere = []

@@ -7,7 +7,7 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
-from dalembert.reactions._loads import Pressing, decide_loads, named_rule, pressing, refusal
+from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal
 from dalembert.reactions._multipliers import (
     ChosenEquations,
     OrthonormalMultipliers,
@@ -35,6 +35,7 @@ from dalembert.reactions._unique import (
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [
+    "RULES",
     "AbstractFlexibility",
     "AbstractReactionRule",
     "Bar",
