@@ -92,8 +92,8 @@ _HOMES = {
     "RedundancyWarning": "dalembert._results",
 }
 _ROOMS = (
-    "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions",
-    "simulation", "analysis",
+    "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
+    "reactions", "simulation", "analysis",
 )  # fmt: skip
 
 __all__ = list(_HOMES)

@@ -55,8 +55,8 @@ class Equations(eqx.Module):
         """The applied forces and velocity-dependent inertia terms."""
         if self.undecided:
             raise DalembertError(
-                f"Friction '{self.undecided}' depends on a joint's load, and nobody has looked yet whether that load is "
-                "unique. Say system = da.decide_loads(system) first, outside jit, vmap and grad."
+                f"Friction '{self.undecided}' depends on a joint's load, and nobody has looked yet whether that load "
+                "is unique. Say system = da.decide_loads(system) first, outside jit, vmap and grad."
             )
         return self.force
 

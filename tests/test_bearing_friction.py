@@ -34,7 +34,7 @@ def accelerations(system, t, q, v):
     return found.vdot, jnp.concatenate([w.joint_force, w.joint_torque], axis=1)
 
 
-# ---- in the plane: a pendulum, a sled that leans, a rod on a line ---------------------------------------------------
+# ---- in the plane: a pendulum, a sled that leans, a rod on a line -----------------------------------------------
 
 PENDULUM = {"mass": 2.0, "inertia": 0.3, "arm": 0.7, "radius": 0.05, "mu": 0.4, "v0": 0.05}
 SLED = {"mass": 3.0, "height": 0.1, "pull": 60.0, "pull_height": 0.35, "length": 0.5, "mu": 0.3, "speed": 2.0}
@@ -197,10 +197,14 @@ def test_derivatives_go_through_the_implicit_load(plane):
     assert np.allclose(batch, [pendulum_acceleration(angle, speed, m) for m in many], rtol=1e-10)
 
 
-# ---- in space: every bearing obeys its own law and balances its body ------------------------------------------------
+# ---- in space: every bearing obeys its own law and balances its body --------------------------------------------
 
 RADIUS, LENGTH, MU, V0 = 0.06, 0.4, 0.25, 0.5
-KINDS = {"revolute": {"radius": RADIUS, "length": LENGTH}, "prismatic": {"length": LENGTH}, "spherical": {"radius": RADIUS}}
+KINDS = {
+    "revolute": {"radius": RADIUS, "length": LENGTH},
+    "prismatic": {"length": LENGTH},
+    "spherical": {"radius": RADIUS},
+}
 
 
 def space_rig() -> da.Model:
@@ -261,7 +265,7 @@ def test_bearings_in_space_obey_their_law_and_balance_their_bodies(in_space, kin
     assert np.linalg.norm(np.concatenate([force, torque])) > 0.1  # it does something
 
 
-# ---- where the load is not unique ------------------------------------------------------------------------------------
+# ---- where the load is not unique -------------------------------------------------------------------------------
 
 
 def door(**rubbing) -> da.Model:
@@ -345,7 +349,7 @@ def test_the_motion_depends_on_the_rule():
     assert np.max(np.abs(ends[1] - ends[0])) > 1e-3
 
 
-# ---- where there is no answer -----------------------------------------------------------------------------------------
+# ---- where there is no answer -----------------------------------------------------------------------------------
 
 
 def test_friction_without_an_answer_is_told(plane):
@@ -359,7 +363,7 @@ def test_friction_without_an_answer_is_told(plane):
     assert not np.isfinite(np.asarray(e.h)).all()
 
 
-# ---- what cannot be said ----------------------------------------------------------------------------------------------
+# ---- what cannot be said ----------------------------------------------------------------------------------------
 
 
 def test_mistakes_get_a_sentence():
@@ -391,7 +395,7 @@ def test_mistakes_get_a_sentence():
 
 
 def test_what_cannot_be_computed_is_refused(plane):
-    with pytest.raises(da.DalembertError, match="'pin_rubs' depends on the load of joint 'pin', which joint coordinates"):
+    with pytest.raises(da.DalembertError, match="'pin_rubs' depends on the load of joint 'pin', which"):
         da.build(plane_rig(), coordinates="joint")
     with pytest.raises(da.DalembertError, match="would depend on the efforts"):
         da.inverse_dynamics(plane, plane.q0, plane.v0, np.zeros(plane.n))

@@ -476,7 +476,7 @@ def test_an_eliminated_row_that_drifts_ends_the_run():
     assert float(caught.value.solution.t_end) < 0.1
 
 
-# ---- mistakes -----------------------------------------------------------------------------------------------------------
+# ---- mistakes ----------------------------------------------------------------------------------------------------
 
 
 def test_wrong_numbers_get_a_sentence():

@@ -139,13 +139,8 @@ def _friction(check: Check) -> list[tuple[str, str]]:
     out, sure = [], [p for p in check.friction if not p.open]
     for p in check.friction:
         if p.open and check.load_rule is None:
-            out.append(
-                (
-                    f"  friction '{p.friction}' depends on {' '.join(p.open)} of {p.joint}, not unique: it needs a rule, "
-                    "or fewer constraints",
-                    "bold red",
-                )
-            )
+            why = "not unique: it needs a rule, or fewer constraints"
+            out.append((f"  friction '{p.friction}' depends on {' '.join(p.open)} of {p.joint}, {why}", "bold red"))
         elif p.open:
             out.append((f"  friction '{p.friction}' depends on {' '.join(p.open)} of {p.joint}: {check.load_rule}", ""))
     if sure:

@@ -88,7 +88,7 @@ def inverse_dynamics(
     acceleration that the constraints do not allow, or one that the actuators cannot make, is refused with the reason.
     """
     if getattr(system, "bearings", ()):
-        raise DalembertError("Friction by joint loads would depend on the efforts that are asked for; leave it out here.")
+        raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")
     q, v, vdot = (jnp.asarray(x, float) for x in (q, v, vdot))
     equations = assemble(system, t, q, v)
     P = projectors(system, q, t=t)

@@ -8,8 +8,8 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
   not reuse the stage computed before projection, so the FSAL stage is marked stale;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
-  (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a progress bar needs no
-  callback (a callback would defeat the persistent compile cache).
+  (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
+  progress bar needs no callback (a callback would defeat the persistent compile cache).
 """
 
 from __future__ import annotations

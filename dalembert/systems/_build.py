@@ -17,7 +17,16 @@ from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, 
 from dalembert.systems._base import Family, RowOwner
 from dalembert.systems._build_tree import spanning_tree, tree_system
 from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
-from dalembert.systems._forces import ON_COORDINATE, BearingFriction, Bushing, CentralGravity, Drag, LineSpring, Load, UserLaw
+from dalembert.systems._forces import (
+    ON_COORDINATE,
+    BearingFriction,
+    Bushing,
+    CentralGravity,
+    Drag,
+    LineSpring,
+    Load,
+    UserLaw,
+)
 from dalembert.systems._frames import SPACES
 from dalembert.systems._prescribed import (
     CoupledRow,
@@ -200,7 +209,9 @@ def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
         family = ForceFamily(members[0].kind, names, group, law, _stack(model, members))
         if isinstance(law, BearingFriction):
             family = dataclasses.replace(
-                family, joints=tuple(str(f.joint) for f in members), rule=next((f.rule for f in members if f.rule), None)
+                family,
+                joints=tuple(str(f.joint) for f in members),
+                rule=next((f.rule for f in members if f.rule), None),
             )
         out.append(family)
     return tuple(out)
