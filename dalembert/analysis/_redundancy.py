@@ -212,7 +212,15 @@ class _Instant:
         elsewhere = [Solver(i.joints(), i.dependence) for i in others if i.dependence.rank == self.dependence.rank]
         if self.dependence.redundancy == 0:
             elsewhere = []
-        return solve_solvability(self.joints(), self.dependence, lam, elsewhere)
+        return solve_solvability(self.joints(), self.dependence, lam, elsewhere, self.typical_force())
+
+    def typical_force(self) -> float:
+        """The force that turns the machine's momentum at its own rate: what rounding is measured by."""
+        e, scale = self.equations, np.asarray(self.system.scale())
+        v = np.asarray(e.v)
+        rate = np.max(np.abs(v) / scale, initial=0.0)
+        size = float(self.system.size) if isinstance(self.system, AbsoluteSystem) else 1.0
+        return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
 
     def contradictory_accelerations(self) -> tuple[Contradiction, ...]:
         """Rows whose dependency holds for positions and velocities but not for accelerations."""

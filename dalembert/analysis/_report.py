@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from dalembert.analysis._solvability import Solvability, Term
 
 SHOWN = 8
-"""Lines of one kind that are shown; the rest is counted (`as_dict` and the object have them all)."""
+"""Lines of one kind that are shown. Of more, the first few; the rest is counted (`as_dict` and the object have all)."""
+FEW = 4
 
 
 def summary(check: Check) -> list[str]:
@@ -101,11 +102,14 @@ def _table(found: Solvability):
     for heading, style in (("  reaction of", ""), ("", "dim"), ("unique", "green"), ("not unique", "red")):
         table.add_column(heading, style=style, no_wrap=heading == "  reaction of")
     whole = [j for j in found.joints if j.unique]
+    alike: dict[tuple[str, ...], list[str]] = {}  # joints of which the same is to be said: one line
     for j in found.joints:
         if not j.unique:
             sure = [c for c, unique in j.components.items() if unique]
             open_ = [c for c, unique in j.components.items() if not unique]
-            table.add_row(f"  {j.name}", j.kind, _values(j, sure) or "–", " ".join(open_))
+            alike.setdefault((j.kind, _values(j, sure) or "–", " ".join(open_)), []).append(j.name)
+    for (kind, *columns), names in alike.items():
+        table.add_row(f"  {_names(names)}", kind, *columns)
     if whole:
         table.add_row(f"  {_names([j.name for j in whole])}", "", "all", "–")
     return table
@@ -128,9 +132,10 @@ def _listing(title: str, lines: list[str], style: str) -> list:
 
     if not lines:
         return []
-    out = [Text(f"  {title}:", "bold"), *(Text(f"    {line}", style) for line in lines[:SHOWN])]
-    if len(lines) > SHOWN:
-        out.append(Text(f"    … and {len(lines) - SHOWN} more", "dim"))
+    count = len(lines) if len(lines) <= SHOWN else FEW
+    out = [Text(f"  {title}:", "bold"), *(Text(f"    {line}", style) for line in lines[:count])]
+    if len(lines) > count:
+        out.append(Text(f"    … and {len(lines) - count} more (all of them: --json)", "dim"))
     return out
 
 

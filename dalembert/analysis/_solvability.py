@@ -158,13 +158,18 @@ class Solvability:
 
 
 def solve_solvability(
-    joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None, elsewhere: Sequence[Solver] = ()
+    joints: list[JointRows],
+    dependence: Dependence,
+    lam: np.ndarray | None,
+    elsewhere: Sequence[Solver] = (),
+    typical: float = 0.0,
 ) -> Solvability:
     """The whole analysis at one instant; λ (any that has the effect) gives the values of what is unique.
 
-    `elsewhere` are other configurations, in which suggested releases must hold too.
+    `elsewhere` are other configurations, in which suggested releases must hold too. `typical` is the size of a force
+    that the machine makes: far below it a value is zero.
     """
-    solver = Solver(joints, dependence, lam)
+    solver = Solver(joints, dependence, lam, typical)
     methods = _methods(joints, dependence)
     rows = tuple(solver.joint(j, methods) for j in joints)
     clusters = short_dependencies(solver.directed_null)
@@ -190,11 +195,14 @@ def _methods(joints: list[JointRows], dependence: Dependence) -> dict[str, dict[
 class Solver:
     """Null vectors of one instant, read in components and in directions."""
 
-    def __init__(self, joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None = None):
+    def __init__(
+        self, joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None = None, typical: float = 0.0
+    ):
         self.joints = joints
         self.lam = lam
         loads = [np.abs(j.functionals @ lam[list(j.rows)]) * j.units for j in joints] if lam is not None else []
         self.load = max((float(np.max(x, initial=0.0)) for x in loads), default=0.0)
+        self.load = max(self.load, typical)
         self.uniqueness = Uniqueness(joints, dependence)
         self.dependence = dependence
         self.directions = [d for j in joints for d in j.directions]
@@ -313,7 +321,7 @@ _LEFT = {
 
 def _what_is_left(j: JointRows, left) -> str:
     if not left:
-        return "nothing is left of it"
+        return "drop it"
     if j.wrench is None:
         return f"{len(left)} of {len(j.rows)} rows stay"
     torques = sum(d.torque for d in left)
