@@ -473,3 +473,38 @@ def test_door_that_swings_needs_the_centripetal_force():
     centre = solution.dataset["position"].values[:, 0]
     exact = np.column_stack([-10.0 * centre[:, :2], np.full(len(F), WEIGHT)])
     assert np.max(np.abs(F - exact)) < 1e-6 * WEIGHT  # ω from the integration at rtol 1e-8
+
+
+# ---- couplings -----------------------------------------------------------------------------------------------------
+
+
+def test_free_bodies_of_a_geared_train():
+    """A torque on wheel a, geared 2 : 1 to wheel b, whose pinion moves a rack: each body by itself, in closed form.
+
+    The reaction of a coupling is what it exerts on the last body of its terms; on the others it acts in proportion to
+    their factors. Wheels and rack are balanced by hand, so C, λ and the shares are all in it.
+    """
+    T, ratio, radius, I_a, I_b, m_r = 5.0, 2.0, 0.4, 0.3, 0.7, 1.5
+    model = da.Model("train", gravity=(0, -9.81))
+    a = model.body("a", mass=1.0, inertia=I_a, position=(0, 0))
+    b = model.body("b", mass=2.0, inertia=I_b, position=(1, 0))
+    rack = model.body("rack", mass=m_r, inertia=0.1, position=(0, 2))
+    model.revolute("A", model.ground, a, at=(0, 0))
+    model.revolute("B", model.ground, b, at=(1, 0))
+    model.prismatic("R", model.ground, rack, at=(0, 2), axis=(1, 0))
+    model.gear("gear", "A", "B", ratio=ratio)
+    model.rack_and_pinion("teeth", "B", "R", radius=radius)
+    model.torque("push", a, T)
+    solution = da.simulate(model, 0.1, save=2)
+    turn_a = T / (I_a + I_b / ratio**2 + m_r * (radius / ratio) ** 2)
+    turn_b = -turn_a / ratio
+    on_rack = m_r * radius * turn_b  # force of the pinion on the rack
+    on_b = I_b * turn_b + radius * on_rack  # torque of the gear on wheel b: its inertia and what the rack takes
+    assert np.allclose(solution.vdot[0][[2, 5, 6]], [turn_a, turn_b, radius * turn_b], rtol=BALANCE)
+    gear, teeth = (solution.reactions(name) for name in ("gear", "teeth"))
+    assert np.allclose(gear["torque"], on_b, rtol=1e-10) and np.allclose(teeth["torque"], -radius * on_rack, rtol=1e-10)
+    # on wheel a the gear acts with the share 1 : ratio, and nothing but it and the push turns the wheel
+    assert abs(I_a * turn_a - T - on_b / ratio) < BALANCE * T
+    assert np.max(np.abs(gear["force"])) == 0.0  # the wheels' distance is held by their pins, not by the gear
+    rows = {o.name: o.rows for o in solution.system.owners}
+    assert np.allclose(solution.multipliers[:, list(rows["teeth"])], on_rack, rtol=1e-10)

@@ -6,6 +6,7 @@ import functools
 import itertools
 import warnings
 
+import equinox as eqx
 import numpy as np
 import pytest
 from test_units import MILLI, converted
@@ -473,7 +474,22 @@ def test_an_eliminated_row_that_drifts_ends_the_run():
     with pytest.raises(da.SimulationError, match="eliminated as redundant no longer holds. 'J") as caught:
         da.simulate(model, 1.0, rule=da.Eliminated(), integrator="tsit5", rtol=1e-8)
     assert caught.value.solution.status is da.Status.eliminated_drifts
+    # it ends with the step that opens it, between saved times (every 0.005 s) or not
     assert float(caught.value.solution.t_end) < 0.1
+
+
+def test_rules_under_jit():
+    """Rows that are named are dropped in compiled code too, and watched; rows that must be found are refused there."""
+    system = da.build(da.mechanism("door-two-balls"))
+    run = eqx.filter_jit(lambda system, rule: da.simulate(system, 0.2, save=3, rule=rule))
+    found = run(system, da.Eliminated(("bottom[2]",)))
+    assert found.status is da.Status.done and found.system.m == system.m
+    with pytest.warns(da.RedundancyWarning):
+        force = [found.reactions(joint)["force"].sel(axis="z").values for joint in ("top", "bottom")]
+    # the weight, to the rounding of a solution with forces of that size
+    assert np.max(np.abs(force[0] - 98.1)) < 1e-9 and np.max(np.abs(force[1])) == 0.0
+    with pytest.raises(da.DalembertError, match=r"looks at numbers.*Name the rows"):
+        run(system, da.Eliminated())
 
 
 # ---- mistakes ----------------------------------------------------------------------------------------------------
