@@ -17,7 +17,8 @@ except da.DalembertError as refused:
     print(f"\nrefused: {refused}\n")
 
 # the hinges' own stiffness decides how they share the load
-solution = da.simulate(model, 1.0, rule=da.Weighted({"top": {"F": 1e7, "M": 1e3}, "bottom": {"F": 1e7, "M": 1e3}}))
+stiffness = {"F": 1e7, "M": 1e3}
+solution = da.simulate(model, 1.0, rule=da.Weighted({"top": stiffness, "bottom": stiffness}), rtol=1e-6, save=21)
 print(f"rule: {solution.rule.describe(solution.system)}")
 for hinge in ("top", "bottom"):
     force = solution.reactions(hinge, frame="joint")["force"].values

@@ -336,7 +336,7 @@ def test_a_rule_in_the_file_or_given_to_simulate(tmp_path):
     da.save(door(rule="weighted"), tmp_path / "door.yaml")
     model = da.load(tmp_path / "door.yaml")
     assert model == door(rule="weighted")
-    solution = da.simulate(model, 0.5, save=3)
+    solution = da.simulate(model, 0.5, save=3, integrator="tsit5")
     assert solution.status is da.Status.done
     assert solution.rule.describe(solution.system).startswith("weighted minimum norm")
     assert solution.energy_drift < 1e-6  # at the default tolerance

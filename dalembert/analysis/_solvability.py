@@ -20,6 +20,7 @@ import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.reactions import JointRows, Uniqueness
+from dalembert.systems import is_driver
 
 METHODS = ("ranks", "singular values", "qr")
 RANKS_UP_TO = 300
@@ -296,9 +297,9 @@ class Solver:
 
 
 def _reluctance(j: JointRows, torque: bool) -> float:
-    if "driver" in j.kind.split(":")[0]:
+    if is_driver(j.kind):
         return 4
-    if j.wrench is None or j.kind in ("holonomic", "pfaffian"):
+    if j.in_rows:
         return 3
     if len(j.rows) == 1:
         return 2

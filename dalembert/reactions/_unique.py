@@ -17,7 +17,7 @@ from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, is_own_rows
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -53,7 +53,7 @@ class JointRows:
     @property
     def in_rows(self) -> bool:
         """Whether its components are its rows: a user's rows have no joint frame that he has chosen."""
-        return self.wrench is None or self.kind in ("holonomic", "pfaffian")
+        return self.wrench is None or is_own_rows(self.kind)
 
     @property
     def labels(self) -> tuple[str, ...]:
