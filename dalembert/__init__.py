@@ -62,6 +62,7 @@ _HOMES = {
     "Beam": "dalembert.reactions",
     "Compliance": "dalembert.reactions",
     "ChosenEquations": "dalembert.reactions",
+    "decide_loads": "dalembert.reactions",
     "orthonormal_multipliers": "dalembert.reactions",
     "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
@@ -92,8 +93,8 @@ _HOMES = {
     "RemarkWarning": "dalembert._results",
 }
 _ROOMS = (
-    "model", "linalg", "complements", "systems", "symbolic", "equations", "formulations", "stabilise", "reactions",
-    "simulation", "analysis",
+    "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
+    "reactions", "simulation", "analysis",
 )  # fmt: skip
 
 __all__ = list(_HOMES)
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
         PenaltyLimit,
         Unique,
         Weighted,
+        decide_loads,
         local_reactions,
         orthonormal_multipliers,
     )

@@ -98,6 +98,7 @@ class Status(enum.IntEnum):
     not_assembled = 6
     inconsistent = 7
     eliminated_drifts = 8
+    no_load = 9
 
     @property
     def sentence(self) -> str:
@@ -117,4 +118,6 @@ _SENTENCES = {
     Status.not_assembled: "The mechanism cannot be assembled: the constraints are not met at the start.",
     Status.inconsistent: "The constraints contradict each other: no motion meets all of them.",
     Status.eliminated_drifts: "An equation that was eliminated as redundant no longer holds.",
+    Status.no_load: "Friction is so strong that no joint load agrees with it, or several do: rigid bodies with Coulomb "
+    "friction have no single answer there (Painlevé's paradox). Lower coulomb=, or make the contact elastic.",
 }

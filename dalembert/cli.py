@@ -201,6 +201,9 @@ def run(
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
     integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, kvaerno5, …; default by tolerance.")] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
+    ] = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
     coordinates: Coordinates = "absolute",
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
@@ -209,9 +212,21 @@ def run(
     """Simulate a model and report how it went."""
     _check_output(output, (".nc", ".csv"))
     _check_output(plot, (".png", ".pdf", ".svg"))
-    settings = {"rtol": rtol, "integrator": integrator, "dt": dt}
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": None if rule is None else _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
+
+
+def _rule(name: str):
+    """A reaction rule by its name."""
+    from dalembert._results import DalembertError, did_you_mean
+    from dalembert.model import RULES as names
+
+    if name not in names:
+        raise DalembertError(f"--rule {name} is unknown; use one of {', '.join(names)}.{did_you_mean(name, names)}")
+    from dalembert.reactions import RULES
+
+    return RULES[name]()
 
 
 @app.command()

@@ -12,6 +12,7 @@ differentiates short row functions and not the way from a quaternion to a rotati
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -19,10 +20,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, SparseSaddle, factorise
-from dalembert.systems import AbstractSystem, Family, TreeSystem
+from dalembert.loads import bearing_names, solve_loads
+from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, TreeSystem
 
 KEPT = 1e-10
 """Share of its size in absolute coordinates below which a row is not felt by any joint coordinate."""
@@ -38,13 +41,24 @@ class Equations(eqx.Module):
     q: Coordinates
     v: Velocities
     mass: BlockMass
-    h: Velocities
+    force: Velocities
     Phi: Float[Array, " holonomic"]
     rows: BlockRows
     phi: Rows
     Gamma: Rows
     klu: KLU | None
     local: Local | None = None  # C = Ĉ J, where the system says how its rows factor
+    undecided: str = eqx.field(static=True, default="")  # friction whose loads nobody has looked at yet
+
+    @property
+    def h(self) -> Velocities:
+        """The applied forces and velocity-dependent inertia terms."""
+        if self.undecided:
+            raise DalembertError(
+                f"Friction '{self.undecided}' depends on a joint's load, and nobody has looked yet whether that load "
+                "is unique. Say system = da.decide_loads(system) first, outside jit, vmap and grad."
+            )
+        return self.force
 
     @property
     def M(self) -> Float[Array, "n n"]:
@@ -76,7 +90,12 @@ def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     places = system.places(q)
     Phi, rows, phi, Gamma = _rows(system, t, places, system.twists(places, v))
     local = _local(system, t, q)
-    return Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu, local)
+    equations = Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu, local)
+    if not (isinstance(system, AbsoluteSystem) and system.bearings):
+        return equations
+    if not system.loads_decided:
+        return dataclasses.replace(equations, undecided=bearing_names(system)[0])
+    return dataclasses.replace(equations, force=equations.force + solve_loads(system, equations).force)
 
 
 def _rows(system: AbstractSystem, t, places, twists) -> tuple[Array, BlockRows, Array, Array]:

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 # low to high; a room may import itself and what stands before it. view knows only labelled data, io the model, too.
 ORDER = [
     "_runtime", "_typing", "_results", "view", "model", "functions", "io", "linalg", "complements", "systems",
-    "symbolic", "equations", "formulations", "stabilise", "reactions", "simulation", "analysis", "mechanisms", "cli",
+    "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "analysis",
+    "mechanisms", "cli",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -42,7 +42,7 @@ from _helpers_joints import (
 )
 
 import dalembert as da
-from dalembert.linalg import rank_of
+from dalembert.linalg import Dependence
 from dalembert.model import axis_angle, coordinates_of, frame_on_axis
 
 SPACES = ("plane", "space")
@@ -344,7 +344,7 @@ def test_number_of_rows_and_free_directions(space, kind):
         rows = rows_of(system, f"{kind}_{order}")
         assert len(rows) == ROWS[space, kind]
         # at the start pose all joints are met, so no joint loses rank there
-        assert rank_of(C[rows], blocks).rank == ROWS[space, kind]
+        assert Dependence(C[rows], blocks).rank == ROWS[space, kind]
         if kind != "coupling_three":  # its constant was given, not read off the start
             Phi = np.asarray(e.Phi)[[r for r in rows if r < system.m_holonomic]]
             assert np.max(np.abs(Phi), initial=0.0) < 10 * ROUNDING  # a curve's coefficients are of order ten

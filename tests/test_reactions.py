@@ -30,6 +30,7 @@ from _helpers_joints import (
 
 import dalembert as da
 from dalembert.model import axis_angle
+from dalembert.reactions import joint_wrenches
 
 SPACES = ("plane", "space")
 # v̇ and λ come from one linear solve with a condition number of some 1e2–1e3: rounding, relative to the largest term
@@ -473,3 +474,40 @@ def test_door_that_swings_needs_the_centripetal_force():
     centre = solution.dataset["position"].values[:, 0]
     exact = np.column_stack([-10.0 * centre[:, :2], np.full(len(F), WEIGHT)])
     assert np.max(np.abs(F - exact)) < 1e-6 * WEIGHT  # ω from the integration at rtol 1e-8
+
+
+# ---- couplings -----------------------------------------------------------------------------------------------------
+
+
+def test_free_bodies_of_a_geared_train():
+    """A torque on wheel a, geared 2 : 1 to wheel b, whose pinion moves a rack: each body by itself, in closed form.
+
+    The reaction of a coupling is what it exerts on the last body of its terms; on the others it acts in proportion to
+    their factors. Wheels and rack are balanced by hand, so C, λ and the shares are all in it.
+    """
+    T, ratio, radius, I_a, I_b, m_r = 5.0, 2.0, 0.4, 0.3, 0.7, 1.5
+    model = da.Model("train", gravity=(0, -9.81))
+    a = model.body("a", mass=1.0, inertia=I_a, position=(0, 0))
+    b = model.body("b", mass=2.0, inertia=I_b, position=(1, 0))
+    rack = model.body("rack", mass=m_r, inertia=0.1, position=(0, 2))
+    model.revolute("A", model.ground, a, at=(0, 0))
+    model.revolute("B", model.ground, b, at=(1, 0))
+    model.prismatic("R", model.ground, rack, at=(0, 2), axis=(1, 0))
+    model.gear("gear", "A", "B", ratio=ratio)
+    model.rack_and_pinion("teeth", "B", "R", radius=radius)
+    model.torque("push", a, T)
+    system = da.build(model)
+    e = da.assemble(system, 0.0, system.q0, system.v0)
+    found = da.Proximal().solve(e)
+    lam = da.Unique().multipliers(system, e, found.r)
+    torque = dict(zip((j.name for j in system.joints), joint_wrenches(system, e, lam).torque[:, 0], strict=True))
+    turn_a = T / (I_a + I_b / ratio**2 + m_r * (radius / ratio) ** 2)
+    turn_b = -turn_a / ratio
+    on_rack = m_r * radius * turn_b  # force of the pinion on the rack
+    on_b = I_b * turn_b + radius * on_rack  # torque of the gear on wheel b: its inertia and what the rack takes
+    assert np.allclose(np.asarray(found.vdot)[[2, 5, 6]], [turn_a, turn_b, radius * turn_b], rtol=BALANCE)
+    assert abs(torque["gear"] - on_b) < BALANCE * T and abs(torque["teeth"] + radius * on_rack) < BALANCE * T
+    # on wheel a the gear acts with the share 1 : ratio, and nothing but it and the push turns the wheel
+    gear, teeth = (float(lam[system.owners[k].rows[0]]) for k in (3, 4))
+    assert abs(I_a * turn_a - T - gear) < BALANCE * T and abs(ratio * gear - on_b) < BALANCE * T
+    assert abs(teeth - on_rack) < BALANCE * T

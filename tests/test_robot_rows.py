@@ -10,7 +10,7 @@ import numpy as np
 from _helpers_joints import ROUNDING, close, rotation_2
 
 import dalembert as da
-from dalembert.linalg import rank_of
+from dalembert.linalg import Dependence
 from dalembert.mechanisms import _wheeled
 
 OMEGA = np.array([[0.0, -1.0], [1.0, 0.0]])
@@ -148,9 +148,9 @@ def test_robot_at_q0_is_the_appendix():
     e = compare_robot(0.0, system.q0, system.v0)
     C, blocks = np.asarray(e.C), np.asarray(e.mass.blocks)
     assert C.shape == (22, 21) and system.m_holonomic == 17
-    assert rank_of(C[:17], blocks).rank == 17
-    assert rank_of(C[17:], blocks).rank == 4
-    assert rank_of(C, blocks).rank == 20
+    assert Dependence(C[:17], blocks).rank == 17
+    assert Dependence(C[17:], blocks).rank == 4
+    assert Dependence(C, blocks).rank == 20
     found = da.check(system)
     assert (found.redundancy, found.mobility) == (2, 1)
 
@@ -171,7 +171,7 @@ def test_robot_along_its_motion_is_the_appendix():
         e = compare_robot(t, state.q, state.v)
         assert np.max(np.abs(e.Phi)) < 1e-12 and np.max(np.abs(e.phi)) < 1e-12
         assert np.max(np.abs(e.Gamma)) > 1e-5  # a state that turns, or the comparison of Γ says nothing
-        rank = rank_of(np.asarray(e.C), np.asarray(e.mass.blocks)).rank
+        rank = Dependence(np.asarray(e.C), np.asarray(e.mass.blocks)).rank
         assert rank == 20
 
 

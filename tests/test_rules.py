@@ -6,12 +6,13 @@ import functools
 import itertools
 import warnings
 
+import equinox as eqx
 import numpy as np
 import pytest
 from test_units import MILLI, converted
 
 import dalembert as da
-from dalembert.reactions import joint_wrenches, require_unique
+from dalembert.reactions import joint_wrenches
 
 LOCKED = {
     "revolute": (1, 1, 1, 1, 1, 0), "spherical": (1, 1, 1, 0, 0, 0), "prismatic": (1, 1, 0, 1, 1, 1),
@@ -473,19 +474,25 @@ def test_an_eliminated_row_that_drifts_ends_the_run():
     with pytest.raises(da.SimulationError, match="eliminated as redundant no longer holds. 'J") as caught:
         da.simulate(model, 1.0, rule=da.Eliminated(), integrator="tsit5", rtol=1e-8)
     assert caught.value.solution.status is da.Status.eliminated_drifts
+    # it ends with the step that opens it, between saved times (every 0.005 s) or not
     assert float(caught.value.solution.t_end) < 0.1
 
 
-# ---- friction and other users of a load ----------------------------------------------------------------------------
+def test_rules_under_jit():
+    """Rows that are named are dropped in compiled code too, and watched; rows that must be found are refused there."""
+    system = da.build(da.mechanism("door-two-balls"))
+    run = eqx.filter_jit(lambda system, rule: da.simulate(system, 0.2, save=3, rule=rule, integrator="tsit5"))
+    found = run(system, da.Eliminated(("bottom[2]",)))
+    assert found.status is da.Status.done and found.system.m == system.m
+    with pytest.warns(da.RedundancyWarning):
+        force = [found.reactions(joint)["force"].sel(axis="z").values for joint in ("top", "bottom")]
+    # the weight, to the rounding of a solution with forces of that size
+    assert np.max(np.abs(force[0] - 98.1)) < 1e-9 and np.max(np.abs(force[1])) == 0.0
+    with pytest.raises(da.DalembertError, match=r"looks at numbers.*Name the rows"):
+        run(system, da.Eliminated())
 
 
-def test_a_load_that_is_not_unique_is_refused():
-    """Coulomb friction of a hinge needs its load: refused where the load is open, with the reason."""
-    here = machine("two balls")
-    system, e = here.system, here.equations
-    require_unique(system, e, "spherical0", "Friction in joint 'spherical0'", ("Fx", "Fy"))
-    with pytest.raises(da.DalembertError, match="Friction in joint 'spherical0' depends on Fz of 'spherical0', which"):
-        require_unique(system, e, "spherical0", "Friction in joint 'spherical0'")
+# ---- mistakes ----------------------------------------------------------------------------------------------------
 
 
 def test_wrong_numbers_get_a_sentence():

@@ -122,6 +122,10 @@ LAW_DIMENSIONS = {
         "normal_value": "effort", "coulomb": "one", "static": "one", "stribeck_speed": "rate",
         "transition_speed": "rate", "viscous": "slope", "radius": "one",
     },
+    "bearing_friction": {
+        "coulomb": "one", "static": "one", "stribeck_speed": "rate", "transition_speed": "rate", "viscous": "slope",
+        "radius": "radius", "length": "length",
+    },
     "pd_control": {"reference_value": "rate", "stiffness": "slope", "damping": "slope", "limit": "effort"},
     "motor": {"gear": "one", "torque_value": "effort", "slope": "slope", "gain": "one"},
     "joint_force": {"effort": "effort"},
@@ -145,7 +149,8 @@ def force_factors(model_name, f, units):
         sizes = {"rate": rate, "effort": effort, "slope": effort / rate, "one": 1.0, "length": units.length}
         sizes |= {"push": effort / rate**1.5, "force/speed": units.force / units.length, "mu": units.length**3}
         sizes |= {"force/speed2": units.force / units.length**2, "torque/spin": units.energy}
-        return {k: sizes[what] for k, what in LAW_DIMENSIONS[kind].items()}
+        sizes["radius"] = units.length if angle else 1.0
+        return {k: sizes[what] for k, what in LAW_DIMENSIONS[kind].items() if k in f.numbers or "bearing" not in kind}
     if f.kind == "spring_damper":
         return {"stiffness": line, "damping": line, "length": units.length}
     if f.kind.startswith("joint_spring:"):
@@ -332,6 +337,8 @@ def library(space: str):
     for kind, coordinate in (("revolute", "angle"), ("prismatic", "displacement")):
         model.stop(f"{kind}_stop", kind, lower=0.2, upper=0.4, stiffness=50.0, damping=2.0, depth=0.1)
         model.friction(f"{kind}_friction", kind, normal=3.0, coulomb=0.2, static=0.4, transition_speed=0.5, viscous=0.1)
+        where = {"radius": 0.05} if coordinate == "angle" else {"length": 0.9}
+        model.bearing_friction(f"{kind}_bearing", kind, coulomb=0.02, transition_speed=0.5, **where)
         model.pd_control(f"{kind}_pd", kind, 0.3, stiffness=4.0, damping=0.3, limit=2.0, coordinate=coordinate)
         model.motor(f"{kind}_motor", kind, voltage=None, torque=0.4, gear=3.0)
         model.joint_force(f"{kind}_force", kind, 0.7)
@@ -353,7 +360,7 @@ def test_accelerations_of_the_library_do_not_depend_on_units(space):
     model = library(space)
     found = []
     for made, L in ((model, 1.0), (converted(model), MILLI.length)):
-        system = da.build(made)
+        system = da.decide_loads(da.build(made))
         vdot = np.array(solved(system, *(jnp.asarray(x) for x in (0.0, system.q0, system.v0)))[0])
         vdot = vdot.reshape(-1, system.dv)
         vdot[:, : system.kinematics.d] /= L

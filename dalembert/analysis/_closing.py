@@ -132,10 +132,10 @@ class Closing:
 def depends_on_time(system: AbstractSystem, t: float) -> np.ndarray:
     """For each holonomic row whether Φ changes with time while nothing moves."""
     rows = system.m_holonomic
-    drivers = [r for o in system.owners if "driver" in o.kind.split(":")[0] for r in o.rows if r < rows]
+    drivers = [r for o in system.owners if o.drives for r in o.rows if r < rows]
     out = np.zeros(rows, bool)
     out[drivers] = True
-    if rows and any(o.kind.split(":")[0] in ("holonomic", "rows") for o in system.owners):
+    if rows and any(o.of_the_user for o in system.owners):
         now = np.asarray(residuals(system, t, system.q0, system.v0)[0])
         for later in LATER:
             out |= np.asarray(residuals(system, t + later, system.q0, system.v0)[0]) != now

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyError
+from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import LARGE, Dependence
 from dalembert.model import Model
-from dalembert.reactions import CarriedDependence, joint_rows
+from dalembert.reactions import CarriedDependence, Pressing, decide_loads, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
@@ -49,7 +50,8 @@ class Check:
     `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
     cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
-    that of the singular pose itself. `motion` is filled for a `Solution`.
+    that of the singular pose itself. `friction` lists what friction by joint loads asks for, and `load_rule` what picks
+    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`.
     """
 
     name: str
@@ -73,6 +75,8 @@ class Check:
     contradictions: tuple[Contradiction, ...] = ()
     solvability: Solvability | None = field(default=None, repr=False)
     solvability_here: Solvability | None = field(default=None, repr=False)
+    friction: tuple[Pressing, ...] = ()
+    load_rule: str | None = None
     motion: MotionCheck | None = None
 
     @property
@@ -146,6 +150,9 @@ def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tupl
 
 
 def _check(system: AbstractSystem, t: float, here: State, contradictions, reactions: bool) -> Check:
+    if not contradictions:
+        with suppress(DalembertError):  # loads that are not unique: the report says so
+            system = decide_loads(system, here, t=t)
     first = _Instant(system, t, here)
     others = []
     if not contradictions and first.dependence.redundancy:  # else no pose beside it can have a larger rank
@@ -160,6 +167,10 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
     if reactions and not contradictions:
         found = best.solvability([i for i in (first, *others) if i is not best])
         found_here = first.solvability([]) if singular else None
+    friction, load_rule = (), None
+    if isinstance(system, AbsoluteSystem) and system.bearings and not contradictions:
+        friction = tuple(pressing(system, best.equations, best.dependence))
+        load_rule = None if system.load_rule is None else system.load_rule.describe(system)
     # of many independent rows they would take longer than all the rest
     values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
     return Check(
@@ -184,6 +195,8 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         contradictions=tuple(contradictions),
         solvability=found,
         solvability_here=found_here,
+        friction=friction,
+        load_rule=load_rule,
     )
 
 
@@ -223,11 +236,19 @@ class _Instant:
     def solvability(self, others: list[_Instant]) -> Solvability:
         lam = None
         if self.machine.m:
-            lam = self.among_joints.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
+            lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
         elsewhere = [i.solver() for i in others if i.dependence.rank == self.dependence.rank]
         if self.dependence.redundancy == 0:
             elsewhere = []
-        return solve_solvability(self.joints(), self.among_joints, lam, elsewhere)
+        return solve_solvability(self.joints(), self.among_joints, lam, elsewhere, self.typical_force())
+
+    def typical_force(self) -> float:
+        """The force that turns the machine's momentum at its own rate: what rounding is measured by."""
+        e, scale = self.equations, np.asarray(self.system.scale())
+        v = np.asarray(e.v)
+        rate = np.max(np.abs(v) / scale, initial=0.0)
+        size = float(self.machine.size) if isinstance(self.machine, AbsoluteSystem) else 1.0
+        return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
 
     def contradictory_accelerations(self) -> tuple[Contradiction, ...]:
         """Rows whose dependency holds for positions and velocities but not for accelerations."""

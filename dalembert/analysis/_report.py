@@ -11,15 +11,18 @@ if TYPE_CHECKING:
     from dalembert.analysis._solvability import Solvability, Term
 
 SHOWN = 8
-"""Lines of one kind that are shown; the rest is counted (`as_dict` and the object have them all)."""
+"""Lines of one kind that are shown. Of more, the first few; the rest is counted (`as_dict` and the object have all)."""
+FEW = 4
 
 
 def summary(check: Check) -> list[str]:
     """Counts, rank, redundancy, pose: two to four lines."""
+    bodies = "1 body" if check.bodies == 1 else f"{check.bodies} bodies"
+    count = sum(check.joints.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in check.joints.items()) or "none"
     motions = "1 degree of freedom" if check.mobility == 1 else f"{check.mobility} degrees of freedom"
     lines = [
-        f"{check.name}: {check.bodies} bodies, {sum(check.joints.values())} joints ({kinds})",
+        f"{check.name}: {bodies}, {count} joint{'' if count == 1 else 's'} ({kinds})",
         f"  {motions}; n = {check.n} velocities, m = {check.m} constraint rows, rank {check.rank}",
     ]
     if check.holonomic < check.m:
@@ -29,7 +32,7 @@ def summary(check: Check) -> list[str]:
     elif check.redundancy:
         lines.append(
             f"  redundant: {check.redundancy} of the {check.m} rows (counting joints gives {check.gruebler} degrees "
-            "of freedom); the motion is unique, not all reactions are"
+            f"of freedom); {_what_is_unique(check)}"
         )
     else:
         lines.append("  no redundant rows: all reactions are unique")
@@ -37,6 +40,12 @@ def summary(check: Check) -> list[str]:
         lines.append(f"  this pose is singular: the rank is {check.rank_here} here and {check.rank} beside it")
     lines += [f"  contradiction: {c} (residual {c.residual:.1e} of the machine's size)" for c in check.contradictions]
     return lines
+
+
+def _what_is_unique(check: Check) -> str:
+    if any(p.open for p in check.friction):
+        return "not all reactions are unique, and friction makes the motion depend on them"
+    return "the motion is unique, not all reactions are"
 
 
 def renderable(check: Check):
@@ -62,6 +71,7 @@ def renderable(check: Check):
     if check.solvability_here is not None:
         open_ = [j.name for j in check.solvability_here.joints if not j.unique]
         parts.append(Text(f"  in this singular pose these reactions are open: {_names(open_)}", "yellow"))
+    parts += [Text(line, style) for line, style in _friction(check)]
     if check.motion is not None:
         parts += _motion(check)
     if not len(check.singular_values) and check.m:
@@ -92,11 +102,14 @@ def _table(found: Solvability):
     for heading, style in (("  reaction of", ""), ("", "dim"), ("unique", "green"), ("not unique", "red")):
         table.add_column(heading, style=style, no_wrap=heading == "  reaction of")
     whole = [j for j in found.joints if j.unique]
+    alike: dict[tuple[str, ...], list[str]] = {}  # joints of which the same is to be said: one line
     for j in found.joints:
         if not j.unique:
             sure = [c for c, unique in j.components.items() if unique]
             open_ = [c for c, unique in j.components.items() if not unique]
-            table.add_row(f"  {j.name}", j.kind, _values(j, sure) or "–", " ".join(open_))
+            alike.setdefault((j.kind, _values(j, sure) or "–", " ".join(open_)), []).append(j.name)
+    for (kind, *columns), names in alike.items():
+        table.add_row(f"  {_names(names)}", kind, *columns)
     if whole:
         table.add_row(f"  {_names([j.name for j in whole])}", "", "all", "–")
     return table
@@ -119,9 +132,25 @@ def _listing(title: str, lines: list[str], style: str) -> list:
 
     if not lines:
         return []
-    out = [Text(f"  {title}:", "bold"), *(Text(f"    {line}", style) for line in lines[:SHOWN])]
-    if len(lines) > SHOWN:
-        out.append(Text(f"    … and {len(lines) - SHOWN} more", "dim"))
+    count = len(lines) if len(lines) <= SHOWN else FEW
+    out = [Text(f"  {title}:", "bold"), *(Text(f"    {line}", style) for line in lines[:count])]
+    if len(lines) > count:
+        out.append(Text(f"    … and {len(lines) - count} more (all of them: --json)", "dim"))
+    return out
+
+
+def _friction(check: Check) -> list[tuple[str, str]]:
+    """What friction by joint loads asks for: a line each where it is open, one for all others."""
+    out, sure = [], [p for p in check.friction if not p.open]
+    for p in check.friction:
+        if p.open and check.load_rule is None:
+            why = "not unique: it needs a rule, or fewer constraints"
+            out.append((f"  friction '{p.friction}' depends on {' '.join(p.open)} of {p.joint}, {why}", "bold red"))
+        elif p.open:
+            out.append((f"  friction '{p.friction}' depends on {' '.join(p.open)} of {p.joint}: {check.load_rule}", ""))
+    if sure:
+        names = _names([f"'{p.friction}'" for p in sure])
+        out.append((f"  friction {names} depends on joint loads that are unique", "green"))
     return out
 
 
@@ -145,7 +174,7 @@ def _motion(check: Check) -> list:
 
 def as_dict(check: Check) -> dict:
     """Plain data, ready for JSON."""
-    left_out = ("singular_values", "contradictions", "solvability", "solvability_here", "motion")
+    left_out = ("singular_values", "contradictions", "solvability", "solvability_here", "friction", "motion")
     out = {k: getattr(check, k) for k in check.__dataclass_fields__ if k not in left_out}
     values = check.singular_values
     out["consistent"] = check.consistent
@@ -154,6 +183,7 @@ def as_dict(check: Check) -> dict:
     out["contradictions"] = [
         {"level": c.level, "residual": c.residual, "terms": _terms(c.terms)} for c in check.contradictions
     ]
+    out["friction"] = [p._asdict() for p in check.friction]
     if check.solvability is not None:
         out |= _solvability(check.solvability)
     if check.solvability_here is not None:

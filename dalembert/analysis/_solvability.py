@@ -20,6 +20,7 @@ import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.reactions import JointRows, Uniqueness
+from dalembert.systems import is_driver
 
 METHODS = ("ranks", "singular values", "qr")
 RANKS_UP_TO = 300
@@ -158,13 +159,18 @@ class Solvability:
 
 
 def solve_solvability(
-    joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None, elsewhere: Sequence[Solver] = ()
+    joints: list[JointRows],
+    dependence: Dependence,
+    lam: np.ndarray | None,
+    elsewhere: Sequence[Solver] = (),
+    typical: float = 0.0,
 ) -> Solvability:
     """The whole analysis at one instant; λ (any that has the effect) gives the values of what is unique.
 
-    `elsewhere` are other configurations, in which suggested releases must hold too.
+    `elsewhere` are other configurations, in which suggested releases must hold too. `typical` is the size of a force
+    that the machine makes: far below it a value is zero.
     """
-    solver = Solver(joints, dependence, lam)
+    solver = Solver(joints, dependence, lam, typical)
     methods = _methods(joints, dependence)
     rows = tuple(solver.joint(j, methods) for j in joints)
     clusters = short_dependencies(solver.directed_null)
@@ -191,11 +197,14 @@ def _methods(joints: list[JointRows], dependence: Dependence) -> dict[str, dict[
 class Solver:
     """Null vectors of one instant, read in components and in directions."""
 
-    def __init__(self, joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None = None):
+    def __init__(
+        self, joints: list[JointRows], dependence: Dependence, lam: np.ndarray | None = None, typical: float = 0.0
+    ):
         self.joints = joints
         self.lam = lam
         loads = [np.abs(j.functionals @ lam[list(j.rows)]) * j.units for j in joints] if lam is not None else []
         self.load = max((float(np.max(x, initial=0.0)) for x in loads), default=0.0)
+        self.load = max(self.load, typical)
         self.uniqueness = Uniqueness(joints, dependence)
         self.dependence = dependence
         self.directions = [d for j in joints for d in j.directions]
@@ -289,9 +298,9 @@ class Solver:
 
 
 def _reluctance(j: JointRows, torque: bool) -> float:
-    if "driver" in j.kind.split(":")[0]:
+    if is_driver(j.kind):
         return 4
-    if j.wrench is None or j.kind in ("holonomic", "pfaffian"):
+    if j.in_rows:
         return 3
     if len(j.rows) == 1:
         return 2
@@ -314,7 +323,7 @@ _LEFT = {
 
 def _what_is_left(j: JointRows, left) -> str:
     if not left:
-        return "nothing is left of it"
+        return "drop it"
     if j.wrench is None:
         return f"{len(left)} of {len(j.rows)} rows stay"
     torques = sum(d.torque for d in left)

@@ -87,6 +87,8 @@ def inverse_dynamics(
     each velocity). With more actuators than freedoms τ is the least effort τᵀR τ, R = `metric` (default: unit). An
     acceleration that the constraints do not allow, or one that the actuators cannot make, is refused with the reason.
     """
+    if getattr(system, "bearings", ()):
+        raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")
     q, v, vdot = (jnp.asarray(x, float) for x in (q, v, vdot))
     equations = assemble(system, t, q, v)
     P = projectors(system, q, t=t)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 from pydantic_core import PydanticCustomError
 
 from dalembert._results import did_you_mean
-from dalembert.model import ELEMENTS, FORMULA_WORDS, SECTIONS, TYPED, inside_folder
+from dalembert.model import ELEMENTS, FORMULA_WORDS, RULES, SECTIONS, TYPED, inside_folder
 
 FORMAT = 1
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
@@ -268,6 +268,11 @@ def _mesh(value: Any, path: tuple = ()) -> None:
         raise Wrong(path, f"must be the name of a file in the model file's folder, not {told(value)}")
 
 
+def _rule(value: Any, path: tuple = ()) -> None:
+    if value not in RULES or not isinstance(value, str):
+        raise Wrong(path, f"must be one of {', '.join(RULES)}, not {told(value)}")
+
+
 def _format(value: Any, path: tuple = ()) -> None:
     if type(value) is not int or value != FORMAT:
         raise Wrong(path, f"must be {FORMAT}, not {told(value)}")
@@ -366,6 +371,7 @@ KINDS: dict[str, Kind] = {
     "Sizes": Kind(_sizes, _array({"type": "number", "exclusiveMinimum": 0}, 1, 3), "1 to 3 numbers, by the kind"),
     "Colour": Kind(_colour, _array({"type": "number", "minimum": 0, "maximum": 1}, 4), "red, green, blue, opacity"),
     "MeshFile": Kind(_mesh, _TEXT, "the name of a file in the model file's folder"),
+    "Rule": Kind(_rule, {"enum": list(RULES)}, "what picks a load that is not unique", RULES[0]),
     "Along": Kind(_along, {"enum": ["world", "body"]}, "world or body", "world"),
 }
 """By the names that annotations have in `model/_statements.py`."""

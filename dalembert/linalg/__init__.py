@@ -5,7 +5,7 @@ from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Group, 
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, unit_rows
-from dalembert.linalg._rank import RANK_TOLERANCE, Rank, mass_metric_rows, rank_of
+from dalembert.linalg._rank import RANK_TOLERANCE, mass_metric_rows
 from dalembert.linalg._saddle import DenseSaddle, SparseSaddle, factorise
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "DenseSaddle",
     "Dependence",
     "Group",
-    "Rank",
     "SparseSaddle",
     "blocks_times",
     "dense_of_blocks",
@@ -31,7 +30,6 @@ __all__ = [
     "others",
     "pick_rows",
     "pivot_columns",
-    "rank_of",
     "removable",
     "rows_times_blocks",
     "short_dependencies",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dalembert.linalg._rank import RANK_TOLERANCE
+from dalembert.linalg._rank import RANK_TOLERANCE, measured_rows
 
 ZERO = 1e-7
 """Below this share of its natural size a number counts as zero in a null vector: null vectors of well separated
@@ -30,13 +30,7 @@ class Dependence:
     def __init__(self, C: np.ndarray, M_blocks: np.ndarray, tolerance: float = RANK_TOLERANCE):
         self.C = np.asarray(C, float)
         self.tolerance = tolerance
-        self.L = np.linalg.cholesky(np.asarray(M_blocks, float))
-        nb, d, _ = self.L.shape
-        blocks = self.C.reshape(-1, nb, d).transpose(1, 2, 0)
-        measured = np.linalg.solve(self.L, blocks).transpose(2, 0, 1).reshape(self.C.shape)
-        norms = np.linalg.norm(measured, axis=1)
-        self.sizes = np.where(norms > 0, norms, 1.0)
-        self.rows = measured / self.sizes[:, None]
+        self.rows, self.sizes, self.L = measured_rows(self.C, np.asarray(M_blocks, float))
 
     @functools.cached_property
     def _left(self) -> np.ndarray:

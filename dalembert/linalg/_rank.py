@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 RANK_TOLERANCE = 1e-8
@@ -11,30 +9,20 @@ RANK_TOLERANCE = 1e-8
 configuration closed to 1e-12 leaves, well below any designed lever ratio."""
 
 
-class Rank(NamedTuple):
-    """The rank of C, the singular values it was read from, and the tolerance."""
-
-    rank: int
-    singular_values: np.ndarray
-    tolerance: float
-
-
-def mass_metric_rows(C: np.ndarray, M_blocks: np.ndarray) -> np.ndarray:
-    """S C L⁻ᵀ with M = L Lᵀ and S making each row a unit vector: the rows of C measured in the mass metric.
-
-    Its singular values do not change with the unit of length, mass or time, nor with the scale of a row.
-    """
+def measured_rows(C: np.ndarray, M_blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(Ĉ, sizes, L): Ĉ = S C L⁻ᵀ with M = L Lᵀ, each row a unit vector; `sizes` are the lengths that S takes out."""
     nb, d, _ = M_blocks.shape
     L = np.linalg.cholesky(M_blocks)
     rows = C.reshape(len(C), nb, d).transpose(1, 2, 0)
     scaled = np.linalg.solve(L, rows).transpose(2, 0, 1).reshape(C.shape)
     norms = np.linalg.norm(scaled, axis=1)
-    return scaled / np.where(norms > 0, norms, 1.0)[:, None]
+    sizes = np.where(norms > 0, norms, 1.0)
+    return scaled / sizes[:, None], sizes, L
 
 
-def rank_of(C: np.ndarray, M_blocks: np.ndarray, tolerance: float = RANK_TOLERANCE) -> Rank:
-    """The rank of C by singular values in the mass metric."""
-    if C.size == 0:
-        return Rank(0, np.zeros(0), tolerance)
-    values = np.linalg.svd(mass_metric_rows(C, M_blocks), compute_uv=False)
-    return Rank(int(np.sum(values > tolerance * values[0])) if values[0] > 0 else 0, values, tolerance)
+def mass_metric_rows(C: np.ndarray, M_blocks: np.ndarray) -> np.ndarray:
+    """The rows of C measured in the mass metric.
+
+    Its singular values do not change with the unit of length, mass or time, nor with the scale of a row.
+    """
+    return measured_rows(C, M_blocks)[0]

@@ -56,6 +56,10 @@ class DenseSaddle(eqx.Module):
         x = y @ self.B
         return (x if free is None else free + x), self.S * y
 
+    def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
+        """(x, λ) for several right-hand sides."""
+        return jax.vmap(self.solve, (1, 1), 1)(a, g)
+
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
         """x of least mass norm with C x = g, for several g at once and without refinement.
 
@@ -107,9 +111,14 @@ class SparseSaddle(eqx.Module):
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.klu)
 
     def solve(self, a, g):
+        head = jnp.zeros(self.mass.n) if a is None else a
+        x, lam = self.solve_many(head[:, None], g[:, None])
+        return x[:, 0], lam[:, 0]
+
+    def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
+        """(x, λ) for several right-hand sides, with one factorisation (and one a refinement)."""
         n, m = self.mass.n, g.shape[0]
-        head = jnp.zeros(n) if a is None else a
-        z = self._solve(self._padded(head[:, None], g[:, None]), SPARSE_REFINEMENTS)[:, 0]
+        z = self._solve(self._padded(a, g), SPARSE_REFINEMENTS)
         return z[:n], -z[n : n + m]
 
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:

@@ -13,14 +13,16 @@ from dalembert.model._frames import (
 )
 from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketching, spline_jet
 from dalembert.model._information import Limit, Shape, inside_folder
-from dalembert.model._kinds import COORDINATES, coordinates_of, held_directions
+from dalembert.model._kinds import BEARINGS, COORDINATES, RULES, coordinates_of, held_directions
 from dalembert.model._model import Model
 from dalembert.model._statements import ELEMENTS, SECTIONS, TYPED, Mistake, Statement
 
 __all__ = [
+    "BEARINGS",
     "COORDINATES",
     "ELEMENTS",
     "FORMULA_WORDS",
+    "RULES",
     "SECTIONS",
     "TYPED",
     "Body",

@@ -46,6 +46,8 @@ class Force:
     markers: tuple[Marker, ...]
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     functions: tuple[Callable, ...] = ()
+    joint: str | None = None  # for friction by a joint's own load: that joint
+    rule: str | None = None  # and the rule that picks the load where it is not unique
 
     @property
     def bodies(self) -> tuple[Body, ...]:

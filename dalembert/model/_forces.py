@@ -15,6 +15,7 @@ from dalembert.model._elements import Constraint, Force
 from dalembert.model._formulas import FrameFormulas
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import Function, Shape, names_in, parse
+from dalembert.model._kinds import BEARINGS, RULES
 from dalembert.model._statements import (
     Coordinate,
     Formula,
@@ -29,6 +30,7 @@ from dalembert.model._statements import (
     Place,
     Places,
     Positive,
+    Rule,
     Vector,
     element,
 )
@@ -322,23 +324,66 @@ class Forces(Drivers):
         """
         who = f"Force '{name}'"
         load, function = self._motion(f"{who}: normal", normal, None, "normal_")
-        mu = self._number(f"{who}: coulomb", coulomb, negative=False)
-        mu_static = mu if static is None else self._number(f"{who}: static", static, negative=False)
-        v_t = self._number(f"{who}: transition_speed", transition_speed, positive=True)
-        v_s = (
-            10 * v_t
-            if stribeck_speed is None
-            else self._number(f"{who}: stribeck_speed", stribeck_speed, positive=True)
-        )
-        numbers = load | {
-            "coulomb": np.asarray(mu),
-            "static": np.asarray(mu_static),
-            "stribeck_speed": np.asarray(v_s),
-            "transition_speed": np.asarray(v_t),
-            "viscous": np.asarray(self._number(f"{who}: viscous", viscous, negative=False)),
-            "radius": np.asarray(self._number(f"{who}: radius", radius, positive=True)),
-        }
+        numbers = load | self._rubbing(who, coulomb, static, stribeck_speed, transition_speed, viscous)
+        numbers["radius"] = np.asarray(self._number(f"{who}: radius", radius, positive=True))
         return self._on_coordinate("friction", name, joint, coordinate, numbers, (function,))
+
+    @element("forces")
+    def bearing_friction(
+        self,
+        name: Name,
+        joint: JointName,
+        *,
+        coulomb: Number,
+        static: Number | None = None,
+        stribeck_speed: Positive | None = None,
+        transition_speed: Positive = 1e-3,
+        viscous: Number = 0.0,
+        radius: Positive | None = None,
+        length: Positive | None = None,
+        coordinate: Coordinate | None = None,
+        rule: Rule | None = None,
+    ) -> Force:
+        """Friction on a joint coordinate by the joint's own load N, which depends on the motion and on the friction.
+
+        −[μ(v) · N · radius · tanh(v/transition_speed) + viscous · v], μ as in `friction`. N is the reaction across the
+        joint's axis (of a ball: all of it, and v is the relative angular velocity). With `length`, a bearing borne at
+        its two ends, centred on marker j: N = |F/2 + M/length| + |F/2 − M/length|. An angle or a ball needs the
+        `radius` of its bearing; a slider has none. Two coordinates of one joint rub apart, each under the whole load.
+
+        Where the rigid-body model does not determine N (redundant constraints) this is refused, unless `rule`, or
+        `simulate(…, rule=…)`, names what picks it: "weighted", "minimum_norm", "penalty_limit", "eliminated".
+        """
+        who = f"Force '{name}'"
+        numbers = self._rubbing(who, coulomb, static, stribeck_speed, transition_speed, viscous)
+        if rule is not None and rule not in RULES:
+            self._wrong(f"{who}: rule={rule!r} is unknown; use one of {', '.join(RULES)}.")
+        found = self._joint_of(who, joint)
+        pressing = None if found is None else BEARINGS.get((self.space, found.kind))
+        if found is not None and pressing is None:
+            kinds = ", ".join(kind for space, kind in BEARINGS if space == self.space)
+            self._wrong(
+                f"{who}: joint '{found.name}' ({found.kind.split(':')[0]}) has no bearing whose load could rub; "
+                f"these have: {kinds}. For any other, give the load to friction(normal=…)."
+            )
+        ball = found is not None and found.kind == "spherical"
+        which = "ball" if ball or found is None or pressing is None else self._coordinate_of(who, found, coordinate)
+        if found is None or pressing is None or which is None:
+            return self._force(name, "bearing_friction:weld:angle", (), numbers)
+        turning = ball or which.startswith("angle")
+        if turning == (radius is None):
+            self._wrong(
+                f"{who}: radius is missing; the friction torque of a turning joint is μ · load · radius."
+                if turning
+                else f"{who}: a sliding joint rubs with μ · load; it has no radius."
+            )
+        numbers["radius"] = np.asarray(1.0 if radius is None else self._number(f"{who}: radius", radius, positive=True))
+        if length is not None:
+            if not pressing[1]:
+                self._wrong(f"{who}: joint '{found.name}' carries no torque that a bearing's length would bear.")
+            numbers["length"] = np.asarray(self._number(f"{who}: length", length, positive=True))
+        kind = f"bearing_friction:{found.kind}:{which}"
+        return self._force(name, kind, found.markers, numbers, joint=found.name, rule=rule)
 
     @element("forces")
     def pd_control(
@@ -412,8 +457,8 @@ class Forces(Drivers):
 
     # ---- helpers -----------------------------------------------------------------------------------------
 
-    def _force(self, name, kind, markers, numbers=None, functions=()) -> Force:
-        made = Force(name, kind, tuple(markers), dict(numbers or {}), tuple(functions))
+    def _force(self, name, kind, markers, numbers=None, functions=(), **more) -> Force:
+        made = Force(name, kind, tuple(markers), dict(numbers or {}), tuple(functions), **more)
         self._register(self.forces, name, made, "Force")
         return made
 
@@ -423,6 +468,24 @@ class Forces(Drivers):
             return self._force(name, f"{kind}:weld:angle", (), numbers, functions)
         found, which = target
         return self._force(name, f"{kind}:{found.kind.replace(':', '/')}:{which}", found.markers, numbers, functions)
+
+    def _rubbing(self, who, coulomb, static, stribeck_speed, transition_speed, viscous) -> dict[str, np.ndarray]:
+        """The numbers of Stribeck's law."""
+        mu = self._number(f"{who}: coulomb", coulomb, negative=False)
+        mu_static = mu if static is None else self._number(f"{who}: static", static, negative=False)
+        v_t = self._number(f"{who}: transition_speed", transition_speed, positive=True)
+        v_s = (
+            10 * v_t
+            if stribeck_speed is None
+            else self._number(f"{who}: stribeck_speed", stribeck_speed, positive=True)
+        )
+        return {
+            "coulomb": np.asarray(mu),
+            "static": np.asarray(mu_static),
+            "stribeck_speed": np.asarray(v_s),
+            "transition_speed": np.asarray(v_t),
+            "viscous": np.asarray(self._number(f"{who}: viscous", viscous, negative=False)),
+        }
 
     def _load(self, kind, name, body, value, size, at, frame, parameters) -> Force:
         who = f"Force '{name}'"

@@ -36,6 +36,23 @@ COORDINATES: dict[str, dict[str, tuple[str, ...]]] = {
     "no_slip": {"plane": (), "space": ()},
 }
 
+BEARINGS: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
+    ("plane", "revolute"): (("Fx", "Fy"), ()),
+    ("plane", "prismatic"): (("Fy",), ("Mz",)),
+    ("plane", "pin_slot"): (("Fy",), ()),
+    ("plane", "point_on_line"): (("Fy",), ()),
+    ("space", "revolute"): (("Fx", "Fy"), ("Mx", "My")),
+    ("space", "prismatic"): (("Fx", "Fy"), ("Mx", "My")),
+    ("space", "cylindrical"): (("Fx", "Fy"), ("Mx", "My")),
+    ("space", "point_on_line"): (("Fx", "Fy"), ()),
+    ("space", "spherical"): (("Fx", "Fy", "Fz"), ()),
+}
+"""Joints that rub under their own load: the force components that press (across the axis; of a ball, all), and the
+torques that press the two ends of a bearing which has a length."""
+
+RULES = ("minimum_norm", "weighted", "penalty_limit", "eliminated")
+"""The reaction rules that can be named where nothing else need be said about them."""
+
 
 def coordinates_of(space: str, kind: str) -> tuple[str, ...]:
     """Names of the coordinates a joint leaves free; angles begin with "angle", all others are lengths."""

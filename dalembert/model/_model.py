@@ -76,6 +76,9 @@ class Model(Information):
             moving = [b for b in f.bodies if not b.is_ground]
             if f.markers and not moving and id(said.get(f.name)) not in unknown:
                 found.append(Mistake(f"Force '{f.name}' acts only on ground; name a body.", said.get(f.name)))
+        rules = sorted({f.rule for f in self.forces.values() if f.rule is not None})
+        if len(rules) > 1:
+            found.append(Mistake(f"Bearing friction names the rules {' and '.join(rules)}; name one for all."))
         return found
 
     def validate(self) -> Model:

@@ -46,6 +46,7 @@ Directions = Sequence[str]
 Sizes = Sequence[float] | np.ndarray
 Colour = Sequence[float] | np.ndarray  # red, green, blue, opacity
 MeshFile = str  # in the model file's folder
+Rule = str
 
 SECTIONS = ("bodies", "markers", "joints", "forces", "limits", "shapes")
 TYPED = ("joints", "forces")  # the sections with several kinds of elements

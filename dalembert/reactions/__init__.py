@@ -7,6 +7,7 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
+from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal
 from dalembert.reactions._multipliers import (
     ChosenEquations,
     OrthonormalMultipliers,
@@ -28,7 +29,6 @@ from dalembert.reactions._unique import (
     JointRows,
     Uniqueness,
     joint_rows,
-    require_unique,
     row_name,
     row_numbers,
     uniqueness,
@@ -36,6 +36,7 @@ from dalembert.reactions._unique import (
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [
+    "RULES",
     "AbstractFlexibility",
     "AbstractReactionRule",
     "Bar",
@@ -49,18 +50,22 @@ __all__ = [
     "MinimumNorm",
     "OrthonormalMultipliers",
     "PenaltyLimit",
+    "Pressing",
     "Unique",
     "Uniqueness",
     "Weighted",
     "Wrenches",
     "carried_multipliers",
+    "decide_loads",
     "joint_rows",
     "joint_wrenches",
     "lifted",
     "lifted_reaction",
     "local_reactions",
+    "named_rule",
     "orthonormal_multipliers",
-    "require_unique",
+    "pressing",
+    "refusal",
     "row_name",
     "row_numbers",
     "solve_chosen",

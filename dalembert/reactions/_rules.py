@@ -257,15 +257,19 @@ def least(A: Float[Array, "m m"], equations: Equations, r: Velocities) -> Rows:
     Both sides are measured (unit rows, mass metric), so that no small singular value comes from mixing units.
     """
     blocks = jnp.linalg.cholesky(equations.mass.blocks)
-    right = jnp.concatenate([equations.C.T, r[:, None]], axis=1)
-    measured = jax.lax.linalg.triangular_solve(
-        blocks, right.reshape(*blocks.shape[:2], -1), left_side=True, lower=True
-    ).reshape(right.shape)
-    sizes = jnp.sqrt(jnp.sum(measured[:, :-1] ** 2, axis=0))
+
+    def measured(right):
+        return jax.lax.linalg.triangular_solve(
+            blocks, right.reshape(*blocks.shape[:2], -1), left_side=True, lower=True
+        ).reshape(right.shape)
+
+    # r apart from C: of several r (under vmap) only one pseudo-inverse is taken
+    Ct = measured(equations.C.T)
+    sizes = jnp.sqrt(jnp.sum(Ct**2, axis=0))
     sizes = jnp.where(sizes > 0, sizes, 1.0)
-    Ct = measured[:, :-1] / sizes
+    Ct = Ct / sizes
     inverse = jnp.linalg.pinv(Ct, rtol=RANK_TOLERANCE)
-    some = inverse @ measured[:, -1]
+    some = inverse @ measured(r)
     # the part without effect is free: take it where the energy is least
     P = jnp.eye(len(sizes)) - inverse @ Ct
     P = 0.5 * (P + P.T)

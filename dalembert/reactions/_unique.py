@@ -17,7 +17,7 @@ from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, is_own_rows
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -53,7 +53,7 @@ class JointRows:
     @property
     def in_rows(self) -> bool:
         """Whether its components are its rows: a user's rows have no joint frame that he has chosen."""
-        return self.wrench is None or self.kind in ("holonomic", "pfaffian")
+        return self.wrench is None or is_own_rows(self.kind)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -173,23 +173,6 @@ def uniqueness(system: AbstractSystem, equations: Equations) -> Uniqueness:
     """Which reactions are unique at one instant; on the host."""
     dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
     return Uniqueness(joint_rows(system, equations), dependence)
-
-
-def require_unique(
-    system: AbstractSystem, equations: Equations, joint: str, what: str, components: tuple[str, ...] | None = None
-) -> None:
-    """Refuse what depends on a joint's load (Coulomb friction, say) where that load is not unique.
-
-    `what` begins the sentence: "Friction in joint 'A'". Without `components` the whole reaction is meant.
-    """
-    found = uniqueness(system, equations).components(joint)
-    open_ = [c for c, unique in found.items() if not unique and (components is None or c in components)]
-    if open_:
-        raise DalembertError(
-            f"{what} depends on {', '.join(open_)} of '{joint}', which the rigid-body model does not determine: the "
-            "constraints are redundant, and the motion would follow from an arbitrary choice. Name a reaction rule "
-            "(Weighted with the joints' stiffness is the physical one), or release the redundant directions."
-        )
 
 
 def row_numbers(system: AbstractSystem, rows) -> tuple[int, ...]:

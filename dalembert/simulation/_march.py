@@ -8,8 +8,8 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
   not reuse the stage computed before projection, so the FSAL stage is marked stale;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
-  (numbers that are not finite, steps that vanish) and can pause the march, so that a progress bar needs no
-  callback (a callback would defeat the persistent compile cache).
+  (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
+  progress bar needs no callback (a callback would defeat the persistent compile cache).
 """
 
 from __future__ import annotations
@@ -39,6 +39,21 @@ OPEN = 1e-7
 """Relative gap of a constraint after projection from which on a step is refused: contradiction, not rounding."""
 
 
+class Dropped(eqx.Module):
+    """Rows that were eliminated as redundant: the system that still has them, and how far each may drift."""
+
+    whole: AbstractSystem
+    sizes: jax.Array  # of all rows of the whole system
+    rows: tuple[int, ...] = eqx.field(static=True)
+
+    def drift(self, t, q, v):
+        """How far each eliminated row is from holding, in the machine's size."""
+        Phi, phi = residuals(self.whole, t, q, v)
+        gap = jnp.abs(phi) / self.sizes / (1.0 + jnp.max(jnp.abs(v) / self.whole.scale()))
+        h = self.whole.m_holonomic
+        return gap.at[:h].max(jnp.abs(Phi) / self.sizes[:h])[jnp.array(self.rows)]
+
+
 class Problem(eqx.Module):
     """What is marched: a system under a formulation and a stabilisation."""
 
@@ -46,6 +61,7 @@ class Problem(eqx.Module):
     formulation: AbstractFormulation
     stabilisation: AbstractStabilisation
     sizes: jax.Array  # of the constraint rows at the start: what "open" means for each
+    dropped: Dropped | None = None
 
     def vector_field(self, t, y, args):
         """ẏ at (t, y)."""
@@ -217,9 +233,15 @@ class Watched(diffrax.AbstractStepSizeController):
         if fixed:  # nothing can be tried again
             keep, bad = keep & finite, jnp.where(finite, 0, BAD_STEPS)
         step = tnext - tprev
+        dropped = self.problem.dropped
+        if dropped is not None:
+            q, v, _ = self.problem.state(t1, y1_candidate)
+            drifts = keep & (jnp.max(dropped.drift(t1, q, v)) > OPEN)
         smallest = 1e3 * jnp.finfo(float).eps * jnp.maximum(jnp.abs(tprev), jnp.abs(t1 - t0))
         status = jnp.where(~keep & (step < smallest), Status.step_too_small.value, 0)
         status = jnp.where(bad >= BAD_STEPS, Status.not_finite.value, status)
+        if dropped is not None:
+            status = jnp.where(drifts, Status.eliminated_drifts.value, status)
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
         pause = keep & (tprev >= self.pause_at) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)

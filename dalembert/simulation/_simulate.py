@@ -18,8 +18,9 @@ from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
+from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, Eliminated, row_name, row_numbers
+from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
@@ -34,12 +35,15 @@ from dalembert.stabilise import (
     prepared,
     row_sizes,
 )
-from dalembert.systems import AbstractSystem, build, without_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, build, without_rows
 
 _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
 
 MOVED = 1e-4
 """A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
+
+NEAR_PARADOX = 1e-3
+"""det(1 − ∂N/∂s) from which on a march that cannot go on is told as friction without an answer."""
 
 BLOWN_UP = 1e6
 """Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
@@ -78,8 +82,9 @@ def simulate(
     - `progress`: True for a bar on the terminal, or a function of the finished share.
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
-    - `rule`: what picks reactions that are not unique (`dalembert.reactions`); the motion does not depend on it. With
-      `Eliminated` the motion is computed without the eliminated rows and ends where one of them drifts.
+    - `rule`: what picks reactions that are not unique (`dalembert.reactions`); the motion does not depend on it, unless
+      friction asks for a load that is not unique (`bearing_friction`). With `Eliminated` the motion is computed without
+      the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
 
@@ -97,17 +102,17 @@ def simulate(
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
         warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
-    whole = system
-    if rule is not None and not is_traced(system, q, v):
-        rule = rule.prepare(system, assemble(system, t0, q, v))
-        if isinstance(rule, Eliminated):
-            system = without_rows(whole, dropped := row_numbers(whole, rule.rows))
-            sizes = np.delete(np.asarray(sizes), dropped)
+    whole, rule = _ruled(system, State(q, v), t0, rule)
+    system, dropped = whole, None
+    if isinstance(rule, Eliminated):
+        rows = row_numbers(whole, rule.rows)
+        system, dropped = _settled(without_rows(whole, rows)), _march.Dropped(whole, sizes, rows)
+        sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
         formulation = prepared(formulation, system, (q, v), t=t0)
     stabilisation = stabilisation.timed(dt, t1 - t0)
-    problem = Problem(system, formulation, stabilisation, sizes)
+    problem = Problem(system, formulation, stabilisation, sizes, dropped)
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
@@ -117,7 +122,8 @@ def simulate(
     span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
-        return _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
+        found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
+        return dataclasses.replace(found, system=whole, chosen=rule)
     plan = dataclasses.replace(plan, adjoint="forward")  # nothing is differentiated here: the plain loop is fastest
     report = _reporter(progress)
     try:
@@ -127,12 +133,34 @@ def simulate(
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock["start_moved"] = float(found.moved)
-    solution = _judge(problem, plan, parts, clock, throw)
-    if rule is not None:
-        solution = dataclasses.replace(solution, system=whole, chosen=rule)
-        if isinstance(rule, Eliminated):
-            solution = _watch_eliminated(solution, row_numbers(whole, rule.rows), throw)
+    solution = _judge(problem, plan, parts, clock, throw, rule)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
+
+
+def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
+    """The system with its joint loads decided, and the rule made ready; under jit, vmap and grad both as given."""
+    bearings = isinstance(system, AbsoluteSystem) and bool(system.bearings)
+    if not is_traced(system, state, t0):
+        system = decide_loads(system, state, t=t0, rule=rule)
+        if isinstance(system, AbsoluteSystem) and system.load_rule is not None:
+            return system, system.load_rule
+        return system, rule if rule is None else rule.prepare(system, assemble(system, t0, *state))
+    if isinstance(rule, Eliminated) and not rule.rows:
+        raise DalembertError(
+            "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Name "
+            "the rows: Eliminated(('C[1]', …)); da.simulate(…, rule=Eliminated()).rule outside tells which."
+        )
+    if bearings and rule is not None:
+        raise DalembertError(
+            "Under jit, vmap and grad the rule for joint loads must be decided before: "
+            "system = da.decide_loads(system, rule=…), then simulate without rule=."
+        )
+    return system, system.load_rule if isinstance(system, AbsoluteSystem) and rule is None else rule
+
+
+def _settled(system: AbsoluteSystem) -> AbsoluteSystem:
+    """A system whose rows are independent: its loads need no rule."""
+    return dataclasses.replace(system, load_rule=None)
 
 
 def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
@@ -230,7 +258,7 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) -> Solution:
+def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool, rule) -> Solution:
     """Cut what was not reached, name the failure, raise if asked."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
     parts = [
@@ -248,7 +276,11 @@ def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool) ->
     detail = ""
     if status in (Status.step_too_small, Status.not_finite):
         status, detail = _diagnose(problem, last, status)
+    elif status is Status.eliminated_drifts:
+        detail = _drifting(problem, last)
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
+    whole = problem.system if problem.dropped is None else problem.dropped.whole
+    solution = dataclasses.replace(solution, system=whole, chosen=rule)
     if throw and status not in (Status.done, Status.event):
         raise SimulationError(f"{status.sentence} {detail}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution
@@ -266,25 +298,18 @@ def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
     return cut
 
 
-def _watch_eliminated(solution: Solution, rows: tuple[int, ...], throw: bool) -> Solution:
-    """Cut the motion where an eliminated row has drifted: it was not redundant there."""
-    system = solution.system
-    for k in range(len(solution.t)):
-        t, q, v = solution.t[k], solution.q[k], solution.v[k]
-        Phi, phi = residuals(system, t, q, v)
-        if k == 0:
-            sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
-        gaps = np.abs(np.asarray(phi)) / sizes / (1.0 + np.max(np.abs(v) / np.asarray(system.scale())))
-        gaps[: len(Phi)] = np.maximum(gaps[: len(Phi)], np.abs(np.asarray(Phi)) / sizes[: len(Phi)])
-        drifting = [r for r in rows if gaps[r] > _march.OPEN]
-        if drifting:
-            cut = _until(solution, k, t, Status.eliminated_drifts)
-            names = ", ".join(f"'{row_name(system, r)}' ({gaps[r]:.1e} of the machine's size)" for r in drifting)
-            if throw:
-                sentence = f"{Status.eliminated_drifts.sentence} {names} at t = {float(t):.6g} s."
-                raise SimulationError(f"{sentence} Keep it and drop another.", cut)
-            return cut
-    return solution
+def _drifting(problem: Problem, last: March) -> str:
+    """The eliminated rows that no longer hold."""
+    dropped = problem.dropped
+    assert dropped is not None
+    q, v, _ = problem.state(last.t_end, last.y_end)
+    gaps = np.asarray(dropped.drift(last.t_end, q, v))
+    names = [
+        f"'{row_name(dropped.whole, r)}' ({g:.1e} of the machine's size)"
+        for r, g in zip(dropped.rows, gaps, strict=True)
+        if g > _march.OPEN
+    ]
+    return f"{', '.join(names)}: keep it and drop another. "
 
 
 def _until(solution: Solution, count: int, t, status: Status) -> Solution:
@@ -305,6 +330,10 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
     rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
+    if isinstance(system, AbsoluteSystem) and system.bearings:
+        unsettled = _without_load(system, last, q, v, rates)
+        if unsettled:
+            return Status.no_load, unsettled
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
         return Status.not_finite, _first_bad_force(system, last.t_end, q, v)
     if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale())) > BLOWN_UP:
@@ -317,6 +346,27 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
         if residual.size and np.max(np.abs(residual)) > 1e-9:
             return Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " "
     return status, ""
+
+
+def _without_load(system: AbsoluteSystem, last: March, q, v, rates) -> str:
+    """The bearing whose load cannot be found at the last good state, or a few steps on."""
+    wdot = rates[1]
+    known = all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]) and wdot.shape == v.shape
+    step = float(last.controller[2])
+    for ahead in (0.0, *(step * 4.0**k for k in range(6))) if known else (0.0,):
+        moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
+        loads = _loads_at(system, last.t_end + ahead, *moved)
+        if not loads.settled or loads.margin < NEAR_PARADOX:
+            gap = np.asarray(loads.gap)
+            worst = int(np.argmax(gap if not np.max(gap) <= 0 else np.asarray(loads.load)))
+            return f"The friction is '{bearing_names(system)[worst]}'. "
+    return ""
+
+
+@eqx.filter_jit
+def _loads_at(system: AbsoluteSystem, t, q, v):
+    # without friction in h: that is what is asked for
+    return solve_loads(system, assemble(dataclasses.replace(system, loads_decided=False), t, q, v))
 
 
 def _first_bad_force(system, t, q, v) -> str:

@@ -3,7 +3,7 @@
 from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
-from dalembert.stabilise._rank import generic_ranks, neighbours, prepared, rank_at
+from dalembert.stabilise._rank import generic_ranks, neighbours, prepared
 from dalembert.stabilise._start import (
     Assembled,
     assembled,
@@ -30,7 +30,6 @@ __all__ = [
     "neighbours",
     "open_rows",
     "prepared",
-    "rank_at",
     "row_sizes",
 ]
 

@@ -8,7 +8,7 @@ import numpy as np
 from dalembert._results import AssemblyError
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Ranks
-from dalembert.linalg import Rank, rank_of
+from dalembert.linalg import Dependence
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
 from dalembert.systems import AbstractSystem
@@ -35,15 +35,9 @@ def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *,
     for at in (here, *neighbours(system, t, here)):
         equations = assemble(system, np.asarray(t, float), *at)
         C, blocks = np.asarray(equations.C), np.asarray(equations.mass.blocks)
-        whole = rank_of(C, blocks).rank
-        found.append((whole, whole if m_h == system.m else rank_of(C[:m_h], blocks).rank))
+        whole = Dependence(C, blocks).rank
+        found.append((whole, whole if m_h == system.m else Dependence(C[:m_h], blocks).rank))
     return Ranks(*(max(column) for column in zip(*found, strict=True)))
-
-
-def rank_at(system: AbstractSystem, t: float, state: State) -> Rank:
-    """The rank at one state."""
-    equations = assemble(system, np.asarray(t, float), *state)
-    return rank_of(np.asarray(equations.C), np.asarray(equations.mass.blocks))
 
 
 def neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) -> list[State]:

@@ -2,7 +2,7 @@
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem, JointView
-from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner
+from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner, is_driver, is_own_rows
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames, moment
@@ -22,7 +22,9 @@ __all__ = [
     "TreeSystem",
     "build",
     "is_angle",
+    "is_driver",
     "is_on",
+    "is_own_rows",
     "marker_frames",
     "moment",
     "switchable",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,8 @@ class ForceFamily(eqx.Module):
     group: Group = eqx.field(static=True)
     law: Callable = eqx.field(static=True)
     p: dict[str, Array]
+    joints: tuple[str, ...] = eqx.field(static=True, default=())  # of friction by load: whose load
+    rule: str | None = eqx.field(static=True, default=None)  # and the rule that its element names
 
     gather = Family.gather
 
@@ -67,6 +69,13 @@ class AbsoluteSystem(AbstractSystem):
     m_holonomic: int = eqx.field(static=True)
     owners: tuple[RowOwner, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
+    load_rule: Any = None  # what picks the loads that friction asks for, where they are not unique
+    loads_decided: bool = eqx.field(static=True, default=False)  # that they are unique, or picked by `load_rule`
+
+    @property
+    def bearings(self) -> tuple[ForceFamily, ...]:
+        """The force families that depend on the load of a joint."""
+        return tuple(f for f in self.forces if f.joints)
 
     @property
     def kinematics(self):
@@ -187,6 +196,20 @@ class AbsoluteSystem(AbstractSystem):
         K = self.kinematics
         one = jnp.concatenate([jnp.full(K.d, 1.0) * self.size, jnp.ones(K.dq - K.d)])
         return jnp.tile(one, self.masses.shape[0])
+
+    def wrench_on_j(self, places, p, share, on_i):
+        """A joint's shares of its bodies → force and torque on body j at marker j, world axes, and marker i's axes.
+
+        `on_i` where j is the ground, which has no share: internal forces are opposite, with one moment about any point.
+        """
+        K = self.kinematics
+        frames = marker_frames(self.space, places, p)
+        point = frames[-1].p
+        force, torque = K.wrench(places[-1], point, share[-1])
+        if len(places) > 1:
+            force_i, torque_i = K.wrench(places[0], point, share[0])
+            force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
+        return force, torque, frames[0].R
 
     def joint(self, name: str) -> JointView:
         return next(j for j in self.joints if j.name == name)

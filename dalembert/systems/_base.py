@@ -55,6 +55,26 @@ class RowOwner:
     kind: str
     rows: tuple[int, ...]
 
+    @property
+    def drives(self) -> bool:
+        """Whether it prescribes a motion in time."""
+        return is_driver(self.kind)
+
+    @property
+    def of_the_user(self) -> bool:
+        """Whether its rows are the user's own functions."""
+        return is_own_rows(self.kind)
+
+
+def is_driver(kind: str) -> bool:
+    """Whether a kind of constraint prescribes a motion in time: "driver:…", "speed_driver:…", "point_driver", …"""
+    return kind.split(":")[0].endswith("driver")
+
+
+def is_own_rows(kind: str) -> bool:
+    """Whether a kind of constraint is the user's own functions: of a model, or of a `FunctionSystem`."""
+    return kind in ("holonomic", "pfaffian", "rows")
+
 
 class AbstractSystem(eqx.Module):
     """A machine in coordinates: M(t,q) v̇ = h(t,q,v) + Cᵀλ, Φ(t,q) = 0, φ(t,q,v) = C v + b = 0, q̇ = N(q) v.

@@ -12,12 +12,21 @@ import numpy as np
 
 from dalembert._results import DalembertError, ModelError
 from dalembert.linalg import KLU, BlockPattern, Group
-from dalembert.model import Body, Constraint, Force, Marker, Model, quaternion_of
+from dalembert.model import BEARINGS, Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, MarkerRows
 from dalembert.systems._base import Family, RowOwner
 from dalembert.systems._build_tree import spanning_tree, tree_system
 from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
-from dalembert.systems._forces import ON_COORDINATE, Bushing, CentralGravity, Drag, LineSpring, Load, UserLaw
+from dalembert.systems._forces import (
+    ON_COORDINATE,
+    BearingFriction,
+    Bushing,
+    CentralGravity,
+    Drag,
+    LineSpring,
+    Load,
+    UserLaw,
+)
 from dalembert.systems._frames import SPACES
 from dalembert.systems._prescribed import (
     CoupledRow,
@@ -47,6 +56,12 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
         system = _absolute(model, model.constraints)
         _check_user_functions(model, system)
         return system
+    rubbing = [f for f in model.forces.values() if f.joint is not None]
+    if rubbing:
+        raise DalembertError(
+            f"Friction '{rubbing[0].name}' depends on the load of joint '{rubbing[0].joint}', which joint coordinates "
+            "leave out. Use coordinates='absolute'."
+        )
     carriers = spanning_tree(model, cut)
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
@@ -191,7 +206,14 @@ def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
         group = Group(np.zeros((len(members), 0)), [[index[b.name] for b in f.bodies] for f in members])
         names = tuple(f.name for f in members)
         law = _law(model.space, members[0])
-        out.append(ForceFamily(members[0].kind, names, group, law, _stack(model, members)))
+        family = ForceFamily(members[0].kind, names, group, law, _stack(model, members))
+        if isinstance(law, BearingFriction):
+            family = dataclasses.replace(
+                family,
+                joints=tuple(str(f.joint) for f in members),
+                rule=next((f.rule for f in members if f.rule), None),
+            )
+        out.append(family)
     return tuple(out)
 
 
@@ -214,6 +236,10 @@ def _law(space: str, f: Force):
         coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
         around = is_angle(rest[1]) and space == "space"  # in the plane angles count full turns
         return ON_COORDINATE[kind](coordinate, around, *f.functions)
+    if kind == "bearing_friction":
+        coordinate = None if rest[1] == "ball" else coordinate_of(space, rest[0], rest[1])
+        labels = ("Fx", "Fy", "Mz") if space == "plane" else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+        return BearingFriction(coordinate, *(tuple(map(labels.index, part)) for part in BEARINGS[space, rest[0]]))
     plain = {"spring_damper": LineSpring, "bushing": Bushing, "drag": Drag, "central_gravity": CentralGravity}
     return plain[kind](*f.functions) if kind in plain else UserLaw(f.functions[0])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from dalembert.model import quintic
 from dalembert.systems._constraints import wrapped
@@ -195,10 +196,76 @@ class Friction(OnCoordinate):
 
     def effort(self, t, value, rate, p):
         assert self.function is not None
-        fall = jnp.exp(-((rate / p["stribeck_speed"]) ** 2))
-        mu = p["coulomb"] + (p["static"] - p["coulomb"]) * fall
         load = jnp.asarray(self.function(t, p), float) * p["radius"]
-        return -mu * load * jnp.tanh(rate / p["transition_speed"]) - p["viscous"] * rate
+        return -_stribeck(rate, p) * load * jnp.tanh(rate / p["transition_speed"]) - p["viscous"] * rate
+
+
+def _stribeck(rate, p):
+    """The coefficient of friction at a speed."""
+    return p["coulomb"] + (p["static"] - p["coulomb"]) * jnp.exp(-((rate / p["stribeck_speed"]) ** 2))
+
+
+@dataclass(frozen=True)
+class BearingFriction:
+    """Friction by the joint's own load: c(v) N(w), w the joint's wrench, and −viscous · v as any other force.
+
+    `coordinate` is the joint coordinate that rubs, or None for a ball, whose slip is its angular velocity. `forces`
+    and `torques` are the components of w that press. The two faces are kept apart because N is not known before the
+    reactions are: `generalised` is the force without a load, `per_load` that of a unit load (`equations.py` joins
+    them).
+    """
+
+    coordinate: Callable | None
+    forces: tuple[int, ...]
+    torques: tuple[int, ...]
+
+    def generalised(self, K, t, places: list, u: list, p):
+        """The viscous shares of the two bodies."""
+        slip, transpose = self._slip(K, places, u, p)
+        return transpose(-p["viscous"] * slip)[0]
+
+    def per_load(self, K, places: list, u: list, p) -> list:
+        """The shares of the two bodies for N = 1."""
+        slip, transpose = self._slip(K, places, u, p)
+        v_t = p["transition_speed"]
+        if slip.ndim == 0:
+            return transpose(-_stribeck(slip, p) * p["radius"] * jnp.tanh(slip / v_t))[0]
+        speed = length_of(slip)
+        along = jnp.where(speed > 0, jnp.tanh(speed / v_t) / jnp.where(speed > 0, speed, 1.0), 1.0 / v_t)
+        return transpose(-_stribeck(speed, p) * p["radius"] * along * slip)[0]
+
+    def _slip(self, K, places, u, p):
+        """The sliding speed, and its transpose: efforts → shares."""
+        coordinate = self.coordinate
+        if coordinate is None:
+
+            def rate(u):
+                i, j = (K.twist(at, x) for at, x in zip(places, u, strict=True))
+                return j.w - i.w
+        else:
+            _, along = jax.linearize(lambda at: coordinate(*marker_frames(K.name, at, p)), places)
+
+            def rate(u):
+                return along([K.rate(at, K.twist(at, x)) for at, x in zip(places, u, strict=True)])
+
+        return jax.vjp(rate, u)
+
+    def load(self, wrench: Array, p) -> Array:
+        """N of a wrench on body j at marker j, along the joint's axes."""
+        F = wrench[jnp.array(self.forces)]
+        if "length" not in p:
+            return length_of(F)
+        # torque = length · (axis × lean): in the plane the axis is x, in space z
+        M = wrench[jnp.array(self.torques)]
+        lean = (M if len(self.torques) == 1 else jnp.stack([M[1], -M[0]])) / p["length"]
+        return length_of(0.5 * F + lean) + length_of(0.5 * F - lean)
+
+
+def length_of(a: Array) -> Array:
+    """|a|, with derivative zero at a = 0."""
+    square = dot(a, a)
+    there = square > 0
+    return jnp.where(there, jnp.sqrt(jnp.where(there, square, 1.0)), 0.0)
 
 
 class PDControl(OnCoordinate):

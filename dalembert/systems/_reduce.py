@@ -60,7 +60,7 @@ def _part(f: Family, keep: np.ndarray, members: list[int], number: dict[int, int
     upper, lower = keep[: f.holonomic], keep[f.holonomic :]
     names = tuple(f.names[k] for k in members)
     group = Group(rows, f.group.columns[members])
-    p = {key: np.asarray(value)[members] for key, value in f.p.items()}
+    p = {key: value[np.array(members)] for key, value in f.p.items()}
     return Family(
         f.kind, names, group, int(upper.sum()), int(lower.sum()), _some(f.position, upper), _some(f.motion, lower), p
     )

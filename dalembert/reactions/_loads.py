@@ -1,0 +1,113 @@
+"""5c· reactions: who decides the loads that friction asks for: the constraints alone, or a rule with a name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from dalembert._results import DalembertError
+from dalembert.equations import Equations, assemble
+from dalembert.linalg import Dependence
+from dalembert.reactions._rules import (
+    AbstractReactionRule,
+    Eliminated,
+    MinimumNorm,
+    PenaltyLimit,
+    Unique,
+    Weighted,
+)
+from dalembert.reactions._unique import LABELS, Uniqueness, joint_rows
+from dalembert.stabilise import State, consistent_state, neighbours
+from dalembert.systems import AbsoluteSystem, AbstractSystem
+
+RULES: dict[str, type[AbstractReactionRule]] = {
+    "minimum_norm": MinimumNorm,
+    "weighted": Weighted,
+    "penalty_limit": PenaltyLimit,
+    "eliminated": Eliminated,
+}
+"""The rules that a model file can name."""
+
+
+class Pressing(NamedTuple):
+    """What one bearing's friction asks for: its joint's components, and those that the rigid-body model leaves open."""
+
+    friction: str
+    joint: str
+    components: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+def decide_loads(
+    system: AbstractSystem,
+    state: State | tuple | None = None,
+    *,
+    t: float = 0.0,
+    rule: AbstractReactionRule | None = None,
+) -> AbstractSystem:
+    """The system with its friction by joint loads made ready: the loads are unique, or `rule` picks them.
+
+    Without a rule, here or in the friction elements, a load that is not unique is refused with its joint and
+    components. `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
+    A system without such friction is returned as it is.
+    """
+    if not (isinstance(system, AbsoluteSystem) and system.bearings) or (system.loads_decided and rule is None):
+        return system
+    rule = named_rule(system) if rule is None else rule
+    equations, dependence = _generic(system, state, t)
+    if rule is None or isinstance(rule, Unique):
+        for p in pressing(system, equations, dependence):
+            if p.open:
+                raise DalembertError(refusal(p))
+        rule = None
+    else:
+        rule = rule.prepare(system, equations)
+    return dataclasses.replace(system, load_rule=rule, loads_decided=True)
+
+
+def named_rule(system: AbsoluteSystem) -> AbstractReactionRule | None:
+    """The rule that the friction elements name."""
+    return next((RULES[f.rule]() for f in system.bearings if f.rule is not None), None)
+
+
+def pressing(system: AbsoluteSystem, equations: Equations, dependence: Dependence | None = None) -> list[Pressing]:
+    """What every bearing's friction asks for, at one instant."""
+    if dependence is None:
+        dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+    unique = Uniqueness(joint_rows(system, equations), dependence)
+    out = []
+    for f in system.bearings:
+        used = f.law.forces + (f.law.torques if "length" in f.p else ())  # pyright: ignore[reportFunctionMemberAccess]
+        for name, joint in zip(f.names, f.joints, strict=True):
+            sure = unique.mask(joint)
+            labels = LABELS[len(sure)]
+            open_ = tuple(labels[k] for k in used if not sure[k])
+            out.append(Pressing(name, joint, tuple(labels[k] for k in used), open_))
+    return out
+
+
+def refusal(p: Pressing) -> str:
+    """Why friction cannot be computed, and what to do."""
+    return (
+        f"Friction '{p.friction}' depends on {', '.join(p.open)} of joint '{p.joint}', which the rigid-body model does "
+        "not determine: the constraints are redundant, and the motion would follow from an arbitrary choice. Free "
+        "the directions that `dalembert check` suggests, or name a rule that picks the load: rule=da.Weighted(…) with "
+        "the joints' stiffness is the physical one (in a file: rule: weighted)."
+    )
+
+
+def _generic(system: AbsoluteSystem, state, t: float) -> tuple[Equations, Dependence]:
+    """The constraints at the state, or beside it where it is singular: an instant must not decide for a motion."""
+    q, v = (None, None) if state is None else state
+    here = consistent_state(system, q, v, t=t)
+
+    def at(state: State):
+        equations = assemble(system, t, *state)
+        return equations, Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+
+    first = at(here)
+    if first[1].redundancy == 0:
+        return first
+    return max([first, *map(at, neighbours(system, t, here))], key=lambda pair: pair[1].rank)
