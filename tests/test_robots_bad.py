@@ -231,6 +231,8 @@ ATTACKS: dict[str, tuple[str, str | bytes, str]] = {
     "memory": ("x", mujoco_text('<sensor><user name="u" dim="2000000000"/></sensor>'), "below 1000"),
     "not a number": ("x", mujoco_text('<option gravity="0 0 nan"/>'), "must be finite numbers"),
     "flex": ("x", mujoco_text('<deformable><flex name="f"/></deformable>'), "<flex> is not known here"),
+    # MuJoCo 4.0 fails on this one without letting go of a lock: the next file would wait for ever
+    "empty anchor": ("x", mujoco_text('<equality><connect body1="b" anchor=""/></equality>'), "anchor is empty"),
     "tendon equality": ("x", mujoco_text('<equality><tendon tendon1="t"/></equality>'), "a constraint on <tendon>"),
     "polynomial": ("x", mujoco_text(POLYNOMIAL, "", "", "<joint/>", HINGES), "tied by straight lines"),
     "parallel hinges": ("x", mujoco_text("", "", "", "<joint/>", PARALLEL), "act together as no joint"),
@@ -331,6 +333,12 @@ def test_the_command_line_says_one_sentence(tmp_path):
     result = dalembert("convert", str(path), str(tmp_path / "out.yaml"))
     assert result.returncode == 2 and OUT in result.stderr and "Traceback" not in result.stderr
     assert not (tmp_path / "out.yaml").exists()
+
+
+def test_a_compiler_that_got_stuck_is_not_asked_again(monkeypatch):
+    monkeypatch.setattr("dalembert.io._mjcf._STUCK", [True])
+    with pytest.raises(DalembertError, match="does not recover from; start anew"):
+        read(ROBOTS / "leg.xml")
 
 
 def test_missing_packages_are_named(tmp_path, monkeypatch):
