@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -76,6 +77,10 @@ def test_a_large_mass_matrix_is_solved_by_its_factor():
     np.testing.assert_allclose(mass.solve(jnp.asarray(x)), np.linalg.solve(M, x), rtol=1e-12)
     np.testing.assert_allclose(mass.solve_rows(jnp.asarray(C)), np.linalg.solve(M, C.T).T, rtol=1e-10, atol=1e-15)
     np.testing.assert_allclose(mass.inverse[0] @ M, np.eye(50), atol=1e-13)
+    # d(M⁻¹x) = −M⁻¹ dM M⁻¹x
+    dM = np.diag(rng.uniform(1, 2, 50))
+    _, slope = jax.jvp(lambda M: BlockMass.dense_one(M).solve(jnp.asarray(x)), (jnp.asarray(M),), (jnp.asarray(dM),))
+    np.testing.assert_allclose(slope, -np.linalg.solve(M, dM @ np.linalg.solve(M, x)), rtol=1e-10, atol=1e-15)
 
 
 def test_quaternions_of_many_balls():
