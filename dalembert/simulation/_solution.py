@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique, Uniqueness, joint_rows
 from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -248,6 +249,8 @@ class Solution(eqx.Module):
         if isinstance(self.system, AbsoluteSystem):
             self._body_data(data, coords)
             self._joint_data(data, coords)
+            text = {"long_name": "bodies, joints and forces with their places, as JSON; for pictures"}
+            data["geometry"] = ((), json.dumps(geometry(self.system)), text)
         else:
             data |= {"q": (("time", "coordinate"), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
             data["vdot"] = (("time", "speed"), o.vdot)
@@ -337,6 +340,17 @@ class Solution(eqx.Module):
             text = {"long_name": f"whether the rigid-body model determines it, {where}"}
             data[f"unique_force{suffix}"] = (("joint", "axis"), sure[:, :d], text)
             data[f"unique_torque{suffix}"] = (turning[1:], sure[:, d:] if d == 3 else sure[:, d], text)
+
+        text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
+        data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
+
+    def _solvability(self, joint: str) -> str:
+        """ "unique", "partly" or "open": all, some or none of the components that the joint carries are determined."""
+        if self.redundancy == 0:
+            return "unique"
+        told = [u.components(joint) for u in self._uniqueness]
+        sure = [all(t.get(c, True) for t in told) for c in {c for t in told for c in t}]
+        return "unique" if all(sure) else "partly" if any(sure) else "open"
 
     def singular_positions(self) -> list:
         """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""
