@@ -42,19 +42,17 @@ def write_page(scene: Scene, path) -> Path:
 def _plain(s: Scene) -> dict:
     """The scene for JSON: numbers over time as float32 in base64."""
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
-    thickness = max((p["h"] for b in s.bodies for p in b["parts"] if p["t"] == "plate"), default=0.02 * s.radius)
-    lift = 3.2 * thickness if s.space == "plane" else 0.0
     return {
         "title": s.title,
         "space": s.space,
         "notes": s.notes,
         "up": s.up.tolist(),
         "look": s.look.tolist(),
-        "half": s.half.tolist(),
+        "reach": s.reach.tolist(),
         "radius": s.radius,
         "floor": s.floor,
         "cell": _nice(s.radius / 5),
-        "lift": lift,
+        "lift": s.lift,
         "arrow": 0.0085 * s.radius,
         "typical_force": _typical(s.force),
         "typical_torque": _typical(s.torque),

@@ -48,15 +48,16 @@ class Scene:
     torque: np.ndarray
     in_joint: np.ndarray
     centre: np.ndarray
-    half: np.ndarray
+    reach: np.ndarray
     look: np.ndarray
     floor: float
     follow: bool
+    lift: float
 
     @property
     def radius(self) -> float:
         """How far the machine reaches from `centre`."""
-        return float(np.linalg.norm(self.half))
+        return max(float(np.max(np.linalg.norm(self.reach, axis=1))), 1e-9)
 
     def world(self, body: int, point) -> np.ndarray:
         """A point of a body at all times (T, 3)."""
@@ -120,15 +121,22 @@ class _Maker:
         self.t = data["time"].values.astype(float)
         self.places = self._places()
         self.up = self._up()
+        for j in machine["joints"]:
+            self._shift_hinge(j)
         self.rails = {j["name"]: self._rail(j) for j in machine["joints"]}
         self.points = self._points()
         self.sizes = self._sizes()
         self.layers = self._layers()
 
     def scene(self, traces) -> Scene:
-        bodies, joints = self._bodies(), self._joints()
+        bodies, joints, links = self._bodies(), self._joints(), self._links()
         extents = [_extents(b["parts"]) for b in bodies]
-        centre, half, floor, follow = self._bounds(extents)
+        for body, parts in [(g["body"], g["parts"]) for j in joints for g in j["parts"]]:
+            extents[body] += _extents(parts)
+        for link in links:
+            extents[link["i"]].append((np.array(link["a"]), link["r"], None))
+            extents[link["j"]].append((np.array(link["b"]), link["r"], None))
+        centre, reach, floor, follow = self._bounds(extents)
         force, torque, in_joint = self._reactions(len(joints))
         return Scene(
             title=str(self.data.attrs.get("model", "")),
@@ -139,17 +147,18 @@ class _Maker:
             places=self.places,
             bodies=bodies,
             joints=joints,
-            links=self._links(),
+            links=links,
             traces=self._traces(traces),
             panels=self._panels(),
             force=force,
             torque=torque,
             in_joint=in_joint,
             centre=centre,
-            half=half,
+            reach=reach,
             look=self._look(),
             floor=floor,
             follow=follow,
+            lift=1.6 * self.sizes.top,
         )
 
     # ---- where things are ----------------------------------------------------------------------------------
@@ -179,9 +188,24 @@ class _Maker:
             return -gravity / size
         return np.array([0.0, 1.0, 0.0]) if self.plane else np.array([0.0, 0.0, 1.0])
 
+    def _shift_hinge(self, j) -> None:
+        """A hinge between two bodies may be told anywhere on its axis; one far from both is drawn nearer to them."""
+        if j["kind"] != "revolute" or self.plane or "ground" in j["bodies"]:
+            return
+        middle = self.places[0, [self.index[b] for b in j["bodies"]], :3].mean(axis=0)
+        i, own = self.places[:1, self.index[j["bodies"][0]]], shapes.frame(j["frames"][0])[:, 2]
+        axis = rotations(i[:, 3:])[0] @ own
+        away = float(axis @ (middle - points_of(i, shapes.vec(j["points"][0]))[0]))
+        if abs(away) > 0.5 * self.machine["size"]:
+            j["points"] = [
+                (shapes.vec(p) + away * shapes.frame(R)[:, 2]).tolist()
+                for p, R in zip(j["points"], j["frames"], strict=True)
+            ]
+
     def _rail(self, j) -> tuple[float, float, np.ndarray] | None:
         """Where the sliding point of j runs along the axis of i; of a slider's markers only the line means anything."""
-        kind = j["kind"].split(":")[0]
+        word = j["kind"].split(":")
+        kind = word[1] if word[0] in ("driver", "speed_driver") else word[0]
         if "points" not in j or kind not in (*shapes.SLIDING, *shapes.GUIDED):
             return None
         i_, j_ = (self.index[b] for b in j["bodies"])
@@ -193,7 +217,7 @@ class _Maker:
                 np.linalg.norm(shapes.vec(x))
                 for other in self.machine["joints"]
                 for b, x in zip(other["bodies"], other.get("points", []), strict=False)
-                if b == j["bodies"][1] and other["name"] != j["name"] and not other["kind"].startswith("driver")
+                if b == j["bodies"][1] and other["kind"].split(":")[0] not in (*shapes.SLIDING, "driver", "speed_driver")
             ]
             limit = 1.2 * max(others) if others else 0.25 * self.machine["size"]
             if j["bodies"][1] != "ground" and np.linalg.norm(p[1]) > limit:
@@ -237,7 +261,11 @@ class _Maker:
             P = np.array([*points, np.zeros(3)])
             lengths.append(float(np.max(np.linalg.norm(P[:, None] - P[None], axis=-1))))
         lengths = [x for x in lengths if x > 1e-3 * length]
-        return shapes.Sizes(length, float(np.median(lengths)) if lengths else length, self.plane)
+        gaps = []
+        for points in self.points.values():
+            P = shapes.distinct(points, 0.01 * length)
+            gaps += [float(np.linalg.norm(p - q)) for k, p in enumerate(P) for q in P[:k]]
+        return shapes.Sizes(length, float(np.median(lengths)) if lengths else length, min(gaps, default=length), self.plane)
 
     def _layers(self) -> dict[str, float]:
         """In the plane neighbours lie in different layers, so that links pass over each other."""
@@ -250,17 +278,17 @@ class _Maker:
         for j in self.machine["joints"]:
             moving = [b for b in j["bodies"] if b != "ground"]
             graph.add_edges_from((a, b) for a in moving for b in moving if a < b)
+        # a plate would hide what lies beside it in its layer
+        wide = [b for b, points in self.points.items() if _is_wide(points)]
+        graph.add_edges_from((a, b) for a in wide for b in self.names if a != b)
         colours = nx.greedy_color(graph, strategy="smallest_last")
-        # large bodies lie low
-        extent = {
-            c: max(max((np.linalg.norm(p) for p in self.points[b]), default=0.0) for b in colours if colours[b] == c)
-            for c in set(colours.values())
-        }
-        order = {c: k for k, c in enumerate(sorted(extent, key=lambda c: -extent[c]))}
+        extent = {c: max(_reach(self.points[b]) for b in colours if colours[b] == c) for c in set(colours.values())}
+        order = {c: k for k, c in enumerate(sorted(extent, key=lambda c: -extent[c]))}  # large bodies lie low
+        self.sizes.layers = len(order)
         return {b: 1.05 * self.sizes.thick * (order[c] - 0.5 * (len(order) - 1)) for b, c in colours.items()}
 
     def _bounds(self, extents) -> tuple[np.ndarray, np.ndarray, float, bool]:
-        """What the camera looks at (T, 3), half the box that it must see, the height of the floor, whether it follows."""
+        """What the camera looks at (T, 3), the points around it that it must see, the height of the floor, whether it follows."""
         pick = np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 120)).astype(int))
         clouds, heights = [], []
         for k, parts in enumerate(extents):
@@ -278,13 +306,21 @@ class _Maker:
         own = max((float(np.max(np.linalg.norm(at - middle[pick], axis=1) + r)) for at, r in moving), default=1.0)
         travel = float(np.max(np.linalg.norm(middle - middle[0], axis=1)))
         floor = min(heights, default=0.0)
-        if travel > 1.8 * own:
-            half = np.max([np.max(np.abs(at - middle[pick]), axis=0) + r for at, r in moving], axis=0)
-            return middle, half, floor, True
+        if travel > 1.8 * own and self._is_loose():
+            near = [(at - middle[pick], r) for at, r in moving]
+            low = np.min([np.min(at, axis=0) - r for at, r in near], axis=0)
+            high = np.max([np.max(at, axis=0) + r for at, r in near], axis=0)
+            middle = middle + (low + high) / 2
+            return middle, _hull_points([(at - middle[pick], r) for at, r in moving]), floor, True
         low = np.min([np.min(at, axis=0) - r for at, r in clouds], axis=0) if clouds else -np.ones(3)
         high = np.max([np.max(at, axis=0) + r for at, r in clouds], axis=0) if clouds else np.ones(3)
         centre = np.broadcast_to((low + high) / 2, (len(self.t), 3)).copy()
-        return centre, np.maximum((high - low) / 2, 1e-9), floor, False
+        return centre, _hull_points([(at - centre[0], r) for at, r in clouds]), floor, False
+
+    def _is_loose(self) -> bool:
+        """Whether nothing but wheels, edges and rails holds the machine to the ground: the camera may go along."""
+        free = (*shapes.CONTACT, *shapes.GUIDED, *shapes.SLIDING, "driver", "speed_driver", "pfaffian", "holonomic")
+        return all(j["kind"].split(":")[0] in free for j in self.machine["joints"] if "ground" in j["bodies"])
 
     def _look(self) -> np.ndarray:
         """The level direction in which the machine is thinnest: from there it shows most."""
@@ -348,6 +384,11 @@ class _Maker:
             if all(np.linalg.norm(point - q) > 1e-6 * self.sizes.length for q in done):
                 parts += shapes.support(point, self.up, self.sizes)
                 done.append(point)
+        for f in self.machine["forces"]:
+            if f["kind"] == "spring_damper" and "ground" in f["bodies"]:
+                point = shapes.vec(f["points"][f["bodies"].index("ground")])
+                lift = np.array([0.0, 0.0, 1.2 * self.sizes.top])
+                parts.append(shapes.ball(point + lift, 0.6 * self.sizes.pin, shapes.DARK))
         return parts
 
     def _joints(self) -> list[dict[str, Any]]:
@@ -399,7 +440,7 @@ class _Maker:
         return out
 
     def _between(self, item, kind: str, colour: str, r: float) -> dict[str, Any]:
-        lift = np.array([0.0, 0.0, 2.2 * self.sizes.thick if self.plane else 0.0])
+        lift = np.array([0.0, 0.0, 1.2 * self.sizes.top])
         a, b = (shapes.num(shapes.vec(p) + lift) for p in item["points"])
         i, j = (self.index[name] for name in item["bodies"])
         return {"name": item["name"], "t": kind, "i": i, "j": j, "a": a, "b": b, "r": shapes.num(r), "c": colour}
@@ -418,7 +459,7 @@ class _Maker:
             self.body_index(body)
             if np.shape(point) != ((2,) if self.plane else (3,)):
                 raise DalembertError(f"The traced point of '{body}' must have {2 if self.plane else 3} numbers.")
-            lift = np.array([0.0, 0.0, 3.0 * self.sizes.thick if self.plane else 0.0])
+            lift = np.array([0.0, 0.0, 1.6 * self.sizes.top])
             at = shapes.num(shapes.vec(point) + lift)
             out.append({"body": self.index[body], "point": at, "c": CURVES[(k + 3) % len(CURVES)]})
         return out
@@ -478,6 +519,28 @@ class _Maker:
         violation = {str(level): self.data["violation"].sel(level=level).values for level in self.data["level"].values}
         panels.append(_panel("constraint violation", "1", violation) | {"log": True})
         return panels
+
+
+def _is_wide(points) -> bool:
+    P = np.array(points).reshape(-1, 3)
+    if len(P) < 3:
+        return False
+    sizes = np.linalg.svd(P - P.mean(axis=0), compute_uv=False)
+    return bool(sizes[1] > 0.1 * sizes[0])
+
+
+def _reach(points) -> float:
+    return float(max((np.linalg.norm(p) for p in points), default=0.0))
+
+
+def _hull_points(clouds) -> np.ndarray:
+    """The outermost points of balls (at, r), a few dozen of them."""
+    grid = np.array([(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)])
+    out = []
+    for way in grid / np.linalg.norm(grid, axis=1)[:, None]:
+        best = [(float(np.max(at @ way)) + r, at[int(np.argmax(at @ way))] + r * way) for at, r in clouds]
+        out.append(max(best, key=lambda b: b[0])[1] if best else way)
+    return np.array(out)
 
 
 def _panel(title: str, unit: str, curves: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -143,12 +143,19 @@ def _turn(a, b, c) -> float:
 class Sizes:
     """Widths that suit a machine: `link` half the width of a link, `pin` the radius of a joint."""
 
-    def __init__(self, length: float, typical: float, plane: bool):
+    def __init__(self, length: float, typical: float, gap: float, plane: bool):
         self.length = length
-        self.link = float(np.clip(0.075 * typical, 0.006 * length, 0.028 * length)) * (1.0 if plane else 0.72)
-        self.pin = self.link * (0.62 if plane else 1.5)
+        link = float(np.clip(0.075 * typical, 0.006 * length, 0.028 * length)) * (1.0 if plane else 0.72)
+        self.link = max(min(link, 0.3 * gap), 0.003 * length)
+        self.pin = self.link * (0.62 if plane else 1.25)
         self.thick = self.link * 0.7
         self.plane = plane
+        self.layers = 1
+
+    @property
+    def top(self) -> float:
+        """In the plane, the height of the upmost layer's face; in space nothing is lifted."""
+        return 0.55 * self.layers * self.thick if self.plane else 0.0
 
 
 def shape_parts(shape: dict[str, Any]) -> list[Part]:
@@ -194,7 +201,8 @@ def body_parts(points: list[np.ndarray], body: dict[str, Any], sizes: Sizes) -> 
     P = distinct(points, 2e-3 * sizes.length)
     spread = float(max((np.linalg.norm(p - q) for p in P for q in P), default=0.0))
     if spread == 0.0:
-        return _one_point(P[0] if len(P) else np.zeros(3), body, sizes)
+        limit = 0.2 if len(P) else 1.5
+        return _one_point(P[0] if len(P) else np.zeros(3), body, sizes, limit * sizes.length)
     line_end = P[int(np.argmax(np.linalg.norm(P - P[0], axis=1)))]
     start = P[int(np.argmax(np.linalg.norm(P - line_end, axis=1)))]
     along = (line_end - start) / np.linalg.norm(line_end - start)
@@ -217,13 +225,13 @@ def body_parts(points: list[np.ndarray], body: dict[str, Any], sizes: Sizes) -> 
     return [ball(hub, 1.6 * sizes.link), *(rod(hub, p, 0.8 * sizes.link) for p in P)]
 
 
-def _one_point(p, body, sizes: Sizes) -> list[Part]:
+def _one_point(p, body, sizes: Sizes, limit: float) -> list[Part]:
     mass, I = float(body["mass"]), np.asarray(body["inertia"], float)
     reach = float(np.linalg.norm(p))
     largest = float(I) if I.ndim == 0 else float(np.linalg.eigvalsh(I)[-1])
     rod_length = math.sqrt(max(12.0 * largest / mass, 0.0))
     if reach < 2e-3 * sizes.length:
-        return _solid(body, sizes)
+        return _solid(body, sizes, limit)
     along = p / reach
     if 0.9 * reach <= rod_length / 2 <= 3.0 * reach:  # as of a uniform rod that is held somewhere along it
         end = max(rod_length / 2, reach)
@@ -234,16 +242,16 @@ def _one_point(p, body, sizes: Sizes) -> list[Part]:
     return [rod(np.zeros(3), p, 0.6 * sizes.link), ball(np.zeros(3), bob)]
 
 
-def _solid(body, sizes: Sizes) -> list[Part]:
-    """A disc, ball, cylinder or cuboid with the body's inertia, not larger than the machine."""
+def _solid(body, sizes: Sizes, limit: float) -> list[Part]:
+    """A disc, ball, cylinder or cuboid with the body's inertia, not larger than `limit` (half its size)."""
     mass, I = float(body["mass"]), np.asarray(body["inertia"], float)
     if I.ndim == 0:
-        r = float(np.clip(math.sqrt(2 * float(I) / mass), 1.5 * sizes.link, 0.5 * sizes.length))
-        spoke = rod((0, 0, 0.7 * sizes.thick), (0.8 * r, 0, 0.7 * sizes.thick), 0.06 * r, DARK)
+        r = float(np.clip(math.sqrt(2 * float(I) / mass), 1.5 * sizes.link, limit))
+        spoke = rod((0.5 * r, 0, 0.5 * sizes.thick), (0.9 * r, 0, 0.5 * sizes.thick), 0.025 * r, DARK)
         return [plate([np.zeros(3)], (0, 0, 1), r, sizes.thick), spoke]
     found = _cuboid(body)
     R, size = found if found is not None else (np.eye(3), np.full(3, 3 * sizes.link))
-    scale = min(1.0, 1.2 * sizes.length / float(size.max()))
+    scale = min(1.0, max(2.0 * limit, 0.8 * sizes.length) / float(size.max()))
     size = np.maximum(size * scale, 0.5 * sizes.link)
     if np.ptp(size) < 0.02 * size.max():
         r = 0.645 * float(size.mean())  # 2/5 m r² of a ball against m a²/6 of a cube
@@ -255,7 +263,7 @@ def _solid(body, sizes: Sizes) -> list[Part]:
         r, z = float(size[k]) / math.sqrt(3), R[:, axis]
         mark = across(z)[:, 0]
         top = 0.5 * float(size[axis]) * z
-        spoke = rod(top + 0.15 * r * mark, top + 0.9 * r * mark, 0.05 * r, DARK)
+        spoke = rod(top + 0.5 * r * mark, top + 0.9 * r * mark, 0.025 * r, DARK)
         return [tube(np.zeros(3), z, 0.0, r, size[axis]), spoke]
     return [box(np.zeros(3), R, size)]
 
@@ -333,7 +341,7 @@ def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndar
     numbers = joint.get("numbers", {})
     if kind == "revolute":
         if plane:
-            return [(0, tube(p[0], z, 0.42 * g, g, 5.2 * sizes.thick)), (0, tube(p[0], z, 0, 0.43 * g, 5 * sizes.thick, "#f8fafc"))]  # fmt: skip
+            return [(0, tube(p[0], z, 0.42 * g, g, 2.4 * sizes.top)), (0, tube(p[0], z, 0, 0.43 * g, 2.3 * sizes.top, "#f8fafc"))]  # fmt: skip
         return [(0, tube(p[0], z, 0, 0.62 * g, 3.4 * g)), (0, tube(p[0] + 1.7 * g * z, z, 0, 0.85 * g, 0.4 * g)),
                 (0, tube(p[0] - 1.7 * g * z, z, 0, 0.85 * g, 0.4 * g))]  # fmt: skip
     if kind in SLIDING or (kind in GUIDED and rail is not None):
@@ -350,14 +358,14 @@ def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndar
         return [(0, ball(p[0] + _lift(plane, sizes), 0.8 * g)), (1, ball(p[1] + _lift(plane, sizes), 0.8 * g))]
     if kind == "knife_edge":
         x = R[1][:, 0]
-        up = np.array([0.0, 0.0, 2.4 * sizes.thick]) if plane else np.zeros(3)
+        up = _lift(plane, sizes)
         return [(1, plate([p[1] + up - 1.5 * g * x, p[1] + up + 1.5 * g * x], R[1][:, 2], 0.75 * g, sizes.thick))]
     if kind == "rolling_disc":
         spin = np.array([0.0, 0.0, 1.0]) if plane else R[1][:, 2]
         width = 0.1 * numbers.get("radius", 10 * g)
         return [(1, ring(p[1], spin, 0.16 * numbers.get("radius", 10 * g), 0.6 * width))]
     if kind in ("planar", "point_in_plane"):
-        return [(0, plate([p[0]], z, 2.4 * g, 0.25 * g)), (1, ball(p[1], 0.9 * g))]
+        return [(1, plate([p[1]], R[1][:, 2], 2.2 * g, 0.25 * g)), (1, ball(p[1], 0.9 * g))]
     if kind == "point_on_curve":
         lift = _lift(plane, sizes)
         curve = [p[0] + R[0] @ vec(x) + lift for x in joint.get("curve", [])]
@@ -387,7 +395,7 @@ def _slider(kind, p, R, axis, rail, sizes: Sizes) -> list[tuple[int, Part]]:
     side = R[0][:, 1] if plane else R[0][:, 0]
     if kind == "prismatic":
         half = (2.2 if plane else 1.6) * g
-        size = (2 * half, 2.3 * g, 2.2 * sizes.thick) if plane else (2.1 * g, 2.1 * g, 2 * half)
+        size = (2 * half, 2.3 * g, 2.1 * sizes.top) if plane else (2.1 * g, 2.1 * g, 2 * half)
         offset = 1.45 * g if plane else 0.0
         sleeve = box(point, R[1], size)
         radius = 0.26 * g if plane else 0.42 * g
@@ -404,7 +412,7 @@ def _slider(kind, p, R, axis, rail, sizes: Sizes) -> list[tuple[int, Part]]:
 
 
 def _lift(plane: bool, sizes: Sizes) -> np.ndarray:
-    return np.array([0.0, 0.0, 2.6 * sizes.thick if plane else 0.0])
+    return np.array([0.0, 0.0, 1.3 * sizes.top if plane else 0.0])
 
 
 def _corner() -> np.ndarray:
@@ -417,7 +425,7 @@ def support(point, up, sizes: Sizes) -> list[Part]:
     g, down = sizes.pin, -np.asarray(up, float)
     if sizes.plane:
         side = np.cross(down, (0, 0, 1))
-        back = np.array([0.0, 0.0, -1.1 * sizes.thick])
+        back = np.array([0.0, 0.0, -sizes.top - 0.2 * sizes.thick])
         base = point + 3.0 * g * down + back
         foot = plate([point + back, base + 1.7 * g * side, base - 1.7 * g * side], (0, 0, 1), 0.5 * g, sizes.thick, SUPPORT)
         bar = plate([base + 0.7 * g * down - 2.9 * g * side, base + 0.7 * g * down + 2.9 * g * side], (0, 0, 1), 0.35 * g, sizes.thick, DARK)  # fmt: skip

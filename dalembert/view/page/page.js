@@ -93,7 +93,7 @@ class Mesh {
       const turn = (a, b) => Math.atan2(b[1] - a[1], b[0] - a[0]) - Math.PI / 2;
       let from = 0, to = 2 * Math.PI;
       if (n > 1) { from = turn(P[(k + n - 1) % n], P[k]); to = turn(P[k], P[(k + 1) % n]); while (to < from) to += 2 * Math.PI; }
-      const steps = Math.max(2, Math.ceil((to - from) / 0.16));
+      const steps = Math.max(2, Math.ceil((to - from) / 0.09));
       for (let s = 0; s <= steps; s++) { const a = from + (to - from) * s / steps; outline.push([P[k], [Math.cos(a), Math.sin(a)]]); }
     }
     const point = ([p, d], r, z) => add(add(add(o, X, p[0] + r * d[0]), Y, p[1] + r * d[1]), Z, z);
@@ -200,7 +200,7 @@ const state = { time: t0, playing: false, speed: 1, selected: -1, bodies: true, 
 const saved = JSON.parse(sessionStorage.getItem("dalembert:" + S.title) || "null");
 const U = S.up, horizontal = across(U), E1 = plane ? cross(U, [0, 0, 1]) : horizontal[0], E2 = plane ? U : horizontal[1];
 const azimuth = plane ? 0 : Math.atan2(dot(S.look, E2), dot(S.look, E1));
-const camera = { yaw: azimuth + 0.62, pitch: 0.36, zoom: 1, pan: [0, 0, 0] };
+const camera = { yaw: azimuth + 0.5, pitch: 0.36, zoom: 1, pan: [0, 0, 0] };
 const home = { ...camera };
 if (saved) { Object.assign(camera, saved.camera); state.time = Math.min(Math.max(saved.time, t0), tEnd); }
 let dirty = true, frame = { k: 0, s: 0 }, poses = [], centre = [0, 0, 0], VP = null, eye = [0, 0, 0], ahead = [0, 0, -1], right = [1, 0, 0], top = [0, 1, 0], pixel = 1;
@@ -232,15 +232,14 @@ function pick() {
 
 // ---- camera -----------------------------------------------------------------------------------------------------
 const FOV = 2.9; // cot of half the angle of view
-function corners() { const out = []; for (const x of [-1, 1]) for (const y of [-1, 1]) for (const z of [-1, 1]) out.push([x * S.half[0], y * S.half[1], z * S.half[2]]); return out; }
 function aim() {
   const w = canvas.width, h = canvas.height, aspect = w / h, R = S.radius;
   // parts of the window that are covered by writing: the machine is fitted into the rest
-  const room = { x: 0.9, y: 0.76 };
+  const room = { x: 0.88, y: 0.74 };
   const target = add(centre, camera.pan);
   if (plane) {
     ahead = [0, 0, -1]; right = E1; top = U;
-    const hw = Math.max(...corners().map(c => Math.abs(dot(c, right)))), hh = Math.max(...corners().map(c => Math.abs(dot(c, top))));
+    const hw = Math.max(...S.reach.map(c => Math.abs(dot(c, right)))), hh = Math.max(...S.reach.map(c => Math.abs(dot(c, top))));
     const half = Math.max(hh / room.y, hw / room.x / aspect, 1e-9) / camera.zoom;
     eye = add(target, [0, 0, 4 * R]); pixel = 2 * half / h;
     VP = mul(ortho(half * aspect, half, 0.01 * R, 12 * R), lookAt(eye, target, top));
@@ -249,7 +248,7 @@ function aim() {
   const c = Math.cos(camera.pitch), out = add(add(scale(E1, c * Math.cos(camera.yaw)), E2, c * Math.sin(camera.yaw)), U, Math.sin(camera.pitch));
   ahead = scale(out, -1); right = unit(cross(ahead, U)); top = cross(right, ahead);
   let need = 0;
-  for (const p of corners()) { const depth = dot(p, out); need = Math.max(need, depth + FOV * Math.abs(dot(p, right)) / room.x / aspect, depth + FOV * Math.abs(dot(p, top)) / room.y); }
+  for (const p of S.reach) { const depth = dot(p, out); need = Math.max(need, depth + FOV * Math.abs(dot(p, right)) / room.x / aspect, depth + FOV * Math.abs(dot(p, top)) / room.y); }
   const away = need / camera.zoom;
   eye = add(target, out, away); pixel = 2 * away / FOV / h;
   VP = mul(perspective(FOV, aspect, Math.max(away - 3 * R, 0.02 * away), away + 12 * R), lookAt(eye, target, U));
