@@ -23,6 +23,7 @@ from dalembert.reactions._rules import (
     Weighted,
 )
 from dalembert.reactions._unique import (
+    LABELS,
     Direction,
     JointRows,
     Uniqueness,
@@ -35,6 +36,7 @@ from dalembert.reactions._unique import (
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [
+    "LABELS",
     "AbstractFlexibility",
     "AbstractReactionRule",
     "Bar",

@@ -18,8 +18,8 @@ from dalembert._results import DalembertError, RedundancyWarning, Status
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence
-from dalembert.reactions import AbstractReactionRule, MinimumNorm, Unique, Uniqueness, joint_rows
-from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
+from dalembert.reactions import LABELS, AbstractReactionRule, MinimumNorm, Unique, Uniqueness, joint_rows
+from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, geometry, is_angle
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("x", "y", "z")
+BAND_INSTANTS = 41
+"""Instants at which it is computed how far reactions are open; between them straight lines."""
 
 
 class Solution(eqx.Module):
@@ -411,11 +413,47 @@ class Solution(eqx.Module):
 
         return write_csv(self.dataset, path)
 
-    def plot(self, path=None):
-        """A page of figures: coordinates, reactions, violation, energy. Returns the matplotlib figure."""
+    def plot(self, what=None, *, path=None, **options):
+        """A matplotlib figure by its name; saved where `path` says. Without a name, a page of four.
+
+        "coordinates", "velocities" (names=), "reactions" (joint=, frame=), "violation", "energy", "phase" (coordinate=),
+        "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
+        """
         from dalembert.view import plot_dataset
 
-        return plot_dataset(self.dataset, path)
+        if what is not None and path is None and Path(what).suffix:
+            what, path = None, what
+        data = self.dataset
+        if what in ("velocities", "phase") and "coordinate" in data:
+            rates = np.asarray(coordinate_rates(self.system, self.q, self.v))
+            data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
+        joint, frame = options.get("joint"), options.get("frame", "joint")
+        if what == "reactions" and joint in data.get("joint", ()) and "band" not in options:
+            options["band"] = self._band(joint, frame)
+        return plot_dataset(data, what, path=path, **options)
+
+    def _band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
+        """For each component of a joint's reaction half the width of what is left open (`Uniqueness.width`)."""
+        if frame not in ("world", "joint") or self.unique(joint, frame=frame).all():
+            return None
+        t, lam = np.asarray(self.t), self._observed.lam
+        picks = np.unique(np.linspace(0, len(t) - 1, min(len(t), BAND_INSTANTS)).astype(int))
+        widths = []
+        for k in picks:
+            equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
+            dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+            widths.append(Uniqueness(joint_rows(self.system, equations), dependence).width(joint, lam[k], frame))
+        labels = LABELS.get(np.shape(widths)[1], ())
+        return {x: np.interp(t, t[picks], w) for x, w in zip(labels, np.array(widths).T, strict=False)}
+
+    def animate(self, path, **options) -> Path:
+        """Write the motion: .html, one page that plays offline; .gif or .mp4 for slides. See `animate_dataset`.
+
+        `traces=["coupler", ("crank", (0.5, 0))]` names the points whose way is drawn; `speed`, `fps` are for films.
+        """
+        from dalembert.view import animate_dataset
+
+        return animate_dataset(self.dataset, path, **options)
 
 
 @eqx.filter_jit

@@ -139,9 +139,13 @@ def _legend(axes, scene: Scene) -> None:
     from matplotlib.lines import Line2D
 
     told = [k for k in SOLVABILITY if any(j["solvability"] == k for j in scene.joints)]
-    dots = [Line2D([], [], marker="o", linestyle="none", color=SOLVABILITY[k], label=SOLVABILITY_WORDS[k]) for k in told]
+    dots = [
+        Line2D([], [], marker="o", linestyle="none", color=SOLVABILITY[k], label=SOLVABILITY_WORDS[k]) for k in told
+    ]
     if dots:
-        axes.legend(handles=dots, title="reactions", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+        axes.legend(
+            handles=dots, title="reactions", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False
+        )
 
 
 class Drawing:
@@ -170,7 +174,10 @@ class Drawing:
             axes.plot(*flat.T, color=trace["c"], linewidth=1, alpha=0.25, zorder=1)
             self.paths.append((flat, axes.plot([], [], color=trace["c"], linewidth=1.4, zorder=4)[0]))
         self.collection = axes.add_collection(PolyCollection([], linewidths=0.7, zorder=3), autolim=False)
-        self.springs = [axes.plot([], [], color=k["c"], linewidth=1.3 if k["t"] == "spring" else 2, zorder=3.5)[0] for k in self.links]
+        self.springs = [
+            axes.plot([], [], color=k["c"], linewidth=1.3 if k["t"] == "spring" else 2, zorder=3.5)[0]
+            for k in self.links
+        ]
         self.artists = [self.collection, *self.springs, *(artist for _, artist in self.paths)]
         reach = self._flat(scene.reach)
         self.low, self.high = reach.min(axis=0), reach.max(axis=0)

@@ -217,7 +217,8 @@ class _Maker:
                 np.linalg.norm(shapes.vec(x))
                 for other in self.machine["joints"]
                 for b, x in zip(other["bodies"], other.get("points", []), strict=False)
-                if b == j["bodies"][1] and other["kind"].split(":")[0] not in (*shapes.SLIDING, "driver", "speed_driver")
+                if b == j["bodies"][1]
+                and other["kind"].split(":")[0] not in (*shapes.SLIDING, "driver", "speed_driver")
             ]
             limit = 1.2 * max(others) if others else 0.25 * self.machine["size"]
             if j["bodies"][1] != "ground" and np.linalg.norm(p[1]) > limit:
@@ -265,7 +266,9 @@ class _Maker:
         for points in self.points.values():
             P = shapes.distinct(points, 0.01 * length)
             gaps += [float(np.linalg.norm(p - q)) for k, p in enumerate(P) for q in P[:k]]
-        return shapes.Sizes(length, float(np.median(lengths)) if lengths else length, min(gaps, default=length), self.plane)
+        return shapes.Sizes(
+            length, float(np.median(lengths)) if lengths else length, min(gaps, default=length), self.plane
+        )
 
     def _layers(self) -> dict[str, float]:
         """In the plane neighbours lie in different layers, so that links pass over each other."""
@@ -302,7 +305,9 @@ class _Maker:
                 heights.append(float(np.min(at @ self.up - drop)))
         B = len(self.names)
         middle = self.places[:, :B, :3].mean(axis=1) if B else np.zeros((len(self.t), 3))
-        moving = [(at, r) for (at, r), k in zip(clouds, [k for k, e in enumerate(extents) for _ in e], strict=True) if k < B]
+        moving = [
+            (at, r) for (at, r), k in zip(clouds, [k for k, e in enumerate(extents) for _ in e], strict=True) if k < B
+        ]
         own = max((float(np.max(np.linalg.norm(at - middle[pick], axis=1) + r)) for at, r in moving), default=1.0)
         travel = float(np.max(np.linalg.norm(middle - middle[0], axis=1)))
         floor = min(heights, default=0.0)
@@ -327,7 +332,9 @@ class _Maker:
         points = [points_of(self.places[:1, self.index[b]], p)[0] for b, ps in self.points.items() for p in ps]
         level = np.eye(3) - np.outer(self.up, self.up)
         cloud = np.array([*points, *self.places[0, :, :3]]) @ level
-        values, axes = np.linalg.eigh(np.cov((cloud - cloud.mean(axis=0)).T) + 10 * np.trace(np.cov(cloud.T)) * np.outer(self.up, self.up))
+        values, axes = np.linalg.eigh(
+            np.cov((cloud - cloud.mean(axis=0)).T) + 10 * np.trace(np.cov(cloud.T)) * np.outer(self.up, self.up)
+        )
         look = axes[:, 0] if values[0] < 0.6 * values[1] else level[:, int(np.argmax(np.diag(level)))]
         look = look / np.linalg.norm(look)
         return look if look @ (1.0, -1.2, 0.3) > 0 else -look
@@ -394,7 +401,9 @@ class _Maker:
     def _joints(self) -> list[dict[str, Any]]:
         told = dict.fromkeys([j["name"] for j in self.machine["joints"]], "unique")
         if "solvability" in self.data:
-            told |= dict(zip(map(str, self.data["joint"].values), map(str, self.data["solvability"].values), strict=True))
+            told |= dict(
+                zip(map(str, self.data["joint"].values), map(str, self.data["solvability"].values), strict=True)
+            )
         out = []
         for j in self.machine["joints"]:
             colour = SOLVABILITY.get(told[j["name"]], SOLVABILITY["unique"])
@@ -450,7 +459,10 @@ class _Maker:
             on_ground = {b for j in self.machine["joints"] for b in j["bodies"] if "ground" in j["bodies"]}
             chosen = [b for b in self.names if b not in on_ground] or self.names
             if len(chosen) > MOST_TRACES:  # those that move most
-                way = {b: float(np.sum(np.linalg.norm(np.diff(self.places[:, self.index[b], :3], axis=0), axis=1))) for b in chosen}
+                way = {
+                    b: float(np.sum(np.linalg.norm(np.diff(self.places[:, self.index[b], :3], axis=0), axis=1)))
+                    for b in chosen
+                }
                 chosen = sorted(sorted(chosen, key=lambda b: -way[b])[:MOST_TRACES], key=self.names.index)
             wanted = chosen
         out = []
@@ -507,7 +519,9 @@ class _Maker:
             units = self.data["joint_coordinate_units"].values
             for unit, word in (("rad", "joint angles"), ("m", "joint displacements")):
                 mine = [k for k, u in enumerate(units) if u == unit]
-                curves = {str(self.data["joint_coordinate"].values[k]): self.data["coordinate"].values[:, k] for k in mine}
+                curves = {
+                    str(self.data["joint_coordinate"].values[k]): self.data["coordinate"].values[:, k] for k in mine
+                }
                 if curves:
                     panels.append(_panel(word, unit, curves))
         if not panels and self.names:

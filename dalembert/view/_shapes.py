@@ -401,7 +401,10 @@ def _slider(kind, p, R, axis, rail, sizes: Sizes) -> list[tuple[int, Part]]:
         radius = 0.26 * g if plane else 0.42 * g
         ends = (p[0] + (low - half) * axis, p[0] + (high + half) * axis)
         sides = (1, -1) if plane else (0,)
-        return [(1, sleeve), *((0, rod(ends[0] + s * offset * side, ends[1] + s * offset * side, radius)) for s in sides)]
+        return [
+            (1, sleeve),
+            *((0, rod(ends[0] + s * offset * side, ends[1] + s * offset * side, radius)) for s in sides),
+        ]
     sleeve = tube(point, along, 0.5 * g, 1.1 * g, 3.2 * g)
     ends = (p[0] + (low - 2 * g) * axis, p[0] + (high + 2 * g) * axis)
     out = [(1, sleeve), (0, rod(*ends, 0.45 * g))]
@@ -427,7 +430,9 @@ def support(point, up, sizes: Sizes) -> list[Part]:
         side = np.cross(down, (0, 0, 1))
         back = np.array([0.0, 0.0, -sizes.top - 0.2 * sizes.thick])
         base = point + 3.0 * g * down + back
-        foot = plate([point + back, base + 1.7 * g * side, base - 1.7 * g * side], (0, 0, 1), 0.5 * g, sizes.thick, SUPPORT)
+        foot = plate(
+            [point + back, base + 1.7 * g * side, base - 1.7 * g * side], (0, 0, 1), 0.5 * g, sizes.thick, SUPPORT
+        )
         bar = plate([base + 0.7 * g * down - 2.9 * g * side, base + 0.7 * g * down + 2.9 * g * side], (0, 0, 1), 0.35 * g, sizes.thick, DARK)  # fmt: skip
         return [foot, bar]
     base = point + 3.4 * g * down

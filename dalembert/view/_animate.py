@@ -1,0 +1,38 @@
+"""edge · pictures: a result as a page or a film, by the name of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dalembert._results import DalembertError
+from dalembert.view._scene import scene_of
+
+ENDINGS = (".html", ".gif", ".mp4")
+
+
+def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps: int = 25) -> Path:
+    """Write a result in motion: .html, one page that plays and needs no network; .gif and .mp4 for slides.
+
+    `traces` are the points whose way is drawn: names of bodies (their centres of mass) or (body, point in its frame).
+    `speed` and `fps` are for films: how many seconds of the motion pass in one, and pictures in a second.
+    """
+    path = Path(path)
+    if path.suffix not in ENDINGS:
+        raise DalembertError(f"Cannot write '{path}': its name must end in {' or '.join(ENDINGS)}.")
+    if not path.parent.is_dir():
+        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
+    scene = scene_of(data, traces=traces)
+    if path.suffix == ".html":
+        from dalembert.view._page import write_page
+
+        return write_page(scene, path)
+    from dalembert.view._movie import write_movie
+
+    return write_movie(scene, path, speed=speed, fps=fps)
+
+
+def page_of_dataset(data, *, traces=None, live: bool = False) -> str:
+    """The page as text, for a server or a report."""
+    from dalembert.view._page import page_of
+
+    return page_of(scene_of(data, traces=traces), live=live)
