@@ -416,8 +416,8 @@ class Solution(eqx.Module):
     def plot(self, what=None, *, path=None, **options):
         """A matplotlib figure by its name; saved where `path` says. Without a name, a page of four.
 
-        "coordinates", "velocities" (names=), "reactions" (joint=, frame=), "violation", "energy", "phase" (coordinate=),
-        "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
+        "coordinates", "velocities" (names=), "reactions" (joint=, frame=), "violation", "energy",
+        "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
         """
         from dalembert.view import plot_dataset
 
@@ -443,8 +443,9 @@ class Solution(eqx.Module):
             equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
             dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
             widths.append(Uniqueness(joint_rows(self.system, equations), dependence).width(joint, lam[k], frame))
-        labels = LABELS.get(np.shape(widths)[1], ())
-        return {x: np.interp(t, t[picks], w) for x, w in zip(labels, np.array(widths).T, strict=False)}
+        table = np.array(widths)
+        labels = LABELS.get(table.shape[1], ())
+        return {x: np.interp(t, t[picks], table[:, k]) for k, x in enumerate(labels)}
 
     def animate(self, path, **options) -> Path:
         """Write the motion: .html, one page that plays offline; .gif or .mp4 for slides. See `animate_dataset`.

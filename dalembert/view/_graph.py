@@ -94,10 +94,8 @@ def _places(graph) -> dict:
     plain = nx.Graph(graph)
     if len(plain) <= 2:
         return {node: (1.6 * k, 0.0) for k, node in enumerate(plain)}
-    if nx.check_planarity(plain)[0] and len(plain) <= 8:
-        start = nx.planar_layout(plain)
-    else:
-        start = nx.circular_layout(plain)
+    planar = len(plain) <= 8 and nx.check_planarity(plain)[0]
+    start = nx.planar_layout(plain) if planar else nx.circular_layout(plain)
     return (
         nx.kamada_kawai_layout(plain, pos=start)
         if nx.is_connected(plain)
@@ -111,7 +109,8 @@ def _edge(axes, a, b, joint, in_tree: bool, bend: float, thin: bool) -> None:
     colour = SOLVABILITY.get(joint["solvability"], "#8a94a0")
     rad = 0.5 * bend
     style = ":" if thin else "-" if in_tree else "--"
-    axes.add_patch(FancyArrowPatch(a, b, arrowstyle="-", connectionstyle=f"arc3,rad={rad}", color=colour, linewidth=1.2 if thin else 2.2, linestyle=style, zorder=1))  # fmt: skip
+    curve = {"arrowstyle": "-", "connectionstyle": f"arc3,rad={rad}", "linestyle": style, "color": colour}
+    axes.add_patch(FancyArrowPatch(a, b, linewidth=1.2 if thin else 2.2, zorder=1, **curve))
     if thin:
         return
     # the middle of the arc: half of the bend, to the right of a → b

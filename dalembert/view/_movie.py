@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,9 @@ def _write_mp4(path: Path, pictures, fps: int) -> None:
         if film is None:
             size = (even.shape[1], even.shape[0])
             film = write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7, ffmpeg_log_level="error")
-            film.send(None)
+            with warnings.catch_warnings():  # the child that is forked becomes ffmpeg at once: threads do not matter
+                warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+                film.send(None)
         film.send(even)
     if film is not None:
         film.close()
@@ -205,7 +208,8 @@ class Drawing:
         self.collection.set_edgecolors([_darker(colours[k]) for k in rank])
         for link, artist in zip(self.links, self.springs, strict=True):
             a, b = (places[link[s], :3] + R[link[s]] @ np.array(link[e]) for s, e in (("i", "a"), ("j", "b")))
-            artist.set_data(*_coil(*self._flat([a, b]), link["r"] if link["t"] == "spring" else 0.0).T)
+            start, end = self._flat([a, b])
+            artist.set_data(*_coil(start, end, link["r"] if link["t"] == "spring" else 0.0).T)
         k = int(np.searchsorted(self.scene.t, t))
         for flat, artist in self.paths:
             artist.set_data(*flat[: k + 1].T)

@@ -1,7 +1,7 @@
-"""edge · pictures: `Scene`, one description of a machine in motion; the page, the films and the pictures are made of it.
+"""edge · pictures: `Scene`, one description of a machine in motion, of which page, films and pictures are made.
 
-It is made from a labelled result alone (a solution's dataset, or one read from a file). In the plane the machine lies in
-z = 0, each body in a layer of its own. Units are the model's.
+It is made from a labelled result alone (a solution's dataset, or one read from a file). In the plane the machine lies
+in z = 0, neighbours in different layers. Units are the model's.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ class _Maker:
         return {b: 1.05 * self.sizes.thick * (order[c] - 0.5 * (len(order) - 1)) for b, c in colours.items()}
 
     def _bounds(self, extents) -> tuple[np.ndarray, np.ndarray, float, bool]:
-        """What the camera looks at (T, 3), the points around it that it must see, the height of the floor, whether it follows."""
+        """What the camera looks at (T, 3), points around it that must be seen, the floor's height, whether it follows."""
         pick = np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 120)).astype(int))
         clouds, heights = [], []
         for k, parts in enumerate(extents):
@@ -332,9 +332,8 @@ class _Maker:
         points = [points_of(self.places[:1, self.index[b]], p)[0] for b, ps in self.points.items() for p in ps]
         level = np.eye(3) - np.outer(self.up, self.up)
         cloud = np.array([*points, *self.places[0, :, :3]]) @ level
-        values, axes = np.linalg.eigh(
-            np.cov((cloud - cloud.mean(axis=0)).T) + 10 * np.trace(np.cov(cloud.T)) * np.outer(self.up, self.up)
-        )
+        spread = np.cov((cloud - cloud.mean(axis=0)).T)
+        values, axes = np.linalg.eigh(spread + 10 * np.trace(spread) * np.outer(self.up, self.up))
         look = axes[:, 0] if values[0] < 0.6 * values[1] else level[:, int(np.argmax(np.diag(level)))]
         look = look / np.linalg.norm(look)
         return look if look @ (1.0, -1.2, 0.3) > 0 else -look
@@ -371,7 +370,7 @@ class _Maker:
                 else:
                     spin = np.array([0.0, 0.0, 1.0]) if self.plane else frame[:, 2]
                     wheels += shapes.wheel(o, spin, radius, self.sizes)
-        points = [p for p in self.points[body["name"]]]
+        points = self.points[body["name"]]
         if wheels and all(any(np.linalg.norm(p - h) < 1e-6 * self.sizes.length for h in hubs) for p in points):
             return wheels
         slides = [j for j in self.machine["joints"]

@@ -17,7 +17,8 @@ from dalembert._results import DalembertError
 HOST = "127.0.0.1"
 
 _SORRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>dalembert</title><link rel="icon" href="data:,">
-<style>body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 12vh auto; padding: 0 2em; color: #1d2733 }}
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 12vh auto; padding: 0 2em; color: #1d2733 }}
 pre {{ white-space: pre-wrap; background: #f3f5f8; padding: 1em; border-radius: 8px }}</style>
 <h1>Not yet</h1><pre>{text}</pre><p>Mend the file; this page reads it again by itself.</p>
 <script>let last = null; setInterval(async () => {{ try {{ const now = await (await fetch("stamp")).text();

@@ -341,9 +341,13 @@ def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndar
     numbers = joint.get("numbers", {})
     if kind == "revolute":
         if plane:
-            return [(0, tube(p[0], z, 0.42 * g, g, 2.4 * sizes.top)), (0, tube(p[0], z, 0, 0.43 * g, 2.3 * sizes.top, "#f8fafc"))]  # fmt: skip
-        return [(0, tube(p[0], z, 0, 0.62 * g, 3.4 * g)), (0, tube(p[0] + 1.7 * g * z, z, 0, 0.85 * g, 0.4 * g)),
-                (0, tube(p[0] - 1.7 * g * z, z, 0, 0.85 * g, 0.4 * g))]  # fmt: skip
+            rim, core = (
+                tube(p[0], z, 0.42 * g, g, 2.4 * sizes.top),
+                tube(p[0], z, 0, 0.43 * g, 2.3 * sizes.top, "#f8fafc"),
+            )
+            return [(0, rim), (0, core)]
+        ends = [tube(p[0] + s * 1.7 * g * z, z, 0, 0.85 * g, 0.4 * g) for s in (1, -1)]
+        return [(0, tube(p[0], z, 0, 0.62 * g, 3.4 * g)), *((0, end) for end in ends)]
     if kind in SLIDING or (kind in GUIDED and rail is not None):
         return _slider(kind, p, R, axis, rail, sizes)
     if kind in ("spherical", "constant_velocity"):
@@ -364,6 +368,12 @@ def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndar
         spin = np.array([0.0, 0.0, 1.0]) if plane else R[1][:, 2]
         width = 0.1 * numbers.get("radius", 10 * g)
         return [(1, ring(p[1], spin, 0.16 * numbers.get("radius", 10 * g), 0.6 * width))]
+    if kind == "rolling_sphere":
+        radius = numbers.get("radius", 10 * g)
+        return [(1, ring(p[1], R[1][:, 2], radius, 0.05 * radius))]
+    if kind == "no_slip":
+        hubs = [abs(numbers.get(f"radius_{s}", 10 * g)) for s in "ij"]
+        return [(s, tube(p[s], z, 0.0, 0.18 * r, 0.36 * r)) for s, r in enumerate(hubs)]
     if kind in ("planar", "point_in_plane"):
         return [(1, plate([p[1]], R[1][:, 2], 2.2 * g, 0.25 * g)), (1, ball(p[1], 0.9 * g))]
     if kind == "point_on_curve":
@@ -430,10 +440,9 @@ def support(point, up, sizes: Sizes) -> list[Part]:
         side = np.cross(down, (0, 0, 1))
         back = np.array([0.0, 0.0, -sizes.top - 0.2 * sizes.thick])
         base = point + 3.0 * g * down + back
-        foot = plate(
-            [point + back, base + 1.7 * g * side, base - 1.7 * g * side], (0, 0, 1), 0.5 * g, sizes.thick, SUPPORT
-        )
-        bar = plate([base + 0.7 * g * down - 2.9 * g * side, base + 0.7 * g * down + 2.9 * g * side], (0, 0, 1), 0.35 * g, sizes.thick, DARK)  # fmt: skip
-        return [foot, bar]
+        corners = [point + back, base + 1.7 * g * side, base - 1.7 * g * side]
+        low = base + 0.7 * g * down
+        foot = plate(corners, (0, 0, 1), 0.5 * g, sizes.thick, SUPPORT)
+        return [foot, plate([low - 2.9 * g * side, low + 2.9 * g * side], (0, 0, 1), 0.35 * g, sizes.thick, DARK)]
     base = point + 3.4 * g * down
     return [cone(base, point + 0.4 * g * down, 1.5 * g, SUPPORT), tube(base, down, 0, 2.1 * g, 0.5 * g, DARK)]
