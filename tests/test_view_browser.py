@@ -185,6 +185,8 @@ def test_colours_tell_solvability(browser, four_bar_motion, tmp_path):
 
 def test_live_page_in_space_reads_itself_again(browser):
     """From the loopback server: nothing but that server is asked, and a new stamp brings a new page."""
+    from playwright.sync_api import expect
+
     stamp = ["1"]
     data = still(da.mechanism("bricard"))
     server = Server(
@@ -204,7 +206,7 @@ def test_live_page_in_space_reads_itself_again(browser):
         assert moved(before, watched.picture()) > 0.01  # the camera goes round
         watched.page.wait_for_timeout(1200)
         stamp[0] = "2"
-        watched.until("document.title === 'version 2'")
+        expect(watched.page).to_have_title("version 2", timeout=20_000)
         assert watched.said == []
         assert all(url.startswith((server.address, "data:")) for url in watched.asked), watched.asked
         watched.page.close()

@@ -291,7 +291,7 @@ class _Maker:
         return {b: 1.05 * self.sizes.thick * (order[c] - 0.5 * (len(order) - 1)) for b, c in colours.items()}
 
     def _bounds(self, extents) -> tuple[np.ndarray, np.ndarray, float, bool]:
-        """What the camera looks at (T, 3), points around it that must be seen, the floor's height, whether it follows."""
+        """What the camera looks at (T, 3), the points around it to be seen, the floor, whether it follows."""
         pick = np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 120)).astype(int))
         clouds, heights = [], []
         for k, parts in enumerate(extents):
