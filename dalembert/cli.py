@@ -182,9 +182,9 @@ def view(
     page_of_dataset(data)  # what cannot be drawn is told here
     first = [data]
 
-    def make() -> str:
+    def make(stamp: str) -> str:
         found = first.pop() if first else _read_result(Path(what)) if result else _moved(what, t_end, samples)
-        return page_of_dataset(found, live=True)
+        return page_of_dataset(found, live=stamp)
 
     server = Server(make, lambda: _stamp(Path(what)), port)
     print(f"Showing {what} at {server.address} (stop with Ctrl-C).", flush=True)
@@ -228,7 +228,7 @@ def _stamp(path: Path) -> str:
     try:
         return str(path.stat().st_mtime_ns)
     except OSError:
-        return ""
+        return "-"
 
 
 @app.command()

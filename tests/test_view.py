@@ -243,22 +243,22 @@ def test_names_cannot_become_code(data):
 
 
 def test_server_shows_the_page_on_loopback_only_and_again_when_it_changes(data):
-    stamp, made = ["1"], []
+    latest, made = ["1"], []
 
-    def make():
+    def make(stamp):
         made.append(1)
-        if stamp[0] == "2":
+        if stamp == "2":
             raise da.DalembertError("Joint 'A' <b>is</b> missing.")
-        return page_of_dataset(data, live=True)
+        return page_of_dataset(data, live=stamp)
 
-    server = Server(make, lambda: stamp[0])
+    server = Server(make, lambda: latest[0])
     server.start()
     try:
         assert server.address.startswith("http://127.0.0.1:") and server._server.server_address[0] == "127.0.0.1"
         first = _get(server.address)
         assert 'id="scene"' in first and _get(server.address) == first and len(made) == 1
         assert _get(server.address + "stamp") == "1"
-        stamp[0] = "2"
+        latest[0] = "2"
         assert "Joint &#x27;A&#x27; &lt;b&gt;is" in _get(server.address) and len(made) == 2
         for path, host, code in (("etc/passwd", None, 404), ("", "example.org", 403)):
             with pytest.raises(urllib.error.HTTPError) as caught:

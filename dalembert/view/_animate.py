@@ -31,8 +31,8 @@ def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps:
     return write_movie(scene, path, speed=speed, fps=fps)
 
 
-def page_of_dataset(data, *, traces=None, live: bool = False) -> str:
-    """The page as text, for a server or a report."""
+def page_of_dataset(data, *, traces=None, live: str | None = None) -> str:
+    """The page as text, for a report, or with its server's stamp (`live`) for a `Server`."""
     from dalembert.view._page import page_of
 
     return page_of(scene_of(data, traces=traces), live=live)

@@ -13,14 +13,14 @@ import numpy as np
 from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
 
 
-def page_of(scene: Scene, *, live: bool = False) -> str:
-    """The page as text. It fetches nothing; `live` makes it ask its own server whether to read itself again."""
+def page_of(scene: Scene, *, live: str | None = None) -> str:
+    """The page as text. It fetches nothing; one with a `live` stamp asks its server whether that is still the latest."""
     folder = files("dalembert.view") / "page"
     parts = {name: (folder / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
     # "<" cannot end the script element early, whatever a name holds
     data = json.dumps(_plain(scene) | {"live": live}, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     text = parts["html"]
-    if not live:
+    if live is None:
         text = text.replace("; connect-src 'self'", "")
     for mark, value in (
         ("@STYLE@", parts["css"]),

@@ -23,6 +23,8 @@ SOLVABILITY_WORDS = {"unique": "unique", "partly": "partly unique", "open": "not
 CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#8a6d3b")
 MOST_CURVES = 6
 MOST_TRACES = 3
+TANGLE = 30
+"""A way so many times longer than it is wide is a tangle, and not drawn unless asked for."""
 
 
 @dataclass(frozen=True)
@@ -457,12 +459,12 @@ class _Maker:
         if wanted is None:
             on_ground = {b for j in self.machine["joints"] for b in j["bodies"] if "ground" in j["bodies"]}
             chosen = [b for b in self.names if b not in on_ground] or self.names
-            if len(chosen) > MOST_TRACES:  # those that move most
-                way = {
-                    b: float(np.sum(np.linalg.norm(np.diff(self.places[:, self.index[b], :3], axis=0), axis=1)))
-                    for b in chosen
-                }
-                chosen = sorted(sorted(chosen, key=lambda b: -way[b])[:MOST_TRACES], key=self.names.index)
+            steps = np.linalg.norm(np.diff(self.places[:, :-1, :3], axis=0), axis=-1)
+            way = dict(zip(self.names, steps.sum(axis=0).tolist(), strict=True))
+            extent = dict(zip(self.names, np.ptp(self.places[:, :-1, :3], axis=0).max(axis=-1).tolist(), strict=True))
+            chosen = [b for b in chosen if way[b] < TANGLE * extent[b]]
+            # those that move most
+            chosen = sorted(sorted(chosen, key=lambda b: -way[b])[:MOST_TRACES], key=self.names.index)
             wanted = chosen
         out = []
         for k, item in enumerate(wanted):

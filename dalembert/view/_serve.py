@@ -21,17 +21,17 @@ _SORRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>dalember
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 12vh auto; padding: 0 2em; color: #1d2733 }}
 pre {{ white-space: pre-wrap; background: #f3f5f8; padding: 1em; border-radius: 8px }}</style>
 <h1>Not yet</h1><pre>{text}</pre><p>Mend the file; this page reads it again by itself.</p>
-<script>let last = null; setInterval(async () => {{ try {{ const now = await (await fetch("stamp")).text();
-if (last !== null && now !== last) location.reload(); last = now; }} catch {{ }} }}, 1000);</script></html>"""
+<script>setInterval(async () => {{ try {{
+if (await (await fetch("stamp")).text() !== "{stamp}") location.reload(); }} catch {{ }} }}, 1000);</script></html>"""
 
 
 class Server:
-    """Shows one page. `make()` gives it as text; `stamp()` is a text that changes when it should be made again.
+    """Shows one page. `make(stamp)` gives it as text; `stamp()` is a text that changes when it should be made again.
 
     Bound to loopback only, and it answers only requests that name it so. Port 0 picks a free one; `address` tells it.
     """
 
-    def __init__(self, make: Callable[[], str], stamp: Callable[[], str] = lambda: "", port: int = 0):
+    def __init__(self, make: Callable[[str], str], stamp: Callable[[], str] = lambda: "-", port: int = 0):
         self._make, self._stamp = make, stamp
         self._page: tuple[str, bytes] | None = None
         self._lock = threading.Lock()
@@ -69,9 +69,9 @@ class Server:
             stamp = self._stamp()
             if self._page is None or self._page[0] != stamp:
                 try:
-                    text = self._make()
+                    text = self._make(stamp)
                 except DalembertError as error:
-                    text = _SORRY.format(text=html.escape(str(error)))
+                    text = _SORRY.format(text=html.escape(str(error)), stamp=stamp)
                 self._page = (stamp, text.encode())
             return self._page[1]
 

@@ -251,7 +251,7 @@ def _solid(body, sizes: Sizes, limit: float) -> list[Part]:
         return [plate([np.zeros(3)], (0, 0, 1), r, sizes.thick), spoke]
     found = _cuboid(body)
     R, size = found if found is not None else (np.eye(3), np.full(3, 3 * sizes.link))
-    scale = min(1.0, max(2.0 * limit, 0.8 * sizes.length) / float(size.max()))
+    scale = min(1.0, 2.5 * sizes.length / float(size.max()))
     size = np.maximum(size * scale, 0.5 * sizes.link)
     if np.ptp(size) < 0.02 * size.max():
         r = 0.645 * float(size.mean())  # 2/5 m r² of a ball against m a²/6 of a cube

@@ -422,7 +422,7 @@ class Plot {
       for (let k = 0; k < T; k += stride) { const Y = y(c.data[k]); if (Number.isFinite(Y)) g.lineTo(x(t[k]), Y); }
       g.stroke();
     }
-    this.x = x; this.y = y; this.stale = false;
+    this.x = x; this.y = y; this.range = hi - lo; this.stale = false;
   }
   now() {
     if (!this.panel || !this.panel.curves.length) return;
@@ -434,7 +434,7 @@ class Plot {
     g.beginPath(); g.moveTo(X, 2); g.lineTo(X, this.H - 18); g.stroke(); g.globalAlpha = 1;
     this.panel.curves.forEach((c, k) => {
       const v = c.data[frame.k] * (1 - frame.s) + c.data[Math.min(frame.k + 1, T - 1)] * frame.s;
-      this.values[k].textContent = "\u2007" + (this.panel.log ? v.toExponential(0) : short(v)).replace("-", "−");
+      this.values[k].textContent = "\u2007" + (this.panel.log ? v.toExponential(0) : short(Math.abs(v) < 1e-9 * this.range ? 0 : v)).replace("-", "−");
       if (Number.isFinite(v)) { g.fillStyle = c.c; g.beginPath(); g.arc(X, this.y(v), 2.8, 0, 7); g.fill(); }
     });
   }
@@ -548,12 +548,9 @@ if (gl) {
   requestAnimationFrame(tick);
 }
 if (S.live) { // the server is asked whether the model's file has changed; then the page is read again
-  let stamp = null;
   setInterval(async () => {
     try {
-      const now = await (await fetch("stamp")).text();
-      if (stamp !== null && now !== stamp) { sessionStorage.setItem("dalembert:" + S.title, JSON.stringify({ camera, time: state.time })); location.reload(); }
-      stamp = now;
+      if (await (await fetch("stamp")).text() !== S.live) { sessionStorage.setItem("dalembert:" + S.title, JSON.stringify({ camera, time: state.time })); location.reload(); }
     } catch { /* the server has stopped; the page stays as it is */ }
   }, 1000);
 }
