@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import dalembert as da
 from dalembert.mechanisms import mechanisms
+from dalembert.systems import geometry
 from dalembert.view import Server, animate_dataset, page_of_dataset, plot_dataset, scene_of
 from dalembert.view._plots import KINDS
 from dalembert.view._shapes import hull
@@ -180,15 +181,39 @@ def test_gravity_points_down_and_vehicles_are_followed():
 def test_given_shapes_are_drawn_instead(data):
     machine = json.loads(str(data["geometry"].values))
     machine["bodies"][0]["shapes"] = [
-        {"type": "box", "size": [1.0, 0.2, 0.1]},
-        {"type": "sphere", "radius": 0.1, "position": [0.5, 0, 0], "color": "#ff0000"},
-        {"type": "cylinder", "radius": 0.1, "length": 0.3},
-        {"type": "capsule", "radius": 0.1, "length": 0.3},
-        {"type": "mesh", "vertices": [[0, 0, 0], [1, 0, 0], [0, 1, 0]], "faces": [[0, 1, 2]]},
+        {"kind": "box", "size": [1.0, 0.2, 0.1]},
+        {"kind": "sphere", "size": [0.1], "position": [0.5, 0, 0], "colour": [1, 0, 0, 1]},
+        {"kind": "cylinder", "size": [0.1, 0.3]},
+        {"kind": "capsule", "size": [0.1, 0.3]},
+        {"kind": "mesh", "vertices": [[0, 0, 0], [1, 0, 0], [0, 1, 0]], "faces": [[0, 1, 2]]},
+        {"kind": "ellipsoid", "size": [0.3, 0.2, 0.1]},
+        {"kind": "plane", "size": [1.0, 2.0]},
+        {"kind": "mesh", "file": "not_read.stl"},
     ]
     parts = scene_of(data.assign(geometry=((), json.dumps(machine)))).bodies[0]["parts"]
-    assert [p["t"] for p in parts] == ["plate", "ball", "tube", "rod", "mesh"]
+    assert [p["t"] for p in parts] == ["plate", "ball", "tube", "rod", "mesh", "mesh", "plate"]
     assert parts[1]["c"] == "#ff0000"
+    half_axes = np.max(np.abs(np.array(parts[5]["v"])), axis=0)
+    np.testing.assert_allclose(half_axes - [0, 0, abs(half_axes[2] - 0.1)], [0.3, 0.2, 0.1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["four-bar", "scott-russell", "double-cardan", "stewart-platform", "delta-robot"])
+def test_joint_coordinates_tell_the_same_machine(name):
+    """A tree's joints are read off its links: kind, bodies and markers are those of the absolute system."""
+    whole, tree = (geometry(da.build(da.mechanism(name), coordinates=c)) for c in ("absolute", "joint"))
+    assert tree["bodies"] == whole["bodies"] and tree["forces"] == whole["forces"]
+    named = {j["name"]: j for j in tree["joints"]}
+    assert sorted(named) == sorted(j["name"] for j in whole["joints"])
+    for joint in whole["joints"]:
+        mine = named[joint["name"]]
+        sides = [0, 1] if mine["bodies"] == joint["bodies"] else [1, 0]
+        assert mine["kind"] == joint["kind"] and [mine["bodies"][s] for s in sides] == joint["bodies"]
+        np.testing.assert_allclose([mine["points"][s] for s in sides], joint["points"], atol=1e-12)
+        turn = [
+            np.exp(1j * np.asarray(x["frames"])) if whole["space"] == "plane" else np.array(x["frames"])
+            for x in (mine, joint)
+        ]
+        np.testing.assert_allclose(turn[0][sides], turn[1], atol=1e-12)
 
 
 def test_hull_against_scipy():

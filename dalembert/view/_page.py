@@ -14,7 +14,7 @@ from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
 
 
 def page_of(scene: Scene, *, live: str | None = None) -> str:
-    """The page as text. It fetches nothing; one with a `live` stamp asks its server whether that is still the latest."""
+    """The page as text. It fetches nothing; one with a `live` stamp asks its server whether that is the latest."""
     folder = files("dalembert.view") / "page"
     parts = {name: (folder / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
     # "<" cannot end the script element early, whatever a name holds

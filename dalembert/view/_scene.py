@@ -139,7 +139,7 @@ class _Maker:
             extents[link["i"]].append((np.array(link["a"]), link["r"], None))
             extents[link["j"]].append((np.array(link["b"]), link["r"], None))
         centre, reach, floor, follow = self._bounds(extents)
-        force, torque, in_joint = self._reactions(len(joints))
+        force, torque, in_joint = self._reactions(joints)
         return Scene(
             title=str(self.data.attrs.get("model", "")),
             space=self.machine["space"],
@@ -431,7 +431,7 @@ class _Maker:
 
     def _sure(self, joint: str) -> list[bool]:
         """Which of Fx … Mz, along the joint's axes, are unique."""
-        if "unique_force_in_joint" not in self.data:
+        if "unique_force_in_joint" not in self.data or joint not in self.data["joint"].values:
             return [True] * 6
         mine = self.data.sel(joint=joint)
         F, M = (np.atleast_1d(mine[f"unique_{x}_in_joint"].values) for x in ("force", "torque"))
@@ -485,19 +485,22 @@ class _Maker:
 
     # ---- numbers beside it ---------------------------------------------------------------------------------
 
-    def _reactions(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        T = len(self.t)
-        force, torque, own = np.zeros((T, count, 3)), np.zeros((T, count, 3)), np.zeros((T, count, 6))
-        if count and "reaction_force" in self.data and self.data.sizes.get("joint") == count:
-            d = 2 if self.plane else 3
-            force[..., :d] = self.data["reaction_force"].values
-            own[..., :d] = self.data["reaction_force_in_joint"].values
+    def _reactions(self, joints: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Forces and torques in world axes, and all six along the joint's, by the joints' names."""
+        T, d = len(self.t), 2 if self.plane else 3
+        force, torque, own = (np.zeros((T, len(joints), size)) for size in (3, 3, 6))
+        told = [str(j) for j in self.data["joint"].values] if "reaction_force" in self.data else []
+        pairs = [(k, told.index(j["name"])) for k, j in enumerate(joints) if j["name"] in told]
+        if pairs:
+            here, there = map(list, zip(*pairs, strict=True))
+            force[:, here, :d] = self.data["reaction_force"].values[:, there]
+            own[:, here, :d] = self.data["reaction_force_in_joint"].values[:, there]
+            turning = slice(2, 3) if self.plane else slice(0, 3)
             for out, name in ((torque, "reaction_torque"), (own[..., 3:], "reaction_torque_in_joint")):
-                value = self.data[name].values
-                out[..., 2] = value if self.plane else value[..., 2]
-                if not self.plane:
-                    out[...] = value
-        return tuple(np.nan_to_num(x, posinf=0.0, neginf=0.0) for x in (force, torque, own))  # type: ignore[return-value]
+                value = self.data[name].values[:, there]
+                out[:, here, turning] = value[..., None] if self.plane else value
+        force, torque, own = (np.nan_to_num(x, posinf=0.0, neginf=0.0) for x in (force, torque, own))
+        return force, torque, own
 
     def _notes(self) -> tuple[str, ...]:
         a = self.data.attrs

@@ -36,8 +36,10 @@ def vec(x) -> np.ndarray:
 def frame(R) -> np.ndarray:
     """A marker's frame, an angle in the plane, as a rotation in space."""
     R = np.asarray(R, float)
-    if R.ndim == 2:
+    if R.shape == (3, 3):
         return R
+    if R.shape == (2, 2):
+        R = np.arctan2(R[1, 0], R[0, 0])
     c, s = math.cos(float(R)), math.sin(float(R))
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
@@ -159,27 +161,45 @@ class Sizes:
 
 
 def shape_parts(shape: dict[str, Any]) -> list[Part]:
-    """The parts of a given shape: {"type": "box" | "sphere" | "cylinder" | "capsule" | "mesh", …} in the body frame.
+    """The parts of a given shape: {"kind": …, "size": […]} with `position`, `rotation` in the body frame.
 
-    `position` and `rotation` place it; box: `size`; sphere: `radius`; cylinder and capsule: `radius`, `length` along
-    its z axis; mesh: `vertices`, `faces`. `color` is optional.
+    box: its edges; sphere: radius; cylinder, capsule: radius, length along z (in the plane along x); ellipsoid: half
+    axes; plane: edges; mesh: no size but `vertices`, `faces` (without them it is not drawn). `colour`: red, green,
+    blue (0 … 1), optional.
     """
     o = vec(shape.get("position", (0.0, 0.0, 0.0)))
-    R = frame(shape.get("rotation", np.eye(3)))
-    kind, c = shape.get("type"), shape.get("color")
+    turned = np.asarray(shape.get("rotation", np.eye(3)), float)
+    R, flat = frame(turned), turned.shape != (3, 3)
+    kind, size = shape.get("kind"), [float(x) for x in shape.get("size", ())]
+    c = "#" + "".join(f"{round(255 * float(x)):02x}" for x in shape["colour"][:3]) if shape.get("colour") else None
     if kind == "box":
-        return [box(o, R, shape["size"], c)]
+        return [box(o, R, [*size, 0.2 * min(size)][:3], c)]
+    if kind == "plane":
+        return [box(o, R, [*size, 0.01 * min(size)], c)]
     if kind == "sphere":
-        return [ball(o, shape["radius"], c)]
+        return [ball(o, size[0], c)]
     if kind == "cylinder":
-        return [tube(o, R[:, 2], 0.0, shape["radius"], shape["length"], c)]
+        return [tube(o, R[:, 2], 0.0, size[0], size[1], c)]
     if kind == "capsule":
-        half = R[:, 2] * float(shape["length"]) / 2
-        return [rod(o - half, o + half, shape["radius"], c)]
-    if kind == "mesh":
+        half = R[:, 0 if flat else 2] * size[1] / 2
+        return [rod(o - half, o + half, size[0], c)]
+    if kind == "ellipsoid":
+        v, f = _sphere()
+        return [{"t": "mesh", "v": num(o + (v * size) @ R.T), "f": f, "c": c}]
+    if kind == "mesh" and "vertices" in shape:
         v = o + np.asarray(shape["vertices"], float) @ R.T
         return [{"t": "mesh", "v": num(v), "f": np.asarray(shape["faces"], int).tolist(), "c": c}]
     return []
+
+
+def _sphere(rings: int = 13, steps: int = 24) -> tuple[np.ndarray, list[list[int]]]:
+    """Vertices and faces of a unit sphere, from pole to pole."""
+    b, a = np.meshgrid(
+        np.linspace(-np.pi / 2, np.pi / 2, rings), np.linspace(0, 2 * np.pi, steps + 1)[:-1], indexing="ij"
+    )
+    v = np.stack([np.cos(b) * np.cos(a), np.cos(b) * np.sin(a), np.sin(b)], axis=-1).reshape(-1, 3)
+    at = lambda ring, k: ring * steps + k % steps  # noqa: E731
+    return v, [[at(r, k), at(r, k + 1), at(r + 1, k + 1), at(r + 1, k)] for r in range(rings - 1) for k in range(steps)]
 
 
 def wheel(o, z, radius, sizes: Sizes, c=None) -> list[Part]:
