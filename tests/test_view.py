@@ -258,6 +258,12 @@ def test_large_page_is_small_and_quick(tmp_path):
     path = animate_dataset(large, tmp_path / "large.html")
     assert time.perf_counter() - start < 5.0
     assert path.stat().st_size < 5e6
+    assert len(scene_in(path.read_text())["t"]) == 4 * -(-4 * 1000 // 3)  # all its times: float32 in base64
+
+
+def test_larger_runs_show_fewer_times_in_a_page():
+    page = page_of_dataset(chain_in_motion(100, 1000))
+    assert 2e6 < len(page) < 5e6
 
 
 def test_names_cannot_become_code(data):

@@ -55,6 +55,7 @@ class Scene:
     floor: float
     follow: bool
     lift: float
+    typical: float
 
     @property
     def radius(self) -> float:
@@ -161,6 +162,7 @@ class _Maker:
             floor=floor,
             follow=follow,
             lift=1.6 * self.sizes.top,
+            typical=self.sizes.typical,
         )
 
     # ---- where things are ----------------------------------------------------------------------------------

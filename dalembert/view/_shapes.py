@@ -146,7 +146,7 @@ class Sizes:
     """Widths that suit a machine: `link` half the width of a link, `pin` the radius of a joint."""
 
     def __init__(self, length: float, typical: float, gap: float, plane: bool):
-        self.length = length
+        self.length, self.typical = length, typical
         link = float(np.clip(0.075 * typical, 0.006 * length, 0.028 * length)) * (1.0 if plane else 0.72)
         self.link = max(min(link, 0.3 * gap), 0.003 * length)
         self.pin = self.link * (0.62 if plane else 1.25)

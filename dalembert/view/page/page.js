@@ -38,12 +38,14 @@ const nice = x => { const e = Math.pow(10, Math.floor(Math.log10(x))), m = x / e
 const short = x => { const a = Math.abs(x); return a === 0 ? "0" : a >= 1e5 || a < 1e-3 ? x.toExponential(1).replace("e+", "e") : String(+x.toPrecision(4)); };
 
 // ---- meshes from parts ------------------------------------------------------------------------------------------
+const DETAIL = B + J > 120 ? 0.45 : 1; // coarser rounds where there are many
 class Mesh {
   constructor() { this.v = []; this.i = []; this.n = 0; }
   vertex(p, n, c) { this.v.push(p[0], p[1], p[2], n[0], n[1], n[2], c[0], c[1], c[2]); return this.n++; }
   quad(a, b, c, d) { this.i.push(a, b, c, a, c, d); }
   // a surface of revolution about z; profile pieces [r0, z0, r1, z1] with normals [nr0, nz0, nr1, nz1]
   lathe(o, F, pieces, c, steps) {
+    steps = Math.ceil(steps * DETAIL);
     for (const [p, n] of pieces) {
       let last = null;
       for (let k = 0; k <= steps; k++) {
@@ -54,7 +56,7 @@ class Mesh {
       }
     }
   }
-  arc(o, F, R, r, from, to, c, steps, n = 10) { // part of a circle of radius r about (R, z = 0) in the profile
+  arc(o, F, R, r, from, to, c, steps, n = 10) { n = Math.ceil(n * DETAIL); // part of a circle of radius r about (R, z = 0) in the profile
     const pieces = [];
     for (let k = 0; k < n; k++) {
       const [a, b] = [k, k + 1].map(x => from + (to - from) * x / n);
@@ -196,7 +198,7 @@ const path = (points, dynamic) => {
 };
 
 // ---- state ------------------------------------------------------------------------------------------------------
-const state = { time: t0, playing: false, speed: 1, selected: -1, bodies: true, joints: true, forces: true, torques: false, traces: true, names: J <= 16, gain: 1 };
+const state = { time: t0, playing: false, speed: 1, selected: -1, bodies: true, joints: true, forces: true, torques: false, traces: true, names: J <= 16 };
 const saved = JSON.parse(sessionStorage.getItem("dalembert:" + S.title) || "null");
 const U = S.up, horizontal = across(U), E1 = plane ? cross(U, [0, 0, 1]) : horizontal[0], E2 = plane ? U : horizontal[1];
 const azimuth = plane ? 0 : Math.atan2(dot(S.look, E2), dot(S.look, E1));
@@ -262,7 +264,7 @@ let theme = THEMES.light, bodyMeshes = [], jointMeshes = [], traces = [], spring
 const SUN = plane ? unit([...scale(add(scale(U, .8), E1, -.5), 1).slice(0, 2), 1.6]) : null;
 const sunNow = () => plane ? SUN : unit(add(add(scale(U, 1.5), right, -0.75), ahead, -0.55));
 const typicalForce = S.typical_force, typicalTorque = S.typical_torque;
-const gainOf = (typical) => typical > 0 ? 0.30 * S.radius / typical * state.gain : 0;
+const gainOf = (typical) => typical > 0 ? S.arrow_length / typical : 0;
 
 function build() {
   start();
