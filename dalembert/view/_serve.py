@@ -21,8 +21,8 @@ _SORRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>dalember
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 12vh auto; padding: 0 2em; color: #1d2733 }}
 pre {{ white-space: pre-wrap; background: #f3f5f8; padding: 1em; border-radius: 8px }}</style>
 <h1>Not yet</h1><pre>{text}</pre><p>Mend the file; this page reads it again by itself.</p>
-<script>setInterval(async () => {{ try {{
-if (await (await fetch("stamp")).text() !== "{stamp}") location.reload(); }} catch {{ }} }}, 1000);</script></html>"""
+<script>const asking = setInterval(async () => {{ try {{
+if (await (await fetch("stamp")).text() !== "{stamp}") {{ clearInterval(asking); location.reload(); }} }} catch {{ }} }}, 1000);</script></html>"""
 
 
 class Server:

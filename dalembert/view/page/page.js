@@ -550,9 +550,9 @@ if (gl) {
   requestAnimationFrame(tick);
 }
 if (S.live) { // the server is asked whether the model's file has changed; then the page is read again
-  setInterval(async () => {
+  const asking = setInterval(async () => {
     try {
-      if (await (await fetch("stamp")).text() !== S.live) { sessionStorage.setItem("dalembert:" + S.title, JSON.stringify({ camera, time: state.time })); location.reload(); }
+      if (await (await fetch("stamp")).text() !== S.live) { clearInterval(asking); sessionStorage.setItem("dalembert:" + S.title, JSON.stringify({ camera, time: state.time })); location.reload(); }
     } catch { /* the server has stopped; the page stays as it is */ }
   }, 1000);
 }
