@@ -22,7 +22,8 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 12vh auto
 pre {{ white-space: pre-wrap; background: #f3f5f8; padding: 1em; border-radius: 8px }}</style>
 <h1>Not yet</h1><pre>{text}</pre><p>Mend the file; this page reads it again by itself.</p>
 <script>const asking = setInterval(async () => {{ try {{
-if (await (await fetch("stamp")).text() !== "{stamp}") {{ clearInterval(asking); location.reload(); }} }} catch {{ }} }}, 1000);</script></html>"""
+if (await (await fetch("stamp")).text() !== "{stamp}") {{
+clearInterval(asking); location.reload(); }} }} catch {{ }} }}, 1000);</script></html>"""
 
 
 class Server:
