@@ -74,6 +74,7 @@ _HOMES = {
     "simulate_switching": "dalembert.simulation",
     "check": "dalembert.analysis",
     "linearise": "dalembert.analysis",
+    "plot_graph": "dalembert.analysis",
     "load": "dalembert.io",
     "save": "dalembert.io",
     "compare": "dalembert.analysis",
@@ -124,7 +125,16 @@ if TYPE_CHECKING:
         SimulationError,
         Status,
     )
-    from dalembert.analysis import actuation, check, compare, inverse_dynamics, linearise, projectors, split_motion
+    from dalembert.analysis import (
+        actuation,
+        check,
+        compare,
+        inverse_dynamics,
+        linearise,
+        plot_graph,
+        projectors,
+        split_motion,
+    )
     from dalembert.complements import (
         LU,
         QR,

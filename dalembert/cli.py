@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, run, compare, new, convert, schema, demo. Heavy imports are in the commands."""
+"""edge · the command line: list, check, run, view, compare, new, convert, schema, demo. Imports are in the commands."""
 
 from __future__ import annotations
 
@@ -227,6 +227,80 @@ def _rule(name: str):
     from dalembert.reactions import RULES
 
     return RULES[name]()
+
+
+@app.command()
+def view(
+    what: Annotated[
+        str, typer.Argument(metavar="MODEL or RESULT", help="A model file or mechanism, or a result (.nc) of `run -o`.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write it instead: .html (a page to send), .gif or .mp4.")
+    ] = None,
+    t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
+    samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 picks a free one.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
+    from dalembert.view import Server, animate_dataset, page_of_dataset
+
+    _check_output(output, (".html", ".gif", ".mp4"))
+    result = what.endswith(".nc")
+    data = _read_result(Path(what)) if result else _moved(what, t_end, samples)
+    if output is not None:
+        print(f"Written: {animate_dataset(data, output)}")
+        return
+    page_of_dataset(data)  # what cannot be drawn is told here
+    first = [data]
+
+    def make(stamp: str) -> str:
+        found = first.pop() if first else _read_result(Path(what)) if result else _moved(what, t_end, samples)
+        return page_of_dataset(found, live=stamp)
+
+    server = Server(make, lambda: _stamp(Path(what)), port)
+    print(f"Showing {what} at {server.address} (stop with Ctrl-C).", flush=True)
+    if browser:
+        import webbrowser
+
+        webbrowser.open(server.address)
+    server.run()
+
+
+def _moved(name: str, t_end: float | None, samples: int):
+    """The result of a model's run; one that ends early is shown as far as it came."""
+    from dalembert._results import DalembertError, RedundancyWarning
+    from dalembert.simulation import simulate
+
+    warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
+    entry = _entry(name)
+    end = entry.t_end if t_end is None else t_end
+    solution = simulate(entry.model(), end, save=samples, throw=False, **entry.run)
+    if len(solution.t) == 0:
+        raise DalembertError(f"'{name}' does not move: {solution.status.sentence}")
+    return solution.dataset
+
+
+def _read_result(path: Path):
+    from dalembert._results import DalembertError
+
+    try:
+        import xarray as xr
+
+        with xr.open_dataset(path, engine="netcdf4") as data:
+            return data.load()
+    except FileNotFoundError:
+        raise DalembertError(f"There is no file '{path}'.") from None
+    except (OSError, ValueError) as error:
+        raise DalembertError(f"'{path}' is not a result that can be read: {error}.") from None
+
+
+def _stamp(path: Path) -> str:
+    """Changes when a file is saved anew; a built-in mechanism never does."""
+    try:
+        return str(path.stat().st_mtime_ns)
+    except OSError:
+        return "-"
 
 
 @app.command()

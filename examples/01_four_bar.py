@@ -39,3 +39,5 @@ print(f"largest force in pin B: {float((pin['force'] ** 2).sum('axis').max() ** 
 
 solution.to_netcdf("four_bar.nc")
 solution.plot("four_bar.png")
+solution.plot("reactions", joint="B", path="pin_B.png")
+solution.animate("four_bar.html")  # one page that plays, offline; .gif and .mp4 for slides

@@ -25,6 +25,7 @@ from dalembert.reactions._rules import (
 )
 from dalembert.reactions._tree import CarriedDependence, carried_multipliers, lifted, lifted_reaction
 from dalembert.reactions._unique import (
+    LABELS,
     Direction,
     JointRows,
     Uniqueness,
@@ -36,6 +37,7 @@ from dalembert.reactions._unique import (
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [
+    "LABELS",
     "RULES",
     "AbstractFlexibility",
     "AbstractReactionRule",

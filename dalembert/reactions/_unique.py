@@ -155,14 +155,30 @@ class Uniqueness:
         j = self.joints[joint]
         return {x: self.component(joint, x) for x, there in zip(j.labels, j.transmitted, strict=True) if there}
 
+    def width(self, joint: str, lam: np.ndarray, frame: str = "joint") -> np.ndarray:
+        """How far multipliers without effect, as large as λ's part that has one, move each component either way.
+
+        Sizes of multipliers are those of the unit rows in the mass metric, so no unit enters.
+        """
+        d = self.dependence
+        rows, scaled = list(self.joints[joint].rows), lam * d.sizes
+        load = np.linalg.norm(scaled - d.null @ (d.null.T @ scaled))
+        return load * np.linalg.norm(self._wrench(joint, frame) / d.sizes[rows] @ d.null[rows], axis=1)
+
+    def _wrench(self, joint: str, frame: str) -> np.ndarray:
+        """The joint's components as functions of its λ, in the joint's or in the world's axes."""
+        j = self.joints[joint]
+        if j.wrench is None or j.axes is None or frame == "joint":
+            return j.functionals if j.wrench is None else j.wrench
+        d, W = len(j.axes), j.wrench
+        return np.concatenate([j.axes @ W[:d], W[d:] if d == 2 else j.axes @ W[d:]])
+
     def mask(self, joint: str, frame: str = "joint") -> np.ndarray:
         """Unique or not for all components, in the joint's or in the world's axes; what is always zero is unique."""
         j = self.joints[joint]
         if j.wrench is None or j.axes is None:
             return np.full(len(j.labels), self.reaction(joint))
-        d, W = len(j.axes), j.wrench
-        if frame == "world":
-            W = np.concatenate([j.axes @ W[:d], W[d:] if d == 2 else j.axes @ W[d:]])
+        d, W = len(j.axes), self._wrench(joint, frame)
         # rounding of a component that is not carried must not look like freedom
         sizes = np.linalg.norm(W, axis=1) / np.where(np.arange(len(W)) < d, 1.0, j.length)
         carried = sizes > ZERO * np.max(sizes, initial=0.0)

@@ -107,6 +107,16 @@ def _joint_coordinates(system: AbsoluteSystem, q) -> Array:
     return jnp.stack(out) if out else jnp.zeros(0)
 
 
+@eqx.filter_jit
+def coordinate_rates(system: AbsoluteSystem, q, v) -> Float[Array, "times joint_coordinates"]:
+    """Rates of the joint coordinates at many states."""
+
+    def one(q, v):
+        return jax.jvp(lambda x: _joint_coordinates(system, x), (q,), (system.qdot(q, v),))[1]
+
+    return jax.vmap(one)(q, v)
+
+
 def joint_coordinate_names(system: AbstractSystem) -> list[tuple[str, str]]:
     """(joint, coordinate) in the order of `Observation.coordinates`."""
     if not isinstance(system, AbsoluteSystem):

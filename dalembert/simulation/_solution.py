@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions import (
+    LABELS,
     AbstractReactionRule,
     CarriedDependence,
     MinimumNorm,
@@ -25,14 +27,16 @@ from dalembert.reactions import (
     Uniqueness,
     joint_rows,
 )
-from dalembert.simulation._observe import Observation, joint_coordinate_names, observe_all
+from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("x", "y", "z")
+BAND_INSTANTS = 41
+"""Instants at which it is computed how far reactions are open; between them straight lines."""
 
 
 class Solution(eqx.Module):
@@ -74,18 +78,20 @@ class Solution(eqx.Module):
         """The system in which bodies and reactions are stated: in joint coordinates the absolute one of all joints."""
         return self.system.absolute if isinstance(self.system, TreeSystem) else self.system
 
+    def _constraints(self, k: int) -> tuple[Equations, Dependence]:
+        """The machine's equations at a saved time, and which of its rows depend on each other."""
+        equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
+        dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+        if isinstance(self.system, TreeSystem):
+            dependence = CarriedDependence(self.system, equations, dependence)
+            equations = dependence.absolute
+        return equations, dependence
+
     @functools.cached_property
     def _instants(self) -> list[tuple[Equations, Dependence]]:
         """The machine's constraints at a few instants of the motion, those of the largest rank."""
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
-        found = []
-        for k in picks:
-            equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
-            dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
-            if isinstance(self.system, TreeSystem):
-                dependence = CarriedDependence(self.system, equations, dependence)
-                equations = dependence.absolute
-            found.append((equations, dependence))
+        found = [self._constraints(k) for k in picks]
         rank = max((d.rank for _, d in found), default=0)
         return [(e, d) for e, d in found if d.rank == rank]
 
@@ -269,6 +275,8 @@ class Solution(eqx.Module):
         if isinstance(machine, AbsoluteSystem):
             self._body_data(data, coords)
             self._joint_data(data, coords)
+            text = {"long_name": "bodies, joints and forces with their places, as JSON; for pictures"}
+            data["geometry"] = ((), json.dumps(geometry(machine)), text)
         if not isinstance(self.system, AbsoluteSystem):
             names = "coordinate"
             if isinstance(self.system, TreeSystem):  # where "coordinate" holds all joints'
@@ -363,6 +371,17 @@ class Solution(eqx.Module):
             data[f"unique_force{suffix}"] = (("joint", "axis"), sure[:, :d], text)
             data[f"unique_torque{suffix}"] = (turning[1:], sure[:, d:] if d == 3 else sure[:, d], text)
 
+        text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
+        data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
+
+    def _solvability(self, joint: str) -> str:
+        """ "unique", "partly" or "open": all, some or none of the components that the joint carries are determined."""
+        if self.redundancy == 0:
+            return "unique"
+        told = [u.components(joint) for u in self._uniqueness]
+        sure = [all(t.get(c, True) for t in told) for c in {c for t in told for c in t}]
+        return "unique" if all(sure) else "partly" if any(sure) else "open"
+
     def singular_positions(self) -> list:
         """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""
         from dalembert.simulation._singular import singular_positions
@@ -422,11 +441,47 @@ class Solution(eqx.Module):
 
         return write_csv(self.dataset, path)
 
-    def plot(self, path=None):
-        """A page of figures: coordinates, reactions, violation, energy. Returns the matplotlib figure."""
+    def plot(self, what=None, *, path=None, **options):
+        """A matplotlib figure by its name; saved where `path` says. Without a name, a page of four.
+
+        "coordinates", "velocities" (names=), "reactions" (joint=, frame=), "violation", "energy",
+        "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
+        """
         from dalembert.view import plot_dataset
 
-        return plot_dataset(self.dataset, path)
+        if what is not None and path is None and Path(what).suffix:
+            what, path = None, what
+        data = self.dataset
+        if what in ("velocities", "phase") and "coordinate" in data:
+            rates = np.asarray(coordinate_rates(self.machine, self._observed.q, self._observed.v))
+            data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
+        joint, frame = options.get("joint"), options.get("frame", "joint")
+        if what == "reactions" and joint in data.get("joint", ()) and "band" not in options:
+            options["band"] = self._band(joint, frame)
+        return plot_dataset(data, what, path=path, **options)
+
+    def _band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
+        """For each component of a joint's reaction half the width of what is left open (`Uniqueness.width`)."""
+        if frame not in ("world", "joint") or self.unique(joint, frame=frame).all():
+            return None
+        t, lam = np.asarray(self.t), self._observed.lam
+        picks = np.unique(np.linspace(0, len(t) - 1, min(len(t), BAND_INSTANTS)).astype(int))
+        widths = []
+        for k in picks:
+            equations, dependence = self._constraints(int(k))
+            widths.append(Uniqueness(joint_rows(self.machine, equations), dependence).width(joint, lam[k], frame))
+        table = np.array(widths)
+        labels = LABELS.get(table.shape[1], ())
+        return {x: np.interp(t, t[picks], table[:, k]) for k, x in enumerate(labels)}
+
+    def animate(self, path, **options) -> Path:
+        """Write the motion: .html, one page that plays offline; .gif or .mp4 for slides. See `animate_dataset`.
+
+        `traces=["coupler", ("crank", (0.5, 0))]` names the points whose way is drawn; `speed`, `fps` are for films.
+        """
+        from dalembert.view import animate_dataset
+
+        return animate_dataset(self.dataset, path, **options)
 
 
 def _continuous(quaternions: np.ndarray) -> np.ndarray:

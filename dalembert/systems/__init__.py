@@ -6,6 +6,7 @@ from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, Loca
 from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames, moment
+from dalembert.systems._geometry import geometry
 from dalembert.systems._reduce import without_rows
 from dalembert.systems._switch import is_on, switchable, switched
 from dalembert.systems._tree import TreeSystem
@@ -21,6 +22,7 @@ __all__ = [
     "RowOwner",
     "TreeSystem",
     "build",
+    "geometry",
     "is_angle",
     "is_driver",
     "is_on",

@@ -71,6 +71,7 @@ class AbsoluteSystem(AbstractSystem):
     name: str = eqx.field(static=True)
     load_rule: Any = None  # what picks the loads that friction asks for, where they are not unique
     loads_decided: bool = eqx.field(static=True, default=False)  # that they are unique, or picked by `load_rule`
+    shapes: tuple[tuple[int, str], ...] = eqx.field(static=True, default=())  # pictures of bodies, as JSON
 
     @property
     def bearings(self) -> tuple[ForceFamily, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -103,7 +104,21 @@ def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool 
         m_holonomic=m_holonomic,
         owners=owners,
         name=model.name,
+        shapes=_shapes(model, index),
     )
+
+
+def _shapes(model: Model, index) -> tuple[tuple[int, str], ...]:
+    """What the model says its bodies look like: carried along for pictures, nothing is computed from it."""
+    out = []
+    for s in model.shapes.values():
+        if s.body.name == "ground":
+            continue  # pictures show moving bodies
+        turned = s.rotation.tolist() if model.space == "space" else math.atan2(s.rotation[1, 0], s.rotation[0, 0])
+        told = {"kind": s.kind, "size": np.ravel(s.size).tolist(), "position": s.position.tolist(), "rotation": turned}
+        told |= {} if s.colour is None else {"colour": np.ravel(s.colour).tolist()}
+        out.append((index[s.body.name], json.dumps(told)))
+    return tuple(out)
 
 
 def _number_rows(model: Model, constraints) -> tuple[int, int, dict[str, tuple[int, ...]]]:

@@ -1,0 +1,56 @@
+"""7 · analysis: the joint graph of a model: which bodies hang together, and which joints close loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dalembert.analysis._redundancy import check
+from dalembert.model import Model
+from dalembert.simulation import Solution
+from dalembert.systems import AbstractSystem
+
+
+def plot_graph(model: Model | AbstractSystem | Solution, path=None, *, reactions: bool = True) -> Any:
+    """A figure of bodies (nodes) and joints (edges), coloured by solvability; joints that close a loop are dashed.
+
+    `reactions=False` leaves out the analysis, and the colours. Drivers are named at the joint they drive.
+    """
+    from dalembert.view import draw_graph
+
+    system: Any = model.system if isinstance(model, Solution) else model
+    name, bodies, items = _items(system)
+    told: dict[str, str] = {}
+    if reactions and isinstance(model, Solution) and "solvability" in model.dataset:  # along the whole motion
+        data = model.dataset
+        told = dict(zip(map(str, data["joint"].values), map(str, data["solvability"].values), strict=True))
+    elif reactions:
+        found = check(system).solvability
+        for j in found.joints if found is not None else ():
+            sure = list(j.components.values())
+            told[j.name] = "unique" if j.unique else "partly" if any(sure) else "open"
+    joints = []
+    for item, kind, ends in items:
+        word = kind.split(":")[0]
+        if word in ("driver", "speed_driver"):
+            same = [
+                j for j in joints if set(j["bodies"]) == set(ends) and j["of"] == kind.split(":")[1].replace("/", ":")
+            ]
+            if same:
+                same[-1]["driven"].append(item)
+                continue
+        joints.append({"name": item, "kind": word.replace("_", " "), "of": kind, "bodies": ends, "driven": [],
+                       "solvability": told.get(item)})  # fmt: skip
+    return draw_graph(name, bodies, joints, path)
+
+
+def _items(system) -> tuple[str, list[str], list[tuple[str, str, list[str]]]]:
+    """Name, bodies, and (joint, kind, its bodies) of a model or of a system."""
+    if isinstance(system, Model):
+        ends = [(c.name, c.kind, list(dict.fromkeys(b.name for b in c.bodies))) for c in system.constraints.values()]
+        return system.name, list(system.bodies), ends
+    names = (*system.body_names, "ground")
+    return (
+        system.name,
+        list(system.body_names),
+        [(j.name, j.kind, list(dict.fromkeys(names[k] for k in j.blocks))) for j in system.joints],
+    )

@@ -1,0 +1,73 @@
+"""2 · systems: where a machine's bodies, joints and forces sit, as plain data: what pictures are drawn from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from dalembert.systems._absolute import AbsoluteSystem
+from dalembert.systems._tree import TreeSystem
+
+NUMBERS = ("radius", "radius_i", "radius_j", "length", "pitch")
+"""What the picture of a joint needs besides its markers."""
+CURVE_POINTS = 241
+
+
+def geometry(system: AbsoluteSystem | TreeSystem) -> dict[str, Any]:
+    """Bodies (mass, inertia), joints and forces (kind, bodies, markers in the bodies' frames), ready for JSON.
+
+    Frames are angles in the plane and rotation matrices in space. It follows `system.replace`.
+    """
+    if isinstance(system, TreeSystem):
+        return geometry(system.absolute)
+    names = (*system.body_names, "ground")
+    bodies: list[dict[str, Any]] = [
+        {"name": name, "mass": float(system.masses[k]), "inertia": _plain(_inertia(system, k))}
+        for k, name in enumerate(system.body_names)
+    ]
+    for body, shape in system.shapes:
+        bodies[body].setdefault("shapes", []).append(json.loads(shape))
+    joints = []
+    for j in system.joints:
+        p = {key: np.asarray(value[j.member]) for key, value in system.families[j.family].p.items()}
+        joints.append(_placed(j.name, j.kind, [names[k] for k in j.blocks], p))
+    forces = []
+    for f in system.forces:
+        for member, name in enumerate(f.names):
+            p = {key: np.asarray(value[member]) for key, value in f.p.items()}
+            forces.append(_placed(name, f.kind, [names[k] for k in f.group.columns[member]], p))
+    return {
+        "space": system.space,
+        "gravity": _plain(system.gravity),
+        "size": float(system.size),
+        "bodies": bodies,
+        "joints": joints,
+        "forces": forces,
+    }
+
+
+def _inertia(system: AbsoluteSystem, k: int):
+    return system.inertias[k] if system.space == "space" else system.inertias[k, 0, 0]
+
+
+def _placed(name: str, kind: str, bodies: list[str], p: dict[str, np.ndarray]) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": name, "kind": kind, "bodies": bodies}
+    if "point_i" in p:
+        sides = ("i", "j")[: len(bodies)]
+        out["points"] = [_plain(p[f"point_{s}"]) for s in sides]
+        out["frames"] = [_plain(p[f"frame_{s}"]) for s in sides]
+    numbers = {key: float(p[key]) for key in NUMBERS if key in p and p[key].ndim == 0}
+    if numbers:
+        out["numbers"] = numbers
+    if "breaks" in p and "coefficients" in p and kind.startswith("point_on_curve"):
+        from scipy.interpolate import PPoly
+
+        s = np.linspace(p["breaks"][0], p["breaks"][-1], CURVE_POINTS)
+        out["curve"] = _plain(np.round(PPoly(p["coefficients"], p["breaks"])(s), 9))
+    return out
+
+
+def _plain(x):
+    return np.asarray(x, float).tolist()

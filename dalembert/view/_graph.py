@@ -1,0 +1,120 @@
+"""edge · pictures: which bodies hang together by which joints, and the loops they close (networkx)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS
+
+
+def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path=None) -> Any:
+    """A figure of the joint graph. A joint: name, kind, bodies, solvability (or None), driven (names of drivers).
+
+    Joints that close a loop (those a spanning tree leaves out) are dashed; colours tell how much of a reaction is
+    unique. What couples more than two bodies is a small diamond.
+    """
+    import networkx as nx
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    graph = nx.MultiGraph()
+    graph.add_nodes_from(["ground", *bodies])
+    for j in joints:
+        if len(j["bodies"]) == 2:
+            graph.add_edge(*j["bodies"], key=j["name"], joint=j)
+        else:
+            graph.add_node(("", j["name"]))
+            graph.add_edges_from((("", j["name"]), b, f"{j['name']} {b}", {"joint": j}) for b in j["bodies"])
+    if graph.degree("ground") == 0:
+        graph.remove_node("ground")
+    tree = {key for *_, key in nx.minimum_spanning_edges(graph, keys=True, data=False)}
+    loops = sum(
+        1 for a, b, key in graph.edges(keys=True) if key not in tree and isinstance(a, str) and isinstance(b, str)
+    )
+    places = _places(graph)
+    figure = Figure(figsize=(8.5, 6.5), layout="constrained")
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.margins(0.14)
+    for a, b in {tuple(sorted(e, key=str)) for e in graph.edges()}:
+        keys = list(graph[a][b])
+        for k, key in enumerate(keys):
+            _edge(
+                axes,
+                places[a],
+                places[b],
+                graph[a][b][key]["joint"],
+                key in tree,
+                k - (len(keys) - 1) / 2,
+                isinstance(a, tuple) or isinstance(b, tuple),
+            )
+    for node, (x, y) in places.items():
+        if isinstance(node, tuple):
+            axes.plot([x], [y], "D", color="#8a94a0", markersize=7, zorder=3)
+            axes.annotate(
+                node[1], (x, y), xytext=(0, -13), textcoords="offset points", ha="center", fontsize=8, color="#5b6775"
+            )
+            continue
+        ground = node == "ground"
+        style = {
+            "boxstyle": "square,pad=0.45" if ground else "round,pad=0.45",
+            "fc": "#3b4252" if ground else "#e8eef5",
+            "ec": "#3b4252",
+        }
+        axes.text(
+            x,
+            y,
+            node,
+            ha="center",
+            va="center",
+            fontsize=10,
+            zorder=4,
+            color="white" if ground else "#1d2733",
+            bbox=style,
+        )
+    count = {0: "no loop", 1: "1 loop"}.get(loops, f"{loops} loops")
+    axes.set_title(f"{title}: {len(bodies)} bodies, {len(joints)} joints, {count}", fontsize=12)
+    told = [k for k in SOLVABILITY if any(j["solvability"] == k for j in joints)]
+    marks = [
+        Line2D([], [], color=SOLVABILITY[k], linewidth=2.5, label=f"reaction {SOLVABILITY_WORDS[k]}") for k in told
+    ]
+    if loops:
+        marks.append(Line2D([], [], color="#5b6775", linestyle="--", label="closes a loop"))
+    if marks:
+        axes.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9, frameon=False)
+    if path is not None:
+        figure.savefig(path, dpi=130)
+    return figure
+
+
+def _places(graph) -> dict:
+    import networkx as nx
+
+    plain = nx.Graph(graph)
+    if len(plain) <= 2:
+        return {node: (1.6 * k, 0.0) for k, node in enumerate(plain)}
+    planar = len(plain) <= 8 and nx.check_planarity(plain)[0]
+    start = nx.planar_layout(plain) if planar else nx.circular_layout(plain)
+    return (
+        nx.kamada_kawai_layout(plain, pos=start)
+        if nx.is_connected(plain)
+        else nx.spring_layout(plain, pos=start, seed=1)
+    )
+
+
+def _edge(axes, a, b, joint, in_tree: bool, bend: float, thin: bool) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
+    colour = SOLVABILITY.get(joint["solvability"], "#8a94a0")
+    rad = 0.5 * bend
+    style = ":" if thin else "-" if in_tree else "--"
+    curve = {"arrowstyle": "-", "connectionstyle": f"arc3,rad={rad}", "linestyle": style, "color": colour}
+    axes.add_patch(FancyArrowPatch(a, b, linewidth=1.2 if thin else 2.2, zorder=1, **curve))
+    if thin:
+        return
+    # the middle of the arc: half of the bend, to the right of a → b
+    x, y = (a[0] + b[0]) / 2 + rad * (b[1] - a[1]) / 2, (a[1] + b[1]) / 2 - rad * (b[0] - a[0]) / 2
+    text = joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else "")
+    axes.text(x, y, f"{text}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733", zorder=2,
+              bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85})  # fmt: skip

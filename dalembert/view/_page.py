@@ -1,0 +1,89 @@
+"""edge · pictures: the page that moves, one HTML file with everything in it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
+
+
+def page_of(scene: Scene, *, live: str | None = None) -> str:
+    """The page as text. It fetches nothing; one with a `live` stamp asks its server whether that is the latest."""
+    folder = files("dalembert.view") / "page"
+    parts = {name: (folder / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
+    # "<" cannot end the script element early, whatever a name holds
+    data = json.dumps(_plain(scene) | {"live": live}, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    text = parts["html"]
+    if live is None:
+        text = text.replace("; connect-src 'self'", "")
+    for mark, value in (
+        ("@STYLE@", parts["css"]),
+        ("@SCRIPT@", parts["js"]),
+        ("@TITLE@", html.escape(scene.title or "dalembert")),
+        ("@SCENE@", data),
+    ):
+        text = text.replace(mark, value, 1)
+    return text
+
+
+def write_page(scene: Scene, path) -> Path:
+    """The page as a file."""
+    path = Path(path)
+    path.write_text(page_of(scene), encoding="utf-8")
+    return path
+
+
+def _plain(s: Scene) -> dict:
+    """The scene for JSON: numbers over time as float32 in base64."""
+    panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
+    return {
+        "title": s.title,
+        "space": s.space,
+        "notes": s.notes,
+        "up": s.up.tolist(),
+        "look": s.look.tolist(),
+        "reach": s.reach.tolist(),
+        "radius": s.radius,
+        "floor": s.floor,
+        "cell": _nice(s.radius / 5),
+        "lift": s.lift,
+        "arrow": 0.0085 * min(s.radius, 4.0 * s.typical),
+        "arrow_length": 0.30 * min(s.radius, 4.0 * s.typical),
+        "typical_force": _typical(s.force),
+        "typical_torque": _typical(s.torque),
+        "colours": SOLVABILITY,
+        "words": SOLVABILITY_WORDS,
+        "curve_colours": CURVES,
+        "bodies": s.bodies,
+        "joints": s.joints,
+        "links": s.links,
+        "traces": s.traces,
+        "panels": panels,
+        "t": _base64(s.t),
+        "places": _base64(s.places[:, :-1]),
+        "centre": _base64(s.centre),
+        "force": _base64(s.force),
+        "torque": _base64(s.torque),
+        "in_joint": _base64(s.in_joint),
+    }
+
+
+def _base64(x) -> str:
+    return base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode("ascii")
+
+
+def _typical(values: np.ndarray) -> float:
+    """A large, not the largest, size over the motion: spikes at singular positions do not set the scale."""
+    sizes = np.linalg.norm(values, axis=-1).max(axis=1, initial=0.0)
+    return float(np.percentile(sizes, 90)) if sizes.size and sizes.max() > 1e-12 else 0.0
+
+
+def _nice(x: float) -> float:
+    power = 10.0 ** np.floor(np.log10(x))
+    return float(f"{power * min((1, 2, 5, 10), key=lambda m: abs(m - x / power)):.6g}")

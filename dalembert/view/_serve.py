@@ -1,0 +1,106 @@
+"""edge · pictures: the page on this machine's loopback address, made anew when what it shows has changed.
+
+It is the page that `animate` writes, not a second viewer: what one sees live is what one sends, time bar and plots that
+follow it included, which a general scene viewer (viser) does not have.
+"""
+
+from __future__ import annotations
+
+import html
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from dalembert._results import DalembertError
+
+HOST = "127.0.0.1"
+
+_SORRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>dalembert</title><link rel="icon" href="data:,">
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 12vh auto; padding: 0 2em; color: #1d2733 }}
+pre {{ white-space: pre-wrap; background: #f3f5f8; padding: 1em; border-radius: 8px }}</style>
+<h1>Not yet</h1><pre>{text}</pre><p>Mend the file; this page reads it again by itself.</p>
+<script>const asking = setInterval(async () => {{ try {{
+if (await (await fetch("stamp")).text() !== "{stamp}") {{
+clearInterval(asking); location.reload(); }} }} catch {{ }} }}, 1000);</script></html>"""
+
+
+class Server:
+    """Shows one page. `make(stamp)` gives it as text; `stamp()` is a text that changes when it should be made again.
+
+    Bound to loopback only, and it answers only requests that name it so. Port 0 picks a free one; `address` tells it.
+    """
+
+    def __init__(self, make: Callable[[str], str], stamp: Callable[[], str] = lambda: "-", port: int = 0):
+        self._make, self._stamp = make, stamp
+        self._page: tuple[str, bytes] | None = None
+        self._lock = threading.Lock()
+        try:
+            self._server = ThreadingHTTPServer((HOST, port), _handler(self))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DalembertError(
+                f"Cannot open port {port} on this machine: {reason}. Try another with --port."
+            ) from None
+        self._server.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self._server.server_port}/"
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        try:
+            self._server.serve_forever()
+        finally:
+            self._server.server_close()
+
+    def start(self) -> None:
+        """Serve in the background."""
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def page(self) -> bytes:
+        """The page of the present stamp, made once."""
+        with self._lock:
+            stamp = self._stamp()
+            if self._page is None or self._page[0] != stamp:
+                try:
+                    text = self._make(stamp)
+                except DalembertError as error:
+                    text = _SORRY.format(text=html.escape(str(error)), stamp=stamp)
+                self._page = (stamp, text.encode())
+            return self._page[1]
+
+    def stamp(self) -> bytes:
+        return self._stamp().encode()
+
+
+def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            # another site's page cannot read this one under a name of its own
+            if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
+                self.send_error(HTTPStatus.FORBIDDEN)
+                return
+            answers = {"/": ("text/html; charset=utf-8", server.page), "/stamp": ("text/plain", server.stamp)}
+            if self.path not in answers:
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            kind, answer = answers[self.path]
+            body = answer()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    return Handler
