@@ -98,9 +98,9 @@ class AbstractComplement(eqx.Module):
         return jax.jvp(lambda C, mass: self.complete(C, mass, choice), (C, mass), (Cdot, mass_dot))
 
     def velocity(self, C, mass: BlockMass, choice: Choice, local: Local | None, u, b) -> tuple[Array, Array]:
-        """v = D u − X b, and D."""
+        """v = D u − X b, and D; b = None stands for zero."""
         D, X = self.complete(C, mass, choice, local)
-        return D @ u - X @ choice.pick(b), D
+        return D @ u if b is None else D @ u - X @ choice.pick(b), D
 
     def tangential(self, completion: Completion, mass: BlockMass, v: Float[Array, " n"]) -> Float[Array, " k"]:
         """u of a velocity: (DᵀMD)⁻¹DᵀM v [Blajer 1995, eq. 4.7a]; what v holds along X is left out."""

@@ -128,10 +128,12 @@ class _Tangent(_OnComplement):
         return q, D @ w - X @ memory.choice.pick(at.b)
 
     def motion(self, system, t, q, w, memory, rhs):
-        choice = memory.choice
-        if self.complement.holds_E(choice):
+        choice, complement = memory.choice, self.complement
+        if isinstance(complement, Riemannian) and complement.algorithm == "householder" and system.constant_mass:
+            return self._turned(system, t, q, w, choice, complement)
+        if complement.holds_E(choice):
             at = matrices(system, t, q)
-            D, X = self.complement.complete(at.C, at.mass, choice, at.local)
+            D, X = complement.complete(at.C, at.mass, choice, at.local)
             equations = assemble(system, t, q, D @ w - X @ choice.pick(at.b))
             bias = X @ choice.pick(equations.Gamma)
         else:
@@ -141,36 +143,33 @@ class _Tangent(_OnComplement):
 
     def _differentiated(self, system, t, q, w, choice: Choice):
         """Ḋu − (X b)˙ by pushing Ċ, Ṁ and ḃ through the completion, u held."""
-        if (
-            system.constant_mass
-            and isinstance(self.complement, Riemannian)
-            and self.complement.algorithm == "householder"
-        ):
-            return self._turned(system, t, q, w, choice)
 
         def velocity(t, q):
             # in one function of (t, q), so that what does not move (a constant M) costs nothing
             at = matrices(system, t, q)
-            return self.complement.velocity(at.C, at.mass, choice, at.local, w, at.b)
+            b = None if system.scleronomic else at.b
+            return self.complement.velocity(at.C, at.mass, choice, at.local, w, b)
 
         v, push, D = jax.linearize(velocity, jnp.asarray(t, float), q, has_aux=True)
         bias = push(jnp.ones(()), system.qdot(q, v))
         return assemble(system, t, q, v), D, bias
 
-    def _turned(self, system, t, q, w, choice: Choice):
-        """The same for an orthonormal basis in a constant metric, in closed form."""
+    def _turned(self, system, t, q, w, choice: Choice, complement: Riemannian) -> Motion:
+        """The same for an orthonormal basis in a constant metric, in closed form: X Γ has no part along D."""
 
         def rows(t, q):
             at = matrices(system, t, q)
             return at.C, at
 
-        assert isinstance(self.complement, Riemannian)
         C, along, at = jax.linearize(rows, jnp.asarray(t, float), q, has_aux=True)
-        v, D, X, tangential = self.complement.moving(  # pyright: ignore[reportAttributeAccessIssue]  # only a Riemannian one gets here
-            C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, at.b
+        b = None if system.scleronomic else at.b
+        v, frame, tangential = complement.moving(
+            C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, b
         )
         equations = assemble(system, t, q, v)
-        return equations, D, X @ choice.pick(equations.Gamma) + D @ tangential
+        wdot = self._kinetic(frame.W_d, equations.mass, equations.h) - tangential
+        vdot = frame.W_d @ (wdot + tangential) + frame.lifted(choice.pick(equations.Gamma))
+        return Motion(equations, wdot, with_reaction(equations, vdot))
 
     def scale(self, system, memory):
         return memory.scale

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
+from dalembert.systems._constraints import kind_of
 from dalembert.systems._frames import SPACES, Frame, marker_frames, moment
 
 
@@ -72,6 +73,11 @@ class AbsoluteSystem(AbstractSystem):
     def kinematics(self):
         """`Plane` or `Space`: what depends on the dimension."""
         return SPACES[self.space]
+
+    @property
+    def scleronomic(self):
+        # drivers and the user's own rows may hold time; joints and couplings do not
+        return all(f.kind.startswith("coupling:") or kind_of(self.space, f.kind) is not None for f in self.families)
 
     @property
     def dq(self) -> int:

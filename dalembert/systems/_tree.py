@@ -137,6 +137,10 @@ class TreeSystem(AbstractSystem):
     klu: None
 
     @property
+    def scleronomic(self) -> bool:
+        return self.carrier.scleronomic
+
+    @property
     def dq(self) -> int:
         return self.tree.nq
 
