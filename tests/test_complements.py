@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from _helpers_papers import four_bar as angle_four_bar
 from _helpers_papers import on_a_line
-from _helpers_states import at_states, case, random_states
+from _helpers_states import NAMES, at_states, case, random_states
 
 import dalembert as da
 from dalembert.complements import all_complements
@@ -26,7 +26,9 @@ def machine(name):
     return system, generic_ranks(system), random_states(system, 4)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize(
+    "name", [*MACHINES, *(pytest.param(n, marks=pytest.mark.thorough) for n in NAMES if n not in MACHINES)]
+)
 def test_derivatives_against_differences(name):
     """Ḋ and Ẋ along a motion, the choice held. Central differences with step 1e-5: h² and rounding/h are 1e-10."""
     system, ranks, states = machine(name)
