@@ -9,8 +9,8 @@ least 5 times faster than by the recursion. Two measures, each in µs:
 - basis: what a resolved form adds to the assembled M, C, Ċ, b, h: W, Ẇ_d u, v and u̇. The recursion is there twice,
   with its derivative as the paper writes it (3.5) and by automatic differentiation, as the march runs it.
 
-One core, processor time, all in turns, so that a busy machine slows all alike; the ratios are medians over the rounds of
-the ratio within a round, the times the best of all rounds.
+One core, processor time, all in turns, so that a busy machine slows all alike; a ratio is the median over the rounds of
+that within a round, a time the best of all rounds.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Riemannian(AbstractComplement):
         return v if b is None else v - frame.lifted(choice.pick(b)), frame.W_d
 
     def moving(self, C, Cdot_of, mass: BlockMass, choice: Choice, u, b) -> tuple[Array, Frame, Array]:
-        """v, the frame, and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; b = None stands for zero.
+        """v, the frame, and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; b = None is zero.
 
         No QR is differentiated: with P̃ = L⁻¹[Cᵀ E] = Q R and Q̇ = Q Ω, the strict lower part of the skew Ω is that of
         QᵀP̃˙R⁻¹, which only holds A = Ċ W_d: Ω_dc = AᵀR_cc⁻¹ and Ω_dd from −AᵀR_cc⁻¹R_cd R_dd⁻¹. `Cdot_of(v)` gives Ċ
