@@ -10,6 +10,6 @@ EVERYDAY = (
 )  # fmt: skip
 
 
-def everyday(names):
-    """Parameters for a test over mechanisms: those not in `EVERYDAY` are marked thorough."""
-    return [name if name in EVERYDAY else pytest.param(name, marks=pytest.mark.thorough) for name in names]
+def everyday(names, chosen=EVERYDAY):
+    """Parameters for a test over mechanisms: those not among the chosen ones are marked thorough."""
+    return [name if name in chosen else pytest.param(name, marks=pytest.mark.thorough) for name in names]

@@ -78,9 +78,7 @@ def test_all_exact_methods_agree(name, request):
 
 
 # everyday one with quaternions, rolling, and a driven axle
-@pytest.mark.parametrize(
-    "name", [n if n == "rolling-sphere" else pytest.param(n, marks=pytest.mark.thorough) for n in NAMES]
-)
+@pytest.mark.parametrize("name", everyday(NAMES, ("rolling-sphere",)))
 def test_marching_evaluations_agree(name, request):
     """One evaluation while marching, the choice held: v, and v̇ with Ḋu and (X b)˙ in it; thorough on every complement.
 

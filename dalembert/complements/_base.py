@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -21,6 +21,7 @@ class Local(eqx.Module):
     J: Float[Array, "κ n"]
     Chat: Float[Array, "m κ"]
     Dhat: Float[Array, "κ free"] | None = None  # where the user knows it; else it is found
+    dependent: bool = eqx.field(static=True, default=False)  # more local rates than independent ones: joints in loops
 
 
 class Choice(eqx.Module):
@@ -57,6 +58,9 @@ class AbstractComplement(eqx.Module):
     """
 
     rank: eqx.AbstractVar[int | None]
+
+    uses_local: ClassVar[bool] = False
+    """Whether the factors C = Ĉ J are worth making for a model."""
 
     def holds_E(self, choice: Choice) -> bool:
         """Whether D solves [C; Eᵀ] D = [0; I] with E held: then Ḋu + … = X Γ, and nothing need be differentiated."""

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Rows
 from dalembert.equations import Equations
-from dalembert.systems import AbsoluteSystem, Family, marker_frames
+from dalembert.systems import AbsoluteSystem
 
 
 class Wrenches(eqx.Module):
@@ -30,11 +30,11 @@ def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> W
         shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
 
         def one(at, p, share, on_i):
-            force, torque, R = _wrench_on_j(system, at, p, share, on_i)
+            force, torque, R = system.wrench_on_j(at, p, share, on_i)
             local_torque = torque if K.d == 2 else R.T @ torque
             return force, torque, R.T @ force, local_torque
 
-        out = jax.vmap(one)(family.gather(places), family.p, shares, _j_is_ground(system, family))
+        out = jax.vmap(one)(family.gather(places), family.p, shares, system.j_is_ground(family))
         for k, name in enumerate(family.names):
             found[name] = tuple(a[k] for a in out)
     if not found:
@@ -54,13 +54,13 @@ def row_wrenches(system: AbsoluteSystem, equations: Equations) -> list[tuple[Arr
 
         def member(at, p, block, on_i):
             def row(share):
-                force, torque, R = _wrench_on_j(system, at, p, share, on_i)
+                force, torque, R = system.wrench_on_j(at, p, share, on_i)
                 return jnp.concatenate([R.T @ force, torque if K.d == 2 else R.T @ torque]), R
 
             wrenches, axes = jax.vmap(row)(block)
             return wrenches, axes[0]
 
-        out.append(jax.vmap(member)(family.gather(places), family.p, block, _j_is_ground(system, family)))
+        out.append(jax.vmap(member)(family.gather(places), family.p, block, system.j_is_ground(family)))
     return out
 
 
@@ -78,20 +78,3 @@ def wrenches_on_body(system: AbsoluteSystem, equations: Equations, body: int, jo
         return jnp.concatenate([place.R.T @ force, torque if K.d == 2 else place.R.T @ torque])
 
     return jax.vmap(row)(shares).T
-
-
-def _j_is_ground(system: AbsoluteSystem, family: Family):
-    return family.group.columns[:, -1] == len(system.body_names)
-
-
-def _wrench_on_j(system: AbsoluteSystem, places, p, share, on_i):
-    """Force, torque at marker j on body j, and marker i's axes; `on_i` where j is the ground, which has no share."""
-    K = system.kinematics
-    frames = marker_frames(system.space, places, p)
-    point = frames[-1].p
-    force, torque = K.wrench(places[-1], point, share[-1])
-    if len(places) > 1:
-        # internal forces are opposite and have the same moment about any point
-        force_i, torque_i = K.wrench(places[0], point, share[0])
-        force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
-    return force, torque, frames[0].R
