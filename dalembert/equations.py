@@ -174,8 +174,8 @@ def joint_factors(system: AbsoluteSystem, q: Coordinates, rows: BlockRows) -> Lo
 
     J (κ × n) maps v to the relative twist at each joint: velocity and angular velocity of marker j as seen from i,
     along i's axes. Ĉ (m × κ) says which of it each row locks, so that Ĉᵀλ are the wrenches on bodies j in the joints'
-    frames. Joints come family by family. Rows over other sets of bodies (couplings, your own) are their own local rates: J = C,
-    Ĉ = I. C = Ĉ J where the joints are closed.
+    frames. Joints come family by family. Rows over other sets of bodies (couplings, your own) are their own local
+    rates: J = C, Ĉ = I. C = Ĉ J where the joints are closed.
     """
     places, C = system.places(q), rows.dense()
     J, Chat, order = [jnp.zeros((0, system.n))], [], [np.zeros(0, int)]

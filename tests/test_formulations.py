@@ -45,23 +45,16 @@ def everything(ranks, minimal):
 
 
 @pytest.mark.parametrize("name", everyday(NAMES))
-def test_all_exact_methods_agree(name, request):
+def test_all_exact_methods_agree(name):
     """At 20 random consistent states. The bar is 1e-9, relative to the largest entry of v̇ and of what it is made of.
 
     v̇ = M⁻¹h + M⁻¹r is a difference: a table at rest, or a cardan shaft that barely speeds up, knows v̇ to rounding of
     M⁻¹h only (9.81 against 3e-5). The same for r = M v̇ − h.
     """
     system, ranks, states = case(name)
-    minimal = name in LONGEST or request.config.getoption("--thorough")
-    accelerations, bases, parts, b = jax.device_get(at_states(everything(ranks, minimal), system, states))
-    reference = accelerations["proximal"]
-    assert all(np.all(np.isfinite(x)) for x in reference) and np.max(np.abs(reference[1])) > 0
-    for word, found in accelerations.items():
-        one_shot = bases["riemannian-one-shot"][2] > 1e-3 if "one-shot" in word else np.full(len(b), True)
-        for mine, theirs, part in zip(reference, found, parts, strict=True):
-            size = np.maximum(np.max(np.abs(mine), axis=1), np.max(np.abs(part), axis=1))
-            error = np.max(np.abs(mine - theirs), axis=1) / size
-            assert np.max(error[one_shot], initial=0.0) < 1e-9, word
+    found = jax.device_get(at_states(everything(ranks, name in LONGEST), system, states))
+    accelerations, bases, parts, b = found
+    agree(accelerations, parts, bases["riemannian-one-shot"][2] > 1e-3)
     for word, (CD, gram, quality, CX) in bases.items():
         if "one-shot" in word:
             continue  # may fail by design: its own tests catch it
@@ -78,6 +71,33 @@ def test_all_exact_methods_agree(name, request):
 
 
 # everyday one with quaternions, rolling, and a driven axle
+def agree(accelerations, parts, one_shot):
+    """All v̇ and r to 1e-9 of the default form's; those on the one-shot criterion where it did not fail."""
+    reference = accelerations["proximal"]
+    assert all(np.all(np.isfinite(x)) for x in reference) and np.max(np.abs(reference[1])) > 0
+    for word, found in accelerations.items():
+        for mine, theirs, part in zip(reference, found, parts, strict=True):
+            size = np.maximum(np.max(np.abs(mine), axis=1), np.max(np.abs(part), axis=1))
+            error = np.max(np.abs(mine - theirs), axis=1) / size
+            assert np.max(error[one_shot] if "one-shot" in word else error, initial=0.0) < 1e-9, word
+
+
+@pytest.mark.thorough  # a program of its own: half the time to compile
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in LONGEST])
+def test_minimal_order_agrees_on_every_complement(name):
+    """The rest of the product: at the same states, to the same bar."""
+    system, ranks, states = case(name)
+    forms = {k: f for k, f in exact_formulations(ranks).items() if isinstance(f, da.MinimalOrder | da.Proximal)}
+    one_shot = da.Riemannian("one-shot").sized(ranks.rows)
+
+    def at(system, e):
+        found = {k: f.solve(e) for k, f in forms.items()}
+        accelerations = {k: (a.vdot, a.r) for k, a in found.items()}
+        return accelerations, (e.mass.solve(e.h), e.h), one_shot.choose(e.C, e.mass).quality > 1e-3
+
+    agree(*jax.device_get(at_states(at, system, states)))
+
+
 @pytest.mark.parametrize("name", everyday(NAMES, ("rolling-sphere",)))
 def test_marching_evaluations_agree(name, request):
     """One evaluation while marching, the choice held: v, and v̇ with Ḋu and (X b)˙ in it; thorough on every complement.
