@@ -14,7 +14,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-thorough: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --thorough
+	XLA_FLAGS=--xla_backend_optimization_level=3 $(BIN)/python -m pytest -n 2 --dist worksteal --thorough
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ import functools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError
@@ -162,8 +163,8 @@ class Matrices(eqx.Module):
 
 
 @eqx.filter_jit
-def matrices(system: AbstractSystem, t: Scalar, q: Coordinates) -> Matrices:
-    """M, C and b at (t, q), dense, with derivatives: what a complement is made of."""
+def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = False) -> Matrices:
+    """M, C and b at (t, q), dense, with derivatives: what a complement is made of; with `joints` C = Ĉ J of a model."""
     t = jnp.asarray(t, float)
     if isinstance(system, TreeSystem):
         at = system.carried(q, jnp.zeros(system.n))
@@ -182,7 +183,54 @@ def matrices(system: AbstractSystem, t: Scalar, q: Coordinates) -> Matrices:
         phi.append(jax.vmap(functools.partial(_velocity_residual, f, t))(places, twists, rates, f.p)[1].ravel())
     rows = BlockRows(system.pattern, jnp.concatenate(data) if data else jnp.zeros(0))
     b = _in_order(phi, system.pattern.row_order)
-    return Matrices(system.mass(t, q), rows.dense(), b, _local(system, t, q))
+    factored = joints and isinstance(system, AbsoluteSystem)
+    local = joint_factors(system, q, rows) if factored else _local(system, t, q)
+    return Matrices(system.mass(t, q), rows.dense(), b, local)
+
+
+def joint_factors(system: AbsoluteSystem, q: Coordinates, rows: BlockRows) -> Local:
+    """C = Ĉ J for the joints of a model [Blajer, Bestle, Schiehlen 1994, eqs. 7, 10, 11].
+
+    J (κ × n) maps v to the relative twist at each joint: velocity and angular velocity of marker j as seen from i,
+    along i's axes. Ĉ (m × κ) says which of it each row locks, so that Ĉᵀλ are the wrenches on bodies j in the joints'
+    frames. Joints come family by family. Rows over other sets of bodies (couplings, your own) are their own local
+    rates: J = C, Ĉ = I. C = Ĉ J where the joints are closed.
+    """
+    places, C = system.places(q), rows.dense()
+    J, Chat, order = [jnp.zeros((0, system.n))], [], [np.zeros(0, int)]
+    for f, block in zip(system.families, rows.member_blocks(), strict=True):
+        own, columns = f.group.rows, f.group.columns
+        order.append(own.ravel())
+        if "point_j" not in f.p or columns.shape[1] != 2:
+            J.append(C[own.ravel()])
+            Chat.append(jnp.eye(own.size))
+            continue
+        one = functools.partial(_joint_member, system)
+        motion, locked = jax.vmap(one)(f.gather(places), f.p, block, system.j_is_ground(f))
+        count, width = motion.shape[0], motion.shape[2]
+        whole = jnp.zeros((count, width, system.pattern.blocks + 1, system.dv))
+        for slot in range(2):
+            whole = whole.at[jnp.arange(count), :, columns[:, slot]].add(motion[:, slot])
+        J.append(whole[:, :, :-1].reshape(count * width, system.n))
+        Chat.append(_block_diagonal(list(locked)))
+    into = np.argsort(np.concatenate(order), kind="stable")
+    return Local(jnp.concatenate(J), _block_diagonal(Chat)[into] if Chat else jnp.zeros((0, 0)), None, True)
+
+
+def _joint_member(system: AbsoluteSystem, places, p, block, on_i) -> tuple[Array, Array]:
+    """One joint: the relative twist per unit velocity of each body (2, w, dv), and what each row locks of it (r, w)."""
+
+    def along(slot, e):
+        twists = [system.block_twist(place, e * (k == slot)) for k, place in enumerate(places)]
+        return system.relative_twist(places, p, twists)
+
+    def locked(share):
+        force, torque, R = system.wrench_on_j(places, p, share, on_i)
+        return jnp.concatenate([R.T @ force, torque if R.shape[0] == 2 else R.T @ torque])
+
+    units = jnp.eye(system.dv)
+    motion = [jax.vmap(lambda e, k=k: along(k, e), out_axes=1)(units) for k in range(2)]
+    return jnp.stack(motion), jax.vmap(locked)(block)
 
 
 def _local(system: AbstractSystem, t, q) -> Local | None:

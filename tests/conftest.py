@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import matplotlib
 import pytest
 
 matplotlib.use("Agg")
+
+# most of a test's time is LLVM polishing programs that run for milliseconds: left out, unless the run is thorough
+if "XLA_FLAGS" not in os.environ:
+    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 
 
 def pytest_addoption(parser):

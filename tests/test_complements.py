@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from _helpers_papers import four_bar as angle_four_bar
 from _helpers_papers import on_a_line
-from _helpers_states import at_states, case, random_states
+from _helpers_states import NAMES, at_states, case, random_states
+from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.complements import all_complements
 from dalembert.equations import matrices
+from dalembert.reactions import joint_wrenches
 from dalembert.stabilise import generic_ranks
 
 # plane, quaternions with redundant rows, rolling, and (in angles) a mass matrix that changes
@@ -26,7 +28,9 @@ def machine(name):
     return system, generic_ranks(system), random_states(system, 4)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize(
+    "name", [*MACHINES, *(pytest.param(n, marks=pytest.mark.thorough) for n in NAMES if n not in MACHINES)]
+)
 def test_derivatives_against_differences(name):
     """Ḋ and Ẋ along a motion, the choice held. Central differences with step 1e-5: h² and rounding/h are 1e-10."""
     system, ranks, states = machine(name)
@@ -64,6 +68,64 @@ def test_local_coordinates_with_free_directions():
     motion = form.motion(system, 0.0, q, u, memory, lambda e: e.Gamma)
     wanted = da.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
     np.testing.assert_allclose(motion.acceleration.vdot, wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", everyday(NAMES, ("four-bar",)))
+def test_local_coordinates_of_joints(name):
+    """C = Ĉ J with the relative twists of all joints; Ĉᵀλ are the joints' wrenches; u are rates of joints.
+
+    Products of numbers of size one: rounding. With these D, v and v̇ of a march are those of the default form.
+    """
+    system, ranks, states = case(name)
+    complement = da.LocalCoordinates().sized(ranks.rows)
+    form = da.MinimalOrder(complement)
+
+    def at(system, e):
+        found = matrices(system, e.t, e.q, joints=True)
+        local = found.local
+        choice = complement.choose(found.C, found.mass, local)
+        D, _ = complement.complete(found.C, found.mass, choice, local)
+        lam = jnp.cos(jnp.arange(float(system.m)))
+        wrenches = joint_wrenches(system, e, lam)
+        u, memory = form.pack(system, e.t, e.q, e.v)
+        motion = form.motion(system, e.t, e.q, u, memory, lambda e: e.Gamma)
+        wanted = da.Proximal().solve(e).vdot
+        size = jnp.maximum(jnp.max(jnp.abs(wanted)), jnp.max(jnp.abs(e.mass.solve(e.h))))
+        return {
+            "factors": jnp.max(jnp.abs(local.Chat @ local.J - found.C)) / jnp.max(jnp.abs(found.C)),
+            "tangent": jnp.max(jnp.abs(found.C @ D), initial=0.0),
+            "rates": jnp.max(jnp.abs((choice.local.T @ local.J + choice.E.T) @ D - jnp.eye(D.shape[1])), initial=0.0),
+            "velocity": jnp.max(jnp.abs(motion.equations.v - e.v) / system.scale()),
+            "acceleration": jnp.max(jnp.abs(motion.acceleration.vdot - wanted)) / size,
+            "wrench": jnp.concatenate([wrenches.joint_force, wrenches.joint_torque], axis=1),
+            "local": local.Chat.T @ lam,
+            "bodies": jnp.sum(jnp.abs(choice.E)),
+            "quality": choice.quality,
+        }
+
+    found = jax.device_get(at_states(at, system, tuple(x[:4] for x in states)))
+    for word, bar in (
+        ("factors", 1e-11),
+        ("tangent", 1e-11),
+        ("rates", 1e-11),
+        ("velocity", 1e-10),
+        ("acceleration", 1e-9),
+    ):
+        assert np.max(found[word]) < bar, word
+    assert np.min(found["quality"]) > 1e-3
+    if name in ("four-bar", "door-two-balls"):
+        assert np.max(found["bodies"]) == 0.0  # the joints say all
+    # family by family, where the joints of the list are found by name
+    width, start = found["wrench"].shape[2], 0
+    names = [j.name for j in system.joints]
+    for f in system.families:
+        for k, member in enumerate(f.names):
+            if "point_j" not in f.p or f.group.columns.shape[1] != 2:
+                continue
+            here = found["local"][:, start + k * width : start + (k + 1) * width]
+            np.testing.assert_allclose(here, found["wrench"][:, names.index(member)], atol=1e-11)
+        twists = "point_j" in f.p and f.group.columns.shape[1] == 2
+        start += len(f.names) * width if twists else f.group.rows.size
 
 
 def two_loops(angles):

@@ -83,3 +83,20 @@ def test_multipliers_agree_where_they_are_unique(four_bar, moving):
     direct = da.Unique().multipliers(four_bar, equations, free.r)
     np.testing.assert_allclose(da.ChosenEquations().multipliers(four_bar, equations, free.r), direct, atol=1e-9)
     np.testing.assert_allclose(da.orthonormal_multipliers(four_bar, equations).lam, direct, atol=1e-9)
+
+
+def test_physical_reactions_in_directions_of_your_own(four_bar, moving):
+    """λ_f of (4.9): each pin's force along and across a direction of its own is the pin's (x, y) force, turned back."""
+    _, _, free, equations = moving
+    found = da.orthonormal_multipliers(four_bar, equations)
+    np.testing.assert_allclose(found.r, free.r, atol=1e-9)
+    angles = np.array([0.3, 1.1, -0.8, 2.0])
+    turn = np.zeros((8, 8))
+    for k, (c, s) in enumerate(zip(np.cos(angles), np.sin(angles), strict=True)):
+        turn[2 * k : 2 * k + 2, 2 * k : 2 * k + 2] = [[c, -s], [s, c]]
+    lam_f = found.physical(equations.C.T @ turn)
+    direct = da.Unique().multipliers(four_bar, equations, free.r)
+    np.testing.assert_allclose(lam_f, turn.T @ direct, atol=1e-9)
+    assert np.max(np.abs(lam_f - direct)) > 1.0
+    with pytest.raises(da.DalembertError, match="column for each reaction"):
+        found.physical(equations.C.T[:, :3])

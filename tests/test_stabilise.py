@@ -139,9 +139,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    "word", [w if w.startswith("resolved") else pytest.param(w, marks=pytest.mark.thorough) for w in WAYS]
-)
+@pytest.mark.thorough  # everyday: each method in test_transforms.py, and the default through `simulate`
+@pytest.mark.parametrize("word", WAYS)
 def test_gradient_of_a_motion(four_bar, word):
     """jit, vmap and grad through a march: against a link's length, reverse mode; central differences of fourth order,
     step 1e-3 (their error h⁴ ~ 1e-12 times the fifth derivative); the bar is 1e-6."""

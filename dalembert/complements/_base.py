@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -21,6 +21,7 @@ class Local(eqx.Module):
     J: Float[Array, "κ n"]
     Chat: Float[Array, "m κ"]
     Dhat: Float[Array, "κ free"] | None = None  # where the user knows it; else it is found
+    dependent: bool = eqx.field(static=True, default=False)  # more local rates than independent ones: joints in loops
 
 
 class Choice(eqx.Module):
@@ -57,6 +58,9 @@ class AbstractComplement(eqx.Module):
     """
 
     rank: eqx.AbstractVar[int | None]
+
+    uses_local: ClassVar[bool] = False
+    """Whether the factors C = Ĉ J are worth making for a model."""
 
     def holds_E(self, choice: Choice) -> bool:
         """Whether D solves [C; Eᵀ] D = [0; I] with E held: then Ḋu + … = X Γ, and nothing need be differentiated."""
@@ -98,9 +102,9 @@ class AbstractComplement(eqx.Module):
         return jax.jvp(lambda C, mass: self.complete(C, mass, choice), (C, mass), (Cdot, mass_dot))
 
     def velocity(self, C, mass: BlockMass, choice: Choice, local: Local | None, u, b) -> tuple[Array, Array]:
-        """v = D u − X b, and D."""
+        """v = D u − X b, and D; b = None stands for zero."""
         D, X = self.complete(C, mass, choice, local)
-        return D @ u - X @ choice.pick(b), D
+        return D @ u if b is None else D @ u - X @ choice.pick(b), D
 
     def tangential(self, completion: Completion, mass: BlockMass, v: Float[Array, " n"]) -> Float[Array, " k"]:
         """u of a velocity: (DᵀMD)⁻¹DᵀM v [Blajer 1995, eq. 4.7a]; what v holds along X is left out."""

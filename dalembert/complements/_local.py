@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dalembert.complements._base import AbstractComplement, Choice, Completion, Local, dimensionless, quality
-from dalembert.linalg import BlockMass, others, pick_rows
+from dalembert.complements._base import (
+    AbstractComplement,
+    Choice,
+    Completion,
+    Local,
+    dimensionless,
+    measured,
+    orthonormalised,
+    quality,
+    solved,
+)
+from dalembert.linalg import BlockMass, blocks_times, others, pick_rows, unit_rows
 
 
 class LocalCoordinates(AbstractComplement):
@@ -17,9 +29,15 @@ class LocalCoordinates(AbstractComplement):
     C = Ĉ J with the local constraint matrix Ĉ and J from velocities to local rates [Blajer, Bestle, Schiehlen 1994,
     eqs. 7, 10, 16]. n − κ of the velocities complete the κ local ones to J' = [J; G], chosen so that J' is
     well conditioned and chosen again when it is not; D = J'⁻¹ [D̂ 0; 0 I] (eqs. 15, 17) with the block inverse (18).
-    D̂ is the user's or found from Ĉ. For the joints of a model the local coordinates are the gaps a joint holds at zero,
-    the paper's most favourable case: Ĉ = I, J = C, no D̂.
+    D̂ is the user's or found from Ĉ.
+
+    While marching a model the local rates are the relative twists at all joints. In loops these depend on each other,
+    so J' = [C; ÊᵀJ; G] takes of the free ones the k that go best together, completed by velocities of bodies where the
+    joints do not say all: u are rates of joints. Where C alone is known the local coordinates are the gaps that the
+    rows hold at zero, the paper's most favourable case: Ĉ = I, J = C, no D̂.
     """
+
+    uses_local: ClassVar[bool] = True
 
     rank: int | None = eqx.field(static=True, default=None, kw_only=True)
 
@@ -30,7 +48,9 @@ class LocalCoordinates(AbstractComplement):
         if local is None:
             return super().choose(C, mass)
         C, mass, local = jax.lax.stop_gradient((C, mass, local))
-        self._rank(C)
+        rank = self._rank(C)
+        if local.dependent:
+            return jax.lax.stop_gradient(_joint_rates(C, mass, local, rank))
         G = _complementary(local.J, mass)
         m, kappa = local.Chat.shape
         free = jnp.linalg.svd(local.Chat, full_matrices=True)[2][m:].T if kappa > m else jnp.zeros((kappa, 0))
@@ -39,6 +59,8 @@ class LocalCoordinates(AbstractComplement):
     def quality(self, C, mass, choice, local=None):
         if choice.local is None or local is None:
             return super().quality(C, mass, choice)
+        if local.dependent:
+            return quality(choice.pick(C), mass, _free(choice, local))
         return quality(local.J, mass, choice.E)
 
     def holds_E(self, choice):
@@ -48,11 +70,46 @@ class LocalCoordinates(AbstractComplement):
         if choice.local is None or local is None:
             J = choice.pick(C)
             return block_inverse(J, choice.E, jnp.eye(len(J)), jnp.zeros((len(J), 0)))
+        if local.dependent:
+            return solved(choice.pick(C), _free(choice, local), mass)
         m = local.Chat.shape[0]
         # [Ĉ; Êᵀ]⁻¹ = [Ĉ⁺ D̂], Ê held; square even where D̂ does not exist
         inverse = jnp.linalg.inv(jnp.concatenate([local.Chat, choice.local.T]))
         Dhat = inverse[:, m:] if local.Dhat is None else local.Dhat
         return block_inverse(local.J, choice.E, inverse[:, :m], Dhat)
+
+
+JOINTS_FIRST = 10.0
+"""By how much a rate of a joint is preferred to a velocity of a body."""
+
+
+def _free(choice: Choice, local: Local) -> Float[Array, "n k"]:
+    """JᵀÊ + Gᵀ: the chosen rates as covectors; of each column one of the two is zero."""
+    assert choice.local is not None
+    return local.J.T @ choice.local + choice.E
+
+
+def _joint_rates(C, mass: BlockMass, local: Local, rank: int) -> Choice:
+    """The free local rates, and the velocities, that complete the rows best: greedily in the mass metric."""
+    n, kappa = C.shape[1], local.J.shape[0]
+    rows = None if rank == C.shape[0] else pick_rows(unit_rows(C, mass), rank)[0].astype(float)
+    chosen = C if rows is None else C[rows.astype(int)]
+    # local rates in units of their own size, so that lengths and angles compare; Ê spans what Ĉ leaves free
+    J, inverse = measured(mass, local.J.T)
+    sizes = jnp.sqrt(jnp.sum(J * J, axis=0))
+    sizes = jnp.where(sizes > 0, sizes, 1.0)
+    Chat = local.Chat * sizes
+    free = jnp.eye(kappa) - jnp.linalg.pinv(Chat, rtol=1e-9) @ Chat
+    Q, _ = orthonormalised(measured(mass, chosen.T)[0])
+    units = blocks_times(inverse, jnp.eye(n))
+    units = units / jnp.sqrt(jnp.sum(units * units, axis=0))
+    candidates = jnp.concatenate([(J / sizes) @ free, units / JOINTS_FIRST], axis=1).T
+    for _ in range(2):
+        candidates = candidates - (candidates @ Q) @ Q.T
+    picked, _ = pick_rows(candidates, n - rank)
+    Ehat = jnp.concatenate([free / sizes[:, None], jnp.zeros((kappa, n))], axis=1)[:, picked]
+    G = jnp.concatenate([jnp.zeros((n, kappa)), jnp.eye(n)], axis=1)[:, picked]
+    return Choice(G, rows, quality(chosen, mass, local.J.T @ Ehat + G), Ehat)
 
 
 def _complementary(J: Float[Array, "κ n"], mass: BlockMass) -> Float[Array, "n rest"]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError
 from dalembert.complements._base import AbstractComplement, Choice, Completion, measured, orthonormalised
-from dalembert.linalg import BlockMass, blocks_times, pick_rows
+from dalembert.linalg import BlockMass, blocks_times, pick_rows, times
 
 CRITERIA = ("greedy", "one-shot", "current")
 
@@ -22,6 +22,14 @@ class Frame(NamedTuple):
     W_c: Float[Array, "n rank"]
     W_d: Float[Array, "n k"]
     R: Float[Array, "rank rank"]
+
+    def raised(self, g: Float[Array, "rank c"]) -> Float[Array, "rank c"]:
+        """R⁻ᵀg."""
+        return jax.lax.linalg.triangular_solve(self.R, g, left_side=True, transpose_a=True)
+
+    def lifted(self, g: Float[Array, " rank"]) -> Float[Array, " n"]:
+        """X g = W_c R⁻ᵀg: what of least mass norm has (chosen rows of C) X g = g."""
+        return times(self.W_c, self.raised(g[:, None]))[:, 0]
 
 
 class Riemannian(AbstractComplement):
@@ -66,33 +74,35 @@ class Riemannian(AbstractComplement):
         return Completion(W_d, W_c @ jax.lax.linalg.triangular_solve(R, jnp.eye(len(R)), left_side=True).T)
 
     def velocity(self, C, mass, choice, local, u, b):
-        W_c, W_d, R = self.frame(C, mass, choice)
-        # one right-hand side instead of the whole of X
-        along = jax.lax.linalg.triangular_solve(R, choice.pick(b)[:, None], left_side=True, transpose_a=True)[:, 0]
-        return W_d @ u - W_c @ along, W_d
+        frame = self.frame(C, mass, choice)
+        v = frame.W_d @ u
+        return v if b is None else v - frame.lifted(choice.pick(b)), frame.W_d
 
-    def moving(self, C, Cdot_of, mass: BlockMass, choice: Choice, u, b):
-        """v, W_d, X and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; no QR is differentiated.
+    def moving(self, C, Cdot_of, mass: BlockMass, choice: Choice, u, b) -> tuple[Array, Frame, Array]:
+        """v, the frame, and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; b = None is zero.
 
-        With P̃ = L⁻¹[Cᵀ E] = Q R and Q̇ = Q Ω, the strict lower part of the skew Ω is that of QᵀP̃˙R⁻¹, which only
-        holds A = Ċ W_d: Ω_dc = AᵀR_cc⁻¹ and Ω_dd from −AᵀR_cc⁻¹R_cd R_dd⁻¹. `Cdot_of(v)` gives Ċ along v.
+        No QR is differentiated: with P̃ = L⁻¹[Cᵀ E] = Q R and Q̇ = Q Ω, the strict lower part of the skew Ω is that of
+        QᵀP̃˙R⁻¹, which only holds A = Ċ W_d: Ω_dc = AᵀR_cc⁻¹ and Ω_dd from −AᵀR_cc⁻¹R_cd R_dd⁻¹. `Cdot_of(v)` gives Ċ
+        along v; a single tangent velocity in rows that do not move turns by nothing, and Ċ drops out.
         """
-        C, b = choice.pick(C), choice.pick(b)
-        rank = C.shape[0]
-        P, inverse = measured(mass, jnp.concatenate([C.T, choice.E], axis=1))
-        Q, R = orthonormalised(P)
+        rank, k = len(choice.pick(C)), choice.E.shape[1]
+        Q, R, inverse = _factor(choice.pick(C), choice.E, mass)
         W = blocks_times(inverse.transpose(0, 2, 1), Q)
-        W_c, W_d = W[:, :rank], W[:, rank:]
-        # all right-hand sides of R_cc⁻ᵀ at once: b, and the unit matrix for X
-        upper = R[:rank, :rank]
-        right = jax.lax.linalg.triangular_solve(upper, jnp.eye(rank), left_side=True, transpose_a=True)
-        X = W_c @ right
-        v = W_d @ u - X @ b
-        A = choice.pick(Cdot_of(v)) @ W_d
-        turned = A.T @ right.T  # AᵀR_cc⁻¹ = Ω_dc
-        K = -jax.lax.linalg.triangular_solve(R[rank:, rank:], turned @ R[:rank, rank:], left_side=False)
-        lower = jnp.tril(K, -1)
-        return v, W_d, X, (lower - lower.T) @ u - turned @ (right @ b)
+        frame = Frame(W[:, :rank], W[:, rank:], R[:rank, :rank])
+        v = times(frame.W_d, u[:, None])[:, 0]
+        if b is not None:
+            raised = frame.raised(choice.pick(b)[:, None])
+            v = v - times(frame.W_c, raised)[:, 0]
+        tangential = jnp.zeros(k)
+        if k > 1 or b is not None:
+            turned = frame.raised(times(choice.pick(Cdot_of(v)), frame.W_d)).T  # AᵀR_cc⁻¹ = Ω_dc
+            if k > 1:
+                K = jax.lax.linalg.triangular_solve(R[rank:, rank:], times(turned, R[:rank, rank:]), left_side=False)
+                lower = jnp.tril(K, -1)
+                tangential = (lower.T - lower) @ u
+            if b is not None:
+                tangential = tangential - times(turned, raised)[:, 0]
+        return v, frame, tangential
 
     def derivative(self, C, Cdot, mass, mass_dot, choice):
         if self.algorithm == "householder":
@@ -127,10 +137,15 @@ def projected_units(C: Float[Array, "rank n"], mass: BlockMass) -> Float[Array, 
 
 def _householder(C, E, mass: BlockMass) -> Frame:
     rank = C.shape[0]
-    P, inverse = measured(mass, jnp.concatenate([C.T, E], axis=1))
-    Q, R = orthonormalised(P)
+    Q, R, inverse = _factor(C, E, mass)
     W = blocks_times(inverse.transpose(0, 2, 1), Q)
     return Frame(W[:, :rank], W[:, rank:], R[:rank, :rank])
+
+
+def _factor(C, E, mass: BlockMass):
+    """Q and R of L⁻¹[Cᵀ E], and L⁻¹ with M = L Lᵀ."""
+    P, inverse = measured(mass, jnp.concatenate([C.T, E], axis=1))
+    return *orthonormalised(P), inverse
 
 
 def _recursion(C, E, mass: BlockMass) -> Frame:

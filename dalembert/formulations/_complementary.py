@@ -34,6 +34,9 @@ class _OnComplement(AbstractFormulation):
     def sized(self, ranks):
         return dataclasses.replace(self, complement=self.complement.sized(ranks.rows))
 
+    def _at(self, system, t, q) -> Matrices:
+        return matrices(system, t, q, joints=self.complement.uses_local)
+
     def _choose(self, at: Matrices) -> Choice:
         return self.complement.choose(at.C, at.mass, at.local)
 
@@ -68,13 +71,16 @@ class NullSpace(_OnComplement):
         return with_reaction(equations, vdot)
 
     def pack(self, system, t, q, v):
-        return v, self._choose(matrices(system, t, q))
+        return v, self._choose(self._at(system, t, q))
 
     def repack(self, system, t, q, v, memory):
-        return v, self._renewed(matrices(system, t, q), memory)
+        return v, self._renewed(self._at(system, t, q), memory)
 
     def motion(self, system, t, q, w, memory, rhs):
         equations = with_rhs(assemble(system, t, q, w), rhs)
+        if self.complement.uses_local:
+            local = self._at(system, t, q).local
+            equations = eqx.tree_at(lambda e: e.local, equations, local, is_leaf=lambda x: x is None)
         acceleration = self._solve(equations, memory)
         return Motion(equations, acceleration.vdot, acceleration)
 
@@ -105,11 +111,11 @@ class _Tangent(_OnComplement):
         return with_reaction(equations, vdot)
 
     def pack(self, system, t, q, v):
-        at = matrices(system, t, q)
+        at = self._at(system, t, q)
         return self._expressed(system, at, v, self._choose(at))
 
     def repack(self, system, t, q, v, memory):
-        at = matrices(system, t, q)
+        at = self._at(system, t, q)
         return self._expressed(system, at, v, self._renewed(at, memory.choice))
 
     def _expressed(self, system, at: Matrices, v, choice: Choice):
@@ -123,15 +129,17 @@ class _Tangent(_OnComplement):
         return u, TangentMemory(choice, size)
 
     def unpack(self, system, t, q, w, memory):
-        at = matrices(system, t, q)
+        at = self._at(system, t, q)
         D, X = self.complement.complete(at.C, at.mass, memory.choice, at.local)
         return q, D @ w - X @ memory.choice.pick(at.b)
 
     def motion(self, system, t, q, w, memory, rhs):
-        choice = memory.choice
-        if self.complement.holds_E(choice):
-            at = matrices(system, t, q)
-            D, X = self.complement.complete(at.C, at.mass, choice, at.local)
+        choice, complement = memory.choice, self.complement
+        if isinstance(complement, Riemannian) and complement.algorithm == "householder" and system.constant_mass:
+            return self._turned(system, t, q, w, choice, complement)
+        if complement.holds_E(choice):
+            at = self._at(system, t, q)
+            D, X = complement.complete(at.C, at.mass, choice, at.local)
             equations = assemble(system, t, q, D @ w - X @ choice.pick(at.b))
             bias = X @ choice.pick(equations.Gamma)
         else:
@@ -141,36 +149,33 @@ class _Tangent(_OnComplement):
 
     def _differentiated(self, system, t, q, w, choice: Choice):
         """Ḋu − (X b)˙ by pushing Ċ, Ṁ and ḃ through the completion, u held."""
-        if (
-            system.constant_mass
-            and isinstance(self.complement, Riemannian)
-            and self.complement.algorithm == "householder"
-        ):
-            return self._turned(system, t, q, w, choice)
 
         def velocity(t, q):
             # in one function of (t, q), so that what does not move (a constant M) costs nothing
-            at = matrices(system, t, q)
-            return self.complement.velocity(at.C, at.mass, choice, at.local, w, at.b)
+            at = self._at(system, t, q)
+            b = None if system.scleronomic else at.b
+            return self.complement.velocity(at.C, at.mass, choice, at.local, w, b)
 
         v, push, D = jax.linearize(velocity, jnp.asarray(t, float), q, has_aux=True)
         bias = push(jnp.ones(()), system.qdot(q, v))
         return assemble(system, t, q, v), D, bias
 
-    def _turned(self, system, t, q, w, choice: Choice):
-        """The same for an orthonormal basis in a constant metric, in closed form."""
+    def _turned(self, system, t, q, w, choice: Choice, complement: Riemannian) -> Motion:
+        """The same for an orthonormal basis in a constant metric, in closed form: X Γ has no part along D."""
 
         def rows(t, q):
-            at = matrices(system, t, q)
+            at = self._at(system, t, q)
             return at.C, at
 
-        assert isinstance(self.complement, Riemannian)
         C, along, at = jax.linearize(rows, jnp.asarray(t, float), q, has_aux=True)
-        v, D, X, tangential = self.complement.moving(  # pyright: ignore[reportAttributeAccessIssue]  # only a Riemannian one gets here
-            C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, at.b
+        b = None if system.scleronomic else at.b
+        v, frame, tangential = complement.moving(
+            C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, b
         )
         equations = assemble(system, t, q, v)
-        return equations, D, X @ choice.pick(equations.Gamma) + D @ tangential
+        wdot = self._kinetic(frame.W_d, equations.mass, equations.h) - tangential
+        vdot = frame.W_d @ (wdot + tangential) + frame.lifted(choice.pick(equations.Gamma))
+        return Motion(equations, wdot, with_reaction(equations, vdot))
 
     def scale(self, system, memory):
         return memory.scale

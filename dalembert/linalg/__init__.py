@@ -1,7 +1,15 @@
 """linalg · dense and sparse factorisations, rank in the mass metric; knows no mechanics."""
 
 from dalembert import _runtime as _runtime  # float64 first
-from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Group, dense_of_blocks, rows_times_blocks
+from dalembert.linalg._blocks import (
+    BlockMass,
+    BlockPattern,
+    BlockRows,
+    Group,
+    dense_of_blocks,
+    rows_times_blocks,
+    times,
+)
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, unit_rows
@@ -33,5 +41,6 @@ __all__ = [
     "removable",
     "rows_times_blocks",
     "short_dependencies",
+    "times",
     "unit_rows",
 ]

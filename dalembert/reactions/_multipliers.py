@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dalembert._results import DalembertError
 from dalembert._typing import Rows, Velocities
 from dalembert.complements import Choice, Riemannian
 from dalembert.complements import Frame as RiemannianFrame
@@ -46,11 +47,35 @@ def solve_chosen(B: Float[Array, "n m"], r: Velocities, mass: BlockMass) -> Rows
 
 
 class OrthonormalMultipliers(eqx.Module):
-    """λ_w along the orthonormal constrained directions W_c, the frame they belong to, and λ from them."""
+    """λ_w along the orthonormal constrained directions W_c, the frame they belong to, and λ and λ_f from them.
+
+    `lam` is None where redundant rows leave it open. [Blajer 1995, eqs. 4.9, 4.10, corrected]: C*λ = B*λ_f = W*_c λ_w.
+    """
 
     lam_w: Float[Array, " rank"]
-    lam: Rows | None  # None where redundant rows leave it open
+    lam: Rows | None
     frame: RiemannianFrame
+    mass: BlockMass
+
+    @property
+    def r(self) -> Velocities:
+        """W*_c λ_w: the constraint force in all coordinates."""
+        return self.mass.mv(self.frame.W_c @ self.lam_w)
+
+    def physical(self, B: Float[Array, "n rank"]) -> Float[Array, " rank"]:
+        """λ_f with B*λ_f = W*_c λ_w: the sizes of physical reactions that B distributes, from well-chosen equations.
+
+        B says how each reaction acts on the coordinates (a column each, of the same span as Cᵀ); with joint forces
+        along axes of your own, Cᵀ times the directions. Of the n equations those are taken, one after the other, that
+        lie most in the constrained subspace.
+        """
+        B = jnp.asarray(B, float)
+        wanted = self.frame.W_c.shape
+        if B.shape != wanted:
+            raise DalembertError(
+                f"B must have a row for each velocity and a column for each reaction, shape {wanted}; it is {B.shape}."
+            )
+        return solve_chosen(B, self.r, self.mass)
 
 
 def orthonormal_multipliers(
@@ -58,7 +83,8 @@ def orthonormal_multipliers(
 ) -> OrthonormalMultipliers:
     """λ_w = W*_cᵀ Ẇ_d u − W_cᵀ h*, no inversion; then λ by m chosen equations of C*λ = W*_c λ_w.
 
-    [Blajer 1995, eqs. 4.9, 4.10, corrected]. λ_w is unique even where redundant rows leave λ open.
+    [Blajer 1995, eqs. 4.9, 4.10, corrected]. λ_w is unique even where redundant rows leave λ open. Physical reactions
+    λ_f, in directions of your own, are `.physical(B)`.
     """
     if complement is None:
         complement = Riemannian().sized(generic_ranks(system, (equations.q, equations.v), t=equations.t).rows)
@@ -79,7 +105,7 @@ def orthonormal_multipliers(
     lam = None
     if choice.rows is None:
         lam = solve_chosen(C.T, mass.mv(frame.W_c @ lam_w), mass)
-    return OrthonormalMultipliers(lam_w, lam, frame)
+    return OrthonormalMultipliers(lam_w, lam, frame, mass)
 
 
 def local_reactions(at: Matrices, r: Velocities, choice: Choice) -> Float[Array, " n"]:

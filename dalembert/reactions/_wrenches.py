@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Rows
 from dalembert.equations import Equations
-from dalembert.systems import AbsoluteSystem, Family
+from dalembert.systems import AbsoluteSystem
 
 
 class Wrenches(eqx.Module):
@@ -34,7 +34,7 @@ def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> W
             local_torque = torque if K.d == 2 else R.T @ torque
             return force, torque, R.T @ force, local_torque
 
-        out = jax.vmap(one)(family.gather(places), family.p, shares, _j_is_ground(system, family))
+        out = jax.vmap(one)(family.gather(places), family.p, shares, system.j_is_ground(family))
         for k, name in enumerate(family.names):
             found[name] = tuple(a[k] for a in out)
     if not found:
@@ -60,7 +60,7 @@ def row_wrenches(system: AbsoluteSystem, equations: Equations) -> list[tuple[Arr
             wrenches, axes = jax.vmap(row)(block)
             return wrenches, axes[0]
 
-        out.append(jax.vmap(member)(family.gather(places), family.p, block, _j_is_ground(system, family)))
+        out.append(jax.vmap(member)(family.gather(places), family.p, block, system.j_is_ground(family)))
     return out
 
 
@@ -78,7 +78,3 @@ def wrenches_on_body(system: AbsoluteSystem, equations: Equations, body: int, jo
         return jnp.concatenate([place.R.T @ force, torque if K.d == 2 else place.R.T @ torque])
 
     return jax.vmap(row)(shares).T
-
-
-def _j_is_ground(system: AbsoluteSystem, family: Family):
-    return family.group.columns[:, -1] == len(system.body_names)

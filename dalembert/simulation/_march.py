@@ -101,7 +101,9 @@ def _vector_field(problem: Problem, t, y):
         return system.potential(t, q) + 0.5 * v @ system.mass(t, q).mv(v)
 
     stored_rate = jax.jvp(stored, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
-    power = jnp.stack([equations.h @ v + stored_rate, acceleration.r @ v])
+    # rows that do not move do no work at a velocity that they allow
+    idle = formulation.tangent and system.scleronomic
+    power = jnp.stack([equations.h @ v + stored_rate, jnp.zeros(()) if idle else acceleration.r @ v])
     held = jax.tree_util.tree_map(jnp.zeros_like, memory)
     return qdot, motion.wdot, power, (held, integral_rate)
 

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
-from dalembert.systems._frames import SPACES, Frame, marker_frames, moment
+from dalembert.systems._constraints import kind_of
+from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
 
 
 class ForceFamily(eqx.Module):
@@ -82,6 +83,11 @@ class AbsoluteSystem(AbstractSystem):
     def kinematics(self):
         """`Plane` or `Space`: what depends on the dimension."""
         return SPACES[self.space]
+
+    @property
+    def scleronomic(self):
+        # drivers and the user's own rows may hold time; joints and couplings do not
+        return all(f.kind.startswith("coupling:") or kind_of(self.space, f.kind) is not None for f in self.families)
 
     @property
     def dq(self) -> int:
@@ -198,20 +204,6 @@ class AbsoluteSystem(AbstractSystem):
         one = jnp.concatenate([jnp.full(K.d, 1.0) * self.size, jnp.ones(K.dq - K.d)])
         return jnp.tile(one, self.masses.shape[0])
 
-    def wrench_on_j(self, places, p, share, on_i):
-        """A joint's shares of its bodies → force and torque on body j at marker j, world axes, and marker i's axes.
-
-        `on_i` where j is the ground, which has no share: internal forces are opposite, with one moment about any point.
-        """
-        K = self.kinematics
-        frames = marker_frames(self.space, places, p)
-        point = frames[-1].p
-        force, torque = K.wrench(places[-1], point, share[-1])
-        if len(places) > 1:
-            force_i, torque_i = K.wrench(places[0], point, share[0])
-            force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
-        return force, torque, frames[0].R
-
     def joint(self, name: str) -> JointView:
         return next(j for j in self.joints if j.name == name)
 
@@ -221,6 +213,33 @@ class AbsoluteSystem(AbstractSystem):
         p = jax.tree_util.tree_map(lambda a: a[joint.member], self.families[joint.family].p)
         at = [jax.tree_util.tree_map(lambda a, k=k: a[k], places) for k in joint.blocks]
         return marker_frames(self.space, at, p)
+
+    def j_is_ground(self, family: Family) -> np.ndarray:
+        """Of which members the second block is the ground."""
+        return family.group.columns[:, -1] == len(self.body_names)
+
+    def wrench_on_j(self, places, p, share, on_i):
+        """A member's share of a generalised force → force and torque on body j at marker j, and marker i's axes.
+
+        `on_i` where j is the ground, which has no share.
+        """
+        K = self.kinematics
+        frames = marker_frames(self.space, places, p)
+        point = frames[-1].p
+        force, torque = K.wrench(places[-1], point, share[-1])
+        if len(places) > 1:
+            # internal forces are opposite and have the same moment about any point
+            force_i, torque_i = K.wrench(places[0], point, share[0])
+            force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
+        return force, torque, frames[0].R
+
+    def relative_twist(self, places, p, twists) -> Float[Array, " w"]:
+        """How marker j moves as seen from marker i, along i's axes: velocity, then angular velocity."""
+        i, j = marker_frames(self.space, places, p, twists)
+        assert i.v is not None and j.v is not None and i.w is not None and j.w is not None
+        turning = j.w - i.w
+        moving = back(i.R, j.v - i.v - cross(i.w, j.p - i.p))
+        return jnp.concatenate([moving, turning[None] if self.kinematics.d == 2 else back(i.R, turning)])
 
     # ---- parameters --------------------------------------------------------------------------------------
 

@@ -96,6 +96,11 @@ class AbstractSystem(eqx.Module):
     """Whether M is the same at all (t, q): then no time is spent on its rate."""
 
     @property
+    def scleronomic(self) -> bool:
+        """Whether no row moves by itself, b = 0 whatever the numbers are: then the rows do no work."""
+        return self.m == 0
+
+    @property
     @abstractmethod
     def dq(self) -> int:
         """Coordinates of a block."""

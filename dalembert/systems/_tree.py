@@ -158,6 +158,10 @@ class TreeSystem(AbstractSystem):
     klu: None
 
     @property
+    def scleronomic(self) -> bool:
+        return self.carrier.scleronomic
+
+    @property
     def dq(self) -> int:
         return self.tree.nq
 
