@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
-from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, SparseSaddle, factorise
+from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, Dependence, SparseSaddle, factorise
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, TreeSystem
 
@@ -49,6 +49,7 @@ class Equations(eqx.Module):
     Gamma: Rows
     klu: KLU | None
     local: Local | None = None  # C = Ĉ J, where the system says how its rows factor
+    felt: Rows | None = None  # in joint coordinates: the share of each row, as it is on bodies, that the joints feel
     undecided: str = eqx.field(static=True, default="")  # friction whose loads nobody has looked at yet
 
     @property
@@ -73,9 +74,14 @@ class Equations(eqx.Module):
     def b(self) -> Rows:
         return self.phi - self.rows.mv(self.v)
 
+    def dependence(self, rows=slice(None)) -> Dependence:
+        """Which rows depend on each other, all or some of them; on the host."""
+        felt = None if self.felt is None else np.asarray(self.felt)[rows]
+        return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), felt=felt)
+
     def factorise(self) -> DenseSaddle | SparseSaddle:
         """The factorised saddle-point problem of M and C."""
-        return factorise(self.mass, self.rows, self.klu)
+        return factorise(self.mass, self.rows, self.klu, self.felt)
 
 
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
@@ -117,14 +123,18 @@ def _assemble_tree(system: TreeSystem, t, q, v) -> Equations:
     """The rows of the absolute system, carried to joint velocities: C = C_abs J, Γ = Γ_abs − C_abs J̇u."""
     at = system.carried(q, v)
     Phi, rows, phi, Gamma = _rows(system.carrier, t, at.places, at.twists)
-    C = _through_tree(system, at.chains, rows)
+    C, felt = _through_tree(system, at.chains, rows)
     Gamma = jnp.where(jnp.any(C != 0.0, axis=1), Gamma - rows.mv(at.bias.ravel()), 0.0)
     mass, h = BlockMass.dense_one(system.mass_matrix(at.chains)), system.bias_force(t, at)
-    return Equations(t, q, v, mass, h, Phi, BlockRows(system.pattern, C.ravel()), phi, Gamma, None, None)
+    return Equations(t, q, v, mass, h, Phi, BlockRows(system.pattern, C.ravel()), phi, Gamma, None, None, felt)
 
 
-def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> Float[Array, "m n"]:
-    """C_abs J: each row's shares of its bodies as spatial forces, felt by the axes above those bodies."""
+def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> tuple[Float[Array, "m n"], Rows]:
+    """C_abs J: each row's shares of its bodies as spatial forces, felt by the axes above those bodies.
+
+    And how much of each row they feel (at most 1): at a singular position a whole row may vanish, which must not be
+    scaled up again to a direction made of rounding.
+    """
     moved = jnp.concatenate([jnp.asarray(system.tree.moved_by), jnp.zeros((1, system.dv))])
     R = jnp.concatenate([chains.R[system.tree.bodies], jnp.eye(3)[None]])
     r = jnp.concatenate([chains.p[system.tree.bodies] - chains.centre, jnp.zeros((1, 3))])
@@ -139,13 +149,14 @@ def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> Float[Array, "
         one = jax.vmap(jax.vmap(row, (0, None, None, None)), (0, 0, None, None))
         out.append(one(block, b, R, r).reshape(-1, system.dv))
     if not out:
-        return jnp.zeros((0, system.dv))
+        return jnp.zeros((0, system.dv)), jnp.zeros(0)
     C = jnp.concatenate(out)[rows.pattern.row_order]
     # a row that the tree itself keeps (a plane loop in space) is rounding: make it zero, or it would be taken for a row
     own = jnp.sqrt(jnp.sum((C * system.scale()) ** 2, axis=1))
     scale = system.carrier.scale().reshape(-1, system.carrier.dv)
-    felt = own > KEPT * jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
-    return jnp.where(felt[:, None], C, 0.0)
+    whole = jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
+    felt = jax.lax.stop_gradient(jnp.minimum(own / jnp.where(whole > 0, whole, 1.0), 1.0))
+    return jnp.where((felt > KEPT)[:, None], C, 0.0), felt
 
 
 class Matrices(eqx.Module):
@@ -170,7 +181,7 @@ def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = F
         at = system.carried(q, jnp.zeros(system.n))
         _, rows, b, _ = _rows(system.carrier, t, at.places, at.twists)
         return Matrices(
-            BlockMass.dense_one(system.mass_matrix(at.chains)), _through_tree(system, at.chains, rows), b, None
+            BlockMass.dense_one(system.mass_matrix(at.chains)), _through_tree(system, at.chains, rows)[0], b, None
         )
     places = system.places(q)
     motion = _Motion(system, places, system.twists(places, jnp.zeros(system.n)))

@@ -83,13 +83,18 @@ def test_the_same_solvability_whichever_joint_is_cut():
     assert reports[0] == reports[1]
 
 
-MOTIONS = {name: min(5.0, entry.t_end) for name, entry in mechanisms().items()}
+CHAOTIC = {"chain": 2.0, "chain-in-space": 1.0}
+"""Until when ten links that whirl remember their start to eight digits: rounding grows a thousandfold each second."""
+MOTIONS = {name: CHAOTIC.get(name, min(5.0, entry.t_end)) for name, entry in mechanisms().items()}
 """5 s, less where the mechanism's own motion is shorter."""
 
 
-@pytest.mark.parametrize("name", everyday(MOTIONS, ("four-bar", "bricard", "rolling-disc")))
+@pytest.mark.parametrize("name", everyday(MOTIONS, ("n-four-bar", "bricard")))
 def test_tree_and_absolute_move_alike(name):
-    """Motion to 1e-8 of the machine's size and reactions to 1e-7 of the largest, under one rule."""
+    """Motion to 1e-8 of the machine's size and reactions to 1e-7 of the largest, under one rule.
+
+    The four-bar with links of equal length passes singular positions, at which a row vanishes in joint coordinates.
+    """
     entry = mechanisms()[name]
     model = entry.model()
     settings = {"rtol": 1e-12, "save": 6, "integrator": "dopri8"}

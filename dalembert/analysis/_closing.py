@@ -110,7 +110,7 @@ class Closing:
         return float(np.linalg.norm(d.rows.T @ rho) / np.linalg.norm(rho))
 
     def _measured(self, equations: Equations) -> Dependence:
-        return Dependence(np.asarray(equations.C)[self.rows], np.asarray(equations.mass.blocks))
+        return equations.dependence(self.rows)
 
     def _solve(self, equations: Equations, right: np.ndarray, damping: float = UNDAMPED) -> np.ndarray:
         """The x of least mass norm with C x nearest to `right` on unit rows: Ĉᵀ(ĈĈᵀ + damping)⁻¹."""
@@ -155,7 +155,7 @@ def find_contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, 
     equations = found.equations
     joints = joint_rows(system, equations)
     h = system.m_holonomic
-    d = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+    d = equations.dependence()
     if found.gap > 1e-9:
         left = np.concatenate([np.asarray(equations.Phi), np.zeros(system.m - h)])
         if closing.slope(equations) > 0.05:

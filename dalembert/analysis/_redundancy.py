@@ -210,8 +210,7 @@ class _Instant:
     def __init__(self, system: AbstractSystem, t: float, state: State):
         self.system, self.t, self.state = system, t, state
         self.equations: Equations = assemble(system, np.asarray(t, float), *state)
-        self.M = np.asarray(self.equations.mass.blocks)
-        self.dependence = Dependence(np.asarray(self.equations.C), self.M)
+        self.dependence = self.equations.dependence()
 
     @property
     def machine(self) -> AbstractSystem:
@@ -224,7 +223,7 @@ class _Instant:
         return self.dependence
 
     def part(self, rows: slice) -> int:
-        return Dependence(self.dependence.C[rows], self.M).rank
+        return self.equations.dependence(rows).rank
 
     def joints(self):
         among = self.among_joints

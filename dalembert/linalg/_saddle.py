@@ -34,9 +34,10 @@ class DenseSaddle(eqx.Module):
     inverted: bool = eqx.field(static=True)
 
     @classmethod
-    def factorise(cls, mass: BlockMass, C: Float[Array, "m n"]) -> DenseSaddle:
+    def factorise(cls, mass: BlockMass, C: Float[Array, "m n"], felt: Float[Array, " m"] | None = None) -> DenseSaddle:
+        """`felt`: the length that each scaled row is to have, at most 1; without it all have length 1."""
         CW = mass.solve_rows(C)
-        S = _inverse_root(jnp.sum(CW * C, axis=1))
+        S = _inverse_root(jnp.sum(CW * C, axis=1)) * (1.0 if felt is None else felt)
         B = S[:, None] * CW
         A = (B @ C.T) * S
         return cls(mass, C, B, A, S, _factor(A), len(A) <= INVERT_UP_TO)
@@ -148,10 +149,10 @@ class SparseSaddle(eqx.Module):
         return jax.lax.custom_linear_solve(jax.vmap(matvec, 1, 1), rhs, prox, symmetric=True)
 
 
-def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None) -> DenseSaddle | SparseSaddle:
+def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None) -> DenseSaddle | SparseSaddle:
     """Dense or, when an analysed pattern is at hand, sparse."""
     if klu is None:
-        return DenseSaddle.factorise(mass, rows.dense())
+        return DenseSaddle.factorise(mass, rows.dense(), felt)
     return SparseSaddle.factorise(mass, rows, klu)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-import numpy as np
-
 from dalembert._results import DalembertError
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import Dependence
@@ -75,7 +73,7 @@ def named_rule(system: AbsoluteSystem) -> AbstractReactionRule | None:
 def pressing(system: AbsoluteSystem, equations: Equations, dependence: Dependence | None = None) -> list[Pressing]:
     """What every bearing's friction asks for, at one instant."""
     if dependence is None:
-        dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+        dependence = equations.dependence()
     unique = Uniqueness(joint_rows(system, equations), dependence)
     out = []
     for f in system.bearings:
@@ -105,7 +103,7 @@ def _generic(system: AbsoluteSystem, state, t: float) -> tuple[Equations, Depend
 
     def at(state: State):
         equations = assemble(system, t, *state)
-        return equations, Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+        return equations, equations.dependence()
 
     first = at(here)
     if first[1].redundancy == 0:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Rows, Velocities
 from dalembert.equations import Equations
-from dalembert.linalg import RANK_TOLERANCE, BlockRows, Dependence, factorise, removable
+from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
 from dalembert.reactions._unique import LABELS, row_name, row_numbers
 from dalembert.reactions._wrenches import row_wrenches, wrenches_on_body
@@ -61,7 +61,7 @@ class Eliminated(AbstractReactionRule):
     rows: tuple[int | str, ...] = eqx.field(static=True, default=())
 
     def prepare(self, system, equations):
-        dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+        dependence = equations.dependence()
         Z, p = dependence.null, dependence.redundancy
         if not self.rows:
             return Eliminated(tuple(removable(Z)))
@@ -221,7 +221,7 @@ class Weighted(AbstractQuadraticRule):
             if not isinstance(system, AbsoluteSystem):
                 raise DalembertError("Weighted: a FunctionSystem has no bodies.")
             check_flexible(system, self.bodies)
-        dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+        dependence = equations.dependence()
         A = np.asarray(_compliance(self, system, equations)) / np.outer(dependence.sizes, dependence.sizes)
         energy = dependence.null.T @ A @ dependence.null
         values, vectors = np.linalg.eigh(energy) if len(energy) else (np.ones(1), np.zeros((0, 1)))

@@ -187,7 +187,7 @@ class Uniqueness:
 
 def uniqueness(system: AbstractSystem, equations: Equations) -> Uniqueness:
     """Which reactions are unique at one instant; on the host."""
-    dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+    dependence = equations.dependence()
     return Uniqueness(joint_rows(system, equations), dependence)
 
 

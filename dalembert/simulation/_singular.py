@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dalembert.equations import assemble
@@ -75,15 +76,16 @@ def _smallest(solution, times: np.ndarray, rank: int) -> np.ndarray:
 def _rows(solution, times: np.ndarray) -> np.ndarray:
     """The rows of C in the mass metric at many times."""
     q, v = solution.states(times)
-    C, M = jax.device_get(_matrices(solution.system, times, q, v))
-    return np.stack([mass_metric_rows(c, m) for c, m in zip(C, M, strict=True)])
+    found = jax.device_get(_matrices(solution.system, times, q, v))
+    return np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
 
 
 @eqx.filter_jit
 def _matrices(system, t, q, v):
     def one(t, q, v):
         equations = assemble(system, t, q, v)
-        return equations.C, equations.mass.blocks
+        felt = jnp.ones(system.m) if equations.felt is None else equations.felt
+        return equations.C, equations.mass.blocks, felt
 
     return jax.vmap(one)(t, q, v)
 

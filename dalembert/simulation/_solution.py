@@ -81,7 +81,7 @@ class Solution(eqx.Module):
     def _constraints(self, k: int) -> tuple[Equations, Dependence]:
         """The machine's equations at a saved time, and which of its rows depend on each other."""
         equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
-        dependence = Dependence(np.asarray(equations.C), np.asarray(equations.mass.blocks))
+        dependence = equations.dependence()
         if isinstance(self.system, TreeSystem):
             dependence = CarriedDependence(self.system, equations, dependence)
             equations = dependence.absolute

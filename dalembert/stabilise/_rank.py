@@ -8,7 +8,6 @@ import numpy as np
 from dalembert._results import AssemblyError
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Ranks
-from dalembert.linalg import Dependence
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
 from dalembert.systems import AbstractSystem
@@ -34,9 +33,8 @@ def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *,
     found = []
     for at in (here, *neighbours(system, t, here)):
         equations = assemble(system, np.asarray(t, float), *at)
-        C, blocks = np.asarray(equations.C), np.asarray(equations.mass.blocks)
-        whole = Dependence(C, blocks).rank
-        found.append((whole, whole if m_h == system.m else Dependence(C[:m_h], blocks).rank))
+        whole = equations.dependence().rank
+        found.append((whole, whole if m_h == system.m else equations.dependence(slice(m_h)).rank))
     return Ranks(*(max(column) for column in zip(*found, strict=True)))
 
 

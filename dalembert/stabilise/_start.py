@@ -145,7 +145,7 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
 
 def _directions(system, t, q, v, free):
     equations = assemble(system, t, q, v)
-    return equations, factorise(_held_mass(equations.mass, free), equations.rows, equations.klu)
+    return equations, factorise(_held_mass(equations.mass, free), equations.rows, equations.klu, equations.felt)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:
