@@ -160,6 +160,7 @@ WRONG = {
         ("/etc/passwd", "must be the name of a file"),
         ("7", "must be a text"),
     ],
+    "Rule": [("fair", "must be one of"), (3, "must be one of")],
     "Along": [("sideways", "must be world or body, not the text 'sideways'")],
 }
 
