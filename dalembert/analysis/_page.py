@@ -19,6 +19,7 @@ from dalembert.analysis._redundancy import Check, check
 from dalembert.analysis._report import friction_lines, summary, values_of, with_value
 from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
+from dalembert.reactions import LABELS
 from dalembert.simulation import Solution, simulate
 from dalembert.systems import AbstractSystem, TreeSystem, build
 from dalembert.view import Lines, Mark, Motion, Picture, Section, Source, Table, Words, plot_dataset, report_page
@@ -26,6 +27,7 @@ from dalembert.view import Lines, Mark, Motion, Picture, Section, Source, Table,
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
 GRAPH_UP_TO = 30
 """Joints up to which the joint graph can be read."""
+MARKS = {"unique": "unique", "partly": "partly unique", "open": "not unique"}
 COUNTS = 7
 """Lines of one kind that are seen at once; the others unfold."""
 
@@ -41,8 +43,8 @@ def report(
     progress: bool = False,
     **settings,
 ) -> Path:
-    """Write a report as one HTML page that needs no network: what the machine is, its rank and redundancy, which
-    reactions are unique, its motion (it plays), curves, reactions with the rule that picked them, settings and versions.
+    """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
+    unique, its motion (it plays), reactions with the rule that picked them, curves, settings and versions.
 
     A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
     as it is. `about` is a sentence under the title. A run that ends early is shown as far as it came, and constraints
@@ -102,14 +104,14 @@ def _sections(found: Check, system: AbstractSystem, solution: Solution | None) -
         out.append(Section("The mechanism", _mechanism(solution, data)))
     out.append(Section("Rank and redundancy", _redundancy(found)))
     if found.solvability is not None and found.solvability.joints:
-        out.append(Section("Which reactions can be believed", _solvability(found)))
+        out.append(Section("Which reactions can be believed", _solvability(found, solution)))
     if solution is not None and data is not None:
         shown = [Motion(solution.dataset)] if "geometry" in data else []
         out.append(Section("The motion", [Words(_ended(solution), _tone(solution.status)), *shown]))
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data)))
         kinds = {"coordinates": "joint coordinates", "energy": "energy", "violation": "constraint violation"}
-        curves = [Picture(plot_dataset(data, kind), f"{text} over time", 90) for kind, text in kinds.items()]
+        curves = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
         out.append(Section("Curves", curves))
     out.append(Section("Settings and versions", [Table(("", ""), _settings(system, solution))]))
     return out
@@ -123,12 +125,16 @@ def _in_short(found: Check, solution: Solution | None) -> list:
         tone = next((t for words, t in tones.items() if text.startswith(words) or words in text), "")
         out.append(Words(f"{text[0].upper()}{text[1:]}.", tone))
     if found.solvability is not None and found.redundancy:
-        open_ = [j for j in found.solvability.joints if not j.unique]
-        sure = [j.name for j in found.solvability.joints if j.unique]
+        told = _components(found, solution)
+        sure = [joint for joint, components in told.items() if all(components.values())]
+        open_ = [
+            f"{joint} ({' '.join(c for c, unique in components.items() if not unique)})"
+            for joint, components in told.items()
+            if not all(components.values())
+        ]
         if sure:
             out.append(Words(f"Believe the reactions of {_listed(sure)}: the rigid-body model determines them."))
-        told = [f"{j.name} ({' '.join(c for c, unique in j.components.items() if not unique)})" for j in open_]
-        out.append(Words(f"Not unique: {_listed(told)}. Their values come from a rule, not from the model."))
+        out.append(Words(f"Not unique: {_listed(open_)}. Their values come from a rule, not from the model."))
     if solution is None:
         out.append(Words("There is no motion to show: the constraints cannot hold together at the start.", "bad"))
         return out
@@ -144,6 +150,22 @@ def _in_short(found: Check, solution: Solution | None) -> list:
     return out
 
 
+def _components(found: Check, solution: Solution | None) -> dict[str, dict[str, bool]]:
+    """For each joint which of the components that it carries are unique, in its own axes: over the motion if there is
+    one (a component can be unique at the start alone, as the axes turn), else at the start."""
+    if found.solvability is None:
+        return {}
+    told = {j.name: dict(j.components) for j in found.solvability.joints}
+    if solution is None or "unique_force_in_joint" not in solution.dataset:
+        return told
+    for name, components in told.items():
+        sure = solution.unique(name)
+        for label, unique in zip(LABELS[len(sure)], sure, strict=True):
+            if label in components:
+                components[label] = bool(unique)
+    return told
+
+
 def _mechanism(solution: Solution, data) -> list:
     machine = json.loads(str(solution.dataset["geometry"].values))
     out: list = [Picture(plot_dataset(data, "mechanism"), f"{solution.system.name} at the start", 70)]
@@ -154,9 +176,8 @@ def _mechanism(solution: Solution, data) -> list:
     out.append(Table(("body", "mass", "inertia about the centre of mass"), bodies, (1,), "Bodies"))
     told = dict(zip(map(str, data["joint"].values), map(str, data["solvability"].values), strict=True)) if (
         "solvability" in data) else {}  # fmt: skip
-    words = {"unique": "unique", "partly": "partly unique", "open": "not unique"}
     joints = [
-        (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(words[told[k]], told[k]) if k in told else "")
+        (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(MARKS[told[k]], told[k]) if k in told else "")
         for j in machine["joints"]
         for k in [_literal(j["name"])]
     ]
@@ -166,7 +187,7 @@ def _mechanism(solution: Solution, data) -> list:
     if forces:
         out.append(Table(("force", "kind", "on"), forces, (), "Forces"))
     if 2 <= len(joints) <= GRAPH_UP_TO:
-        out.append(Picture(plot_graph(solution), "bodies and joints as a graph", 75))
+        out.append(Picture(plot_graph(solution), "bodies and joints as a graph", 68))
     return out
 
 
@@ -212,25 +233,23 @@ def _redundancy(found: Check) -> list:
     return out
 
 
-def _solvability(found: Check) -> list:
-    told = found.solvability
+def _solvability(found: Check, solution: Solution | None) -> list:
+    told, along = found.solvability, _components(found, solution)
     assert told is not None
     if not found.redundancy:
         rows = [(j.name, j.kind, values_of(j, j.components)) for j in told.joints]
         out: list = [Words("All rows are independent: every reaction is unique.", "good")]
-        return [*out, Table(("reaction of", "", "unique, at the start, in the joint's axes"), rows)]
+        return [*out, Table(("reaction of", "", "at the start, along the joint's axes"), rows)]
     rows = []
     for j in told.joints:
         sure, open_ = ([c for c, unique in j.components.items() if unique is wanted] for wanted in (True, False))
-        mark = (
-            Mark("unique", "unique") if j.unique else Mark("partly", "partly") if sure else Mark("not unique", "open")
-        )
-        rows.append((j.name, j.kind, mark, values_of(j, sure) or "–", " ".join(open_) or "–"))
+        rows.append((j.name, j.kind, _mark(along[j.name].values()), values_of(j, sure) or "–", " ".join(open_) or "–"))
+    when = "" if solution is None else "over the motion"
     methods = " and ".join([", ".join(told.methods[:-1]), told.methods[-1]]) if len(told.methods) > 1 else ""
     agree = f"Found by {methods}, which agree." if told.agree else f"Found by {methods}, which do not all agree here."
     out = [
-        Table(("reaction of", "", "", "unique, at the start, in the joint's axes", "not unique"), rows),
-        Words(agree, "" if told.agree else "bad"),
+        Table(("reaction of", "", when, "unique at the start", "not unique at the start"), rows),
+        Words(f"Components are along the joint's own axes. {agree}", "" if told.agree else "bad"),
         Lines("Unique together, though their parts are not", [with_value(s) for s in told.sums], COUNTS),
         Lines("Depend on each other", [str(g) for g in told.groups], COUNTS),
         Lines("To make it non-redundant, free", [str(r) for r in told.releases], COUNTS),
@@ -309,11 +328,17 @@ def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[s
 
 
 def _ended(solution: Solution) -> str:
-    return f"{solution.status.sentence} t = {float(solution.t_end):g} s."
+    return f"{solution.status.sentence} It covers {float(solution.t[0]):g} to {float(solution.t_end):g} s."
 
 
 def _tone(status: Status) -> str:
     return "" if status in (Status.done, Status.event) else "bad"
+
+
+def _mark(sure) -> Mark:
+    sure = list(sure)
+    name = "unique" if all(sure) else "partly" if any(sure) else "open"
+    return Mark(MARKS[name], name)
 
 
 def _kind(kind: str) -> str:

@@ -126,6 +126,6 @@ def _edge(axes, a, b, joint, in_tree: bool, bend: float, thin: bool) -> None:
         return
     # the middle of the arc: half of the bend, to the right of a → b
     x, y = (a[0] + b[0]) / 2 + rad * (b[1] - a[1]) / 2, (a[1] + b[1]) / 2 - rad * (b[0] - a[0]) / 2
-    text = joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else "")
-    axes.text(x, y, f"{_literal(text)}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733", zorder=2,
+    text = _literal(joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else ""))
+    axes.text(x, y, f"{text}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733", zorder=2,
               bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85})  # fmt: skip

@@ -131,7 +131,8 @@ def _table(block: Table) -> str:
     out = f'<div class="wide"><table>{head}<tbody>{rows}</tbody></table></div>'
     if len(block.rows) > MANY_ROWS:
         out = f"<details><summary>{len(block.rows)} rows</summary>{out}</details>"
-    return (f"<h3>{_text(block.title)}</h3>" if block.title else "") + out
+    title = f"<h3>{_text(block.title)}</h3>" if block.title else ""
+    return f'<div class="block">{title}{out}</div>'  # narrow ones stand side by side
 
 
 def _cell(value, tag: str, number: bool) -> str:
@@ -152,11 +153,13 @@ def _picture(block: Picture) -> str:
 def _encoded(figure) -> tuple[str, bytes]:
     """Lines where they are few, else points. An image of its own, so that no name in it meets one of the page."""
     out = io.BytesIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.savefig(
+        out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+    )
     if out.tell() <= LARGE_FIGURE:
         return "svg+xml", out.getvalue()
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110)
+    figure.savefig(out, format="png", bbox_inches="tight", dpi=110)
     return "png", out.getvalue()
 
 
