@@ -21,7 +21,7 @@ from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
 from dalembert.reactions import LABELS
 from dalembert.simulation import Solution, simulate
-from dalembert.systems import AbstractSystem, TreeSystem, build
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
 from dalembert.view import Lines, Mark, Motion, Picture, Section, Source, Table, Words, plot_dataset, report_page
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
@@ -187,7 +187,7 @@ def _mechanism(solution: Solution, data) -> list:
     if forces:
         out.append(Table(("force", "kind", "on"), forces, (), "Forces"))
     if 2 <= len(joints) <= GRAPH_UP_TO:
-        out.append(Picture(plot_graph(solution), "bodies and joints as a graph", 68))
+        out.append(Picture(plot_graph(solution), "bodies and joints as a graph", 50))
     return out
 
 
@@ -293,9 +293,9 @@ def _reactions(found: Check, solution: Solution, data) -> list:
 def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[str, str]]:
     import dalembert
 
-    rows = [("model", system.name)]
-    rows.append(("coordinates", "joint" if isinstance(system, TreeSystem) else "absolute" if system.body_names else
-                 "the user's own") if hasattr(system, "body_names") else ("coordinates", "the user's own"))  # fmt: skip
+    kinds = {TreeSystem: "joint", AbsoluteSystem: "absolute"}
+    kind = next((word for known, word in kinds.items() if isinstance(system, known)), "the user's own")
+    rows = [("model", system.name), ("coordinates", kind)]
     if solution is not None:
         s = solution.stats
         complement = getattr(solution.formulation, "complement", None)
