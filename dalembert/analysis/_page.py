@@ -174,12 +174,10 @@ def _mechanism(solution: Solution, data) -> list:
     out.append(Words(f"It moves {where}; gravity ({gravity})."))
     bodies = [(b["name"], f"{b['mass']:.4g}", _inertia(b["inertia"])) for b in machine["bodies"]]
     out.append(Table(("body", "mass", "inertia about the centre of mass"), bodies, (1,), "Bodies"))
-    told = dict(zip(map(str, data["joint"].values), map(str, data["solvability"].values), strict=True)) if (
-        "solvability" in data) else {}  # fmt: skip
+    told = [str(x) for x in data["solvability"].values] if "solvability" in data else []
     joints = [
-        (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(MARKS[told[k]], told[k]) if k in told else "")
-        for j in machine["joints"]
-        for k in [_literal(j["name"])]
+        (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(MARKS[word], word))
+        for j, word in zip(machine["joints"], told, strict=True)
     ]
     if joints:
         out.append(Table(("joint", "kind", "between", "reaction"), joints, (), "Joints"))
@@ -300,16 +298,12 @@ def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[s
         s = solution.stats
         complement = getattr(solution.formulation, "complement", None)
         on = "" if complement is None else f" on {type(complement).__name__}"
-        error = (
-            f"fixed step {s['dt']:g} s"
-            if "dt" in s
-            else f"rtol {s['rtol']:g}, atol {s['atol']:g}"
-            if "rtol" in s
-            else ""
-        )
+        tolerance = f"rtol {s['rtol']:g}, atol {s['atol']:g}" if "rtol" in s else ""
+        if "dt" in s:
+            tolerance = f"fixed step {s['dt']:g} s"
         rows += [
             ("time", f"{float(solution.t[0]):g} to {float(solution.t_end):g} s, {len(solution.t)} times saved"),
-            ("integrator", f"{solution.integrator}, {error}".rstrip(", ")),
+            ("integrator", f"{solution.integrator}, {tolerance}".rstrip(", ")),
             ("formulation", f"{type(solution.formulation).__name__}{on}"),
             ("stabilisation", type(solution.stabilisation).__name__),
             ("reaction rule", solution.rule.describe(solution.machine)),
