@@ -155,7 +155,7 @@ def test_command_line(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "Written: four-bar-report.html" in result.output and "drawing" in result.output
     text = (tmp_path / "four-bar-report.html").read_text(encoding="utf-8")
-    assert "a crank-rocker swinging under gravity. Made on " in text
+    assert "A crank-rocker swinging under gravity. Made on " in text
 
 
 def test_large_page_stays_under_5_mb():

@@ -74,7 +74,7 @@ def report(
         with suppress(DalembertError):  # functions of Python have no text
             sections[-1].blocks.append(Source("The model as a file", text_of(model, summary=about)))
     made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    lead = f"{about.rstrip('.')}. Made on {made}." if about else f"Made on {made}."
+    lead = f"{about[0].upper()}{about[1:].rstrip('.')}. Made on {made}." if about else f"Made on {made}."
     text = report_page(system.name, lead, sections)
     return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
@@ -152,18 +152,28 @@ def _in_short(found: Check, solution: Solution | None) -> list:
 
 def _components(found: Check, solution: Solution | None) -> dict[str, dict[str, bool]]:
     """For each joint which of the components that it carries are unique, in its own axes: over the motion if there is
-    one (a component can be unique at the start alone, as the axes turn), else at the start."""
+    one (as its axes turn, a joint carries and leaves open more than at the start), else at the start."""
     if found.solvability is None:
         return {}
     told = {j.name: dict(j.components) for j in found.solvability.joints}
     if solution is None or "unique_force_in_joint" not in solution.dataset:
         return told
     for name, components in told.items():
-        sure = solution.unique(name)
-        for label, unique in zip(LABELS[len(sure)], sure, strict=True):
-            if label in components:
-                components[label] = bool(unique)
+        sure, values = solution.unique(name), _wrench(solution, name)
+        for k, label in enumerate(LABELS[len(sure)]):
+            if label in components or np.any(values[:, k]):
+                components[label] = bool(sure[k])
     return told
+
+
+def _wrench(solution: Solution, joint: str) -> np.ndarray:
+    """Force and torque over time in the joint's axes; what is far below all others is rounding, and zero."""
+    parts = []
+    for what in ("force", "torque"):
+        everything = solution.dataset[f"reaction_{what}_in_joint"]
+        values = everything.sel(joint=joint).values.reshape(len(solution.t), -1)
+        parts.append(np.where(np.abs(values) > 1e-10 * np.nanmax(np.abs(everything.values)), values, 0.0))
+    return np.concatenate(parts, axis=1)
 
 
 def _mechanism(solution: Solution, data) -> list:
@@ -205,13 +215,11 @@ def _redundancy(found: Check) -> list:
     ]
     out: list = [Table(("", "", ""), [(a, str(b), c) for a, b, c in rows], (1,))]
     if found.redundancy and found.consistent:
-        out.append(
-            Words(
-                "Redundant rows ask for what the others already hold. The motion does not feel them, but they share "
-                "load with the others in a way that rigid bodies leave open.",
-                "open",
-            )
-        )
+        feels = "The motion does not feel them, but"
+        if any(p.open for p in found.friction):
+            feels = "Friction makes the motion depend on loads that are not unique, and"
+        text = f"{feels} they share load with the others in a way that rigid bodies leave open."
+        out.append(Words(f"Redundant rows ask for what the others already hold. {text}", "open"))
     if found.singular:
         out.append(
             Words(f"The start is a singular pose: rank {found.rank_here} here and {found.rank} beside it.", "open")
@@ -243,7 +251,7 @@ def _solvability(found: Check, solution: Solution | None) -> list:
         sure, open_ = ([c for c, unique in j.components.items() if unique is wanted] for wanted in (True, False))
         rows.append((j.name, j.kind, _mark(along[j.name].values()), values_of(j, sure) or "–", " ".join(open_) or "–"))
     when = "" if solution is None else "over the motion"
-    methods = " and ".join([", ".join(told.methods[:-1]), told.methods[-1]]) if len(told.methods) > 1 else ""
+    methods = " and ".join(told.methods).replace("qr", "QR").replace(" and ", ", ", len(told.methods) - 2)
     agree = f"Found by {methods}, which agree." if told.agree else f"Found by {methods}, which do not all agree here."
     out = [
         Table(("reaction of", "", when, "unique at the start", "not unique at the start"), rows),
@@ -269,20 +277,14 @@ def _reactions(found: Check, solution: Solution, data) -> list:
         if solution.redundancy
         else Words("All reactions are unique: no rule was needed.", "good")
     )
-    source = solution.dataset
-    carried = {j.name: j.components for j in found.solvability.joints} if found.solvability is not None else {}
-    scale = {w: float(np.nanmax(np.abs(source[f"reaction_{w}_in_joint"].values))) for w in ("force", "torque")}
     rows = []
-    for k, joint in enumerate(map(str, source["joint"].values)):
-        for letter, what, unit in (("F", "force", "N"), ("M", "torque", "N m")):
-            values = source[f"reaction_{what}_in_joint"].values[:, k].reshape(source.sizes["time"], -1)
-            sure = np.atleast_1d(source[f"unique_{what}_in_joint"].values[k])
-            for axis, y, unique in zip("xyz" if len(sure) > 1 else "z", values.T, sure, strict=False):
-                label = f"{letter}{axis}"
-                if label in carried.get(joint, ()):
-                    mark = Mark("unique", "unique") if unique else Mark("not unique: by the rule", "open")
-                    ends = [_number(x, scale[what]) for x in (y.min(), y.max())]
-                    rows.append((joint, label, *ends, unit, mark))
+    for joint, components in _components(found, solution).items():
+        values = _wrench(solution, joint)
+        for label, y in zip(LABELS[values.shape[1]], values.T, strict=True):
+            if label in components:
+                sure = Mark("unique", "unique") if components[label] else Mark("not unique: by the rule", "open")
+                unit = "N" if label.startswith("F") else "N m"
+                rows.append((joint, label, f"{y.min():.4g}", f"{y.max():.4g}", unit, sure))
     where = "Force and torque of the joint on its second body, at its marker, along the joint's axes; over the motion."
     table = Table(("joint", "", "least", "largest", "", "determined"), rows, (2, 3))
     return [words, Words(where), table, Picture(plot_dataset(data, "reactions"), "reaction forces over time", 100)]
@@ -342,10 +344,6 @@ def _kind(kind: str) -> str:
 def _listed(names, most: int = 12) -> str:
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _number(x: float, scale: float) -> str:
-    return "0" if abs(x) <= 1e-10 * scale else f"{x:.4g}"
 
 
 def _inertia(value) -> str:
