@@ -163,7 +163,7 @@ def _components(found: Check, solution: Solution | None) -> dict[str, dict[str, 
         for k, label in enumerate(LABELS[len(sure)]):
             if label in components or np.any(values[:, k]):
                 components[label] = bool(sure[k])
-    return told
+    return {name: dict(sorted(components.items())) for name, components in told.items()}  # Fx Fy Fz Mx My Mz
 
 
 def _wrench(solution: Solution, joint: str) -> np.ndarray:
