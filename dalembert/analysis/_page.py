@@ -21,10 +21,13 @@ from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
 from dalembert.reactions import LABELS
 from dalembert.simulation import Solution, simulate
+from dalembert.stabilise import State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
 from dalembert.view import Lines, Mark, Motion, Picture, Section, Source, Table, Words, plot_dataset, report_page
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
+ROWS_ALONG = 200
+"""Constraint rows from which on rank and uniqueness are not followed along the motion."""
 GRAPH_UP_TO = 30
 """Joints up to which the joint graph can be read."""
 MARKS = {"unique": "unique", "partly": "partly unique", "open": "not unique"}
@@ -67,7 +70,7 @@ def report(
         say(f"{system.name}: simulating")
         solution = _moved(system, 10.0 if t_end is None else t_end, samples, progress, settings)
     say(f"{system.name}: rank, redundancy and reactions")
-    found = check(system) if solution is None else check(solution)
+    found = _checked(system, solution)
     say(f"{system.name}: drawing")
     sections = _sections(found, system, solution)
     if isinstance(model, Model):
@@ -77,6 +80,15 @@ def report(
     lead = f"{about[0].upper()}{about[1:].rstrip('.')}. Made on {made}." if about else f"Made on {made}."
     text = report_page(system.name, lead, sections)
     return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+
+
+def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
+    """The check along the motion; of many rows at its start alone, as ranks at many instants take minutes."""
+    if solution is None:
+        return check(system)
+    if system.m < ROWS_ALONG:
+        return check(solution)
+    return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]))
 
 
 def _say(text: str) -> None:
@@ -231,6 +243,10 @@ def _redundancy(found: Check) -> list:
         text = f"Singular values of C {kept[0]:.3g} … {kept[-1]:.2g}" if len(kept) else "C has no singular values"
         text += f", then {lost[0]:.1e}" if len(lost) else ""
         out.append(Words(f"{text}; below {found.tolerance:.0e} of the largest is zero (mass metric, unit rows)."))
+    if found.m >= ROWS_ALONG:
+        out.append(
+            Words("Of so many rows the rank is told at the start alone; da.check(solution) looks along a motion.")
+        )
     if found.motion is not None:
         m = found.motion
         ranks = ", ".join(map(str, m.ranks))
