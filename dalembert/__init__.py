@@ -75,6 +75,7 @@ _HOMES = {
     "check": "dalembert.analysis",
     "linearise": "dalembert.analysis",
     "plot_graph": "dalembert.analysis",
+    "report": "dalembert.analysis",
     "load": "dalembert.io",
     "save": "dalembert.io",
     "compare": "dalembert.analysis",
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
         linearise,
         plot_graph,
         projectors,
+        report,
         split_motion,
     )
     from dalembert.complements import (

@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, run, view, compare, new, convert, schema, demo. Imports are in the commands."""
+"""edge · the command line: list, check, run, view, report, compare, new, convert, schema, demo; they import."""
 
 from __future__ import annotations
 
@@ -304,6 +304,40 @@ def _stamp(path: Path) -> str:
 
 
 @app.command()
+def report(
+    model: ModelName,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The page that is written; default NAME-report.html.")
+    ] = None,
+    t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
+    coordinates: Coordinates = "absolute",
+) -> None:
+    """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
+    path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
+    _check_output(path, (".html",))
+    settings = {"rtol": rtol, "rule": None if rule is None else _rule(rule)}
+    _write_report(model, path, t_end, settings, samples, coordinates)
+
+
+def _write_report(name: str, path: Path, t_end, settings: dict, samples: int, coordinates: str = "absolute") -> None:
+    entry = _entry(name)
+    model = entry.model()
+    from dalembert._results import RedundancyWarning
+    from dalembert.analysis import report as report_model
+
+    warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
+    chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
+    end = entry.t_end if t_end is None else t_end
+    about = {"about": entry.summary, "samples": samples, "coordinates": coordinates}
+    print(f"Written: {report_model(model, path, t_end=end, progress=True, **about, **chosen)}")
+
+
+@app.command()
 def compare(
     model: ModelName,
     formulations: Annotated[str | None, typer.Option(help="Names with commas; default: all.")] = None,
@@ -349,12 +383,14 @@ def compare(
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out"),
 ) -> None:
-    """The main job on a built-in mechanism: describe, simulate, report, save, plot."""
+    """The main job on built-in mechanisms: describe, simulate, save, plot, and a report to send."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("four-bar", "bricard"):
         _simulate(name, folder / f"{name}.nc", folder / f"{name}.png", None, {}, 501, True, False)
         print()
-    print(f"Look at the pictures in {folder}/, and try: dalembert run mobile-robot --plot {folder}/robot.png")
+    page = folder / "mobile-robot.html"
+    _write_report("mobile-robot", page, None, {}, 401)
+    print(f"\nLook at the pictures in {folder}/, open {page} in a browser, and try: dalembert view bricard")
 
 
 def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute") -> None:

@@ -61,3 +61,17 @@ def four_bar_motion(four_bar):
     import dalembert as da
 
     return da.simulate(four_bar, 2.0)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, headless; skipped with a reason where there is none (or no Playwright)."""
+    from _helpers_browser import CHROMIUM, FLAGS
+
+    driver = pytest.importorskip("playwright.sync_api", reason="Playwright for Python is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    with driver.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()

@@ -75,6 +75,7 @@ def test_run_says_what_a_person_wants_to_know():
         (("run", "four-bar", "--t-end", "0"), "must be later than"),
         (("run", "four-bar", "--integrator", "magic"), "integrator='magic' is unknown"),
         (("check", ""), "There is no mechanism ''"),
+        (("report", "four-bar", "-o", "x.pdf"), "its name must end in .html"),
     ],
 )
 def test_wrong_input_is_one_sentence(arguments, sentence):

@@ -1,88 +1,14 @@
-"""The page in a browser: Debian's Chromium, headless, driven by Playwright; drawn by its software renderer.
-
-Skipped with a reason where there is no Chromium (or no Playwright).
-"""
+"""The page in a browser (see `_helpers_browser`)."""
 
 from __future__ import annotations
 
-import io
-import shutil
-
 import numpy as np
 import pytest
+from _helpers_browser import Page, is_drawn, moved
 from _helpers_view import still
 
 import dalembert as da
 from dalembert.view import Server, animate_dataset, page_of_dataset
-
-CHROMIUM = next((x for x in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if x), None)
-FLAGS = ["--headless=new", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver = pytest.importorskip("playwright.sync_api", reason="Playwright for Python is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    with driver.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield found
-        found.close()
-
-
-class Page:
-    """A page that is being watched: `said` what the console got, `asked` which addresses it wanted."""
-
-    def __init__(self, browser, address: str):
-        self.page = browser.new_page(viewport={"width": 1000, "height": 640})
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda m: self.said.append(m.text) if m.type in ("error", "warning") else None)
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(address)
-        self.until("window.dalembert !== undefined")
-        self.settle()
-
-    def until(self, condition: str) -> None:
-        """Wait for a condition; asked from outside, as the page itself lets no text become code."""
-        for _ in range(400):
-            if self.page.evaluate(condition):
-                return
-            self.page.wait_for_timeout(50)
-        raise AssertionError(f"never came true: {condition}")
-
-    def settle(self) -> None:
-        """Two pictures later, what was asked for is drawn."""
-        self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def picture(self) -> np.ndarray:
-        from PIL import Image
-
-        clip = self.page.locator("#view").bounding_box()
-        with Image.open(io.BytesIO(self.page.screenshot(clip=clip))) as image:
-            return np.asarray(image.convert("RGB")).astype(int)
-
-    def time(self) -> float:
-        return self.page.evaluate("dalembert.state.time")
-
-    def seek(self, t: float) -> None:
-        self.page.evaluate(f"dalembert.seek({t})")
-        self.settle()
-
-    def place(self, joint: str) -> np.ndarray:
-        """Where the name of a joint stands, in pixels."""
-        box = self.page.locator("#labels span", has_text=joint).first.bounding_box()
-        return np.array([box["x"], box["y"]])
-
-
-def is_drawn(picture: np.ndarray) -> bool:
-    """Bodies, joints, floor and writing make many colours; a blank canvas has one."""
-    return len(np.unique(picture.reshape(-1, 3), axis=0)) > 200
-
-
-def moved(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.mean(np.any(np.abs(a - b) > 40, axis=-1)))
 
 
 @pytest.fixture(scope="module")

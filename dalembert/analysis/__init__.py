@@ -4,6 +4,7 @@ from dalembert.analysis._closing import Contradiction
 from dalembert.analysis._compare import Comparison, Entry, compare
 from dalembert.analysis._graph import plot_graph
 from dalembert.analysis._linear import Linearisation, linearise
+from dalembert.analysis._page import report
 from dalembert.analysis._redundancy import Check, MotionCheck, check
 from dalembert.analysis._solvability import (
     DependentGroup,
@@ -56,5 +57,6 @@ __all__ = [
     "linearise",
     "plot_graph",
     "projectors",
+    "report",
     "split_motion",
 ]

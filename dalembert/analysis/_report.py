@@ -60,7 +60,7 @@ def renderable(check: Check):
     found = check.solvability
     if found is not None and check.redundancy:
         parts += [Text(""), _table(found)]
-        parts += _listing("unique together", [_with_value(s) for s in found.sums], "green")
+        parts += _listing("unique together", [with_value(s) for s in found.sums], "green")
         parts += _listing("depend on each other", [str(g) for g in found.groups], "yellow")
         if found.releases:
             text = ", ".join(map(str, found.releases))
@@ -70,8 +70,8 @@ def renderable(check: Check):
             parts.append(Text(f"  the methods disagree about {', '.join(odd)}: near a change of rank", "red"))
     if check.solvability_here is not None:
         open_ = [j.name for j in check.solvability_here.joints if not j.unique]
-        parts.append(Text(f"  in this singular pose these reactions are open: {_names(open_)}", "yellow"))
-    parts += [Text(line, style) for line, style in _friction(check)]
+        parts.append(Text(f"  in this singular pose these reactions are open: {names_of(open_)}", "yellow"))
+    parts += [Text(line, style) for line, style in friction_lines(check)]
     if check.motion is not None:
         parts += _motion(check)
     if not len(check.singular_values) and check.m:
@@ -107,23 +107,23 @@ def _table(found: Solvability):
         if not j.unique:
             sure = [c for c, unique in j.components.items() if unique]
             open_ = [c for c, unique in j.components.items() if not unique]
-            alike.setdefault((j.kind, _values(j, sure) or "–", " ".join(open_)), []).append(j.name)
+            alike.setdefault((j.kind, values_of(j, sure) or "–", " ".join(open_)), []).append(j.name)
     for (kind, *columns), names in alike.items():
-        table.add_row(f"  {_names(names)}", kind, *columns)
+        table.add_row(f"  {names_of(names)}", kind, *columns)
     if whole:
-        table.add_row(f"  {_names([j.name for j in whole])}", "", "all", "–")
+        table.add_row(f"  {names_of([j.name for j in whole])}", "", "all", "–")
     return table
 
 
-def _values(joint, components) -> str:
+def values_of(joint, components) -> str:
     return " ".join(f"{c} = {joint.values[c]:.4g}" if c in joint.values else c for c in components)
 
 
-def _names(names: list[str], limit: int = 10) -> str:
+def names_of(names: list[str], limit: int = 10) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def _with_value(s) -> str:
+def with_value(s) -> str:
     return str(s) if math.isnan(s.value) else f"{s} = {s.value:.4g}"
 
 
@@ -139,7 +139,7 @@ def _listing(title: str, lines: list[str], style: str) -> list:
     return out
 
 
-def _friction(check: Check) -> list[tuple[str, str]]:
+def friction_lines(check: Check) -> list[tuple[str, str]]:
     """What friction by joint loads asks for: a line each where it is open, one for all others."""
     out, sure = [], [p for p in check.friction if not p.open]
     for p in check.friction:
@@ -149,7 +149,7 @@ def _friction(check: Check) -> list[tuple[str, str]]:
         elif p.open:
             out.append((f"  friction '{p.friction}' depends on {' '.join(p.open)} of {p.joint}: {check.load_rule}", ""))
     if sure:
-        names = _names([f"'{p.friction}'" for p in sure])
+        names = names_of([f"'{p.friction}'" for p in sure])
         out.append((f"  friction {names} depends on joint loads that are unique", "green"))
     return out
 

@@ -133,6 +133,9 @@ def simulate(
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock["start_moved"] = float(found.moved)
+    clock |= (
+        {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
+    )
     solution = _judge(problem, plan, parts, clock, throw, rule)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 

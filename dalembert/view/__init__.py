@@ -1,7 +1,8 @@
 """edge · pictures from labelled data: figures, films, and a page that moves.
 
-`plot_dataset` draws figures, `animate_dataset` writes a page (.html) or a film (.gif, .mp4), `serve` shows the page on
-this machine. A `Scene` is what page and films are made of. Nothing here knows more than a result dataset says.
+`plot_dataset` draws figures, `animate_dataset` writes a page (.html) or a film (.gif, .mp4), `Server` shows the page on
+this machine, `report_page` is a page of words, tables, figures and a motion. A `Scene` is what page and films are made
+of. Nothing here knows more than a result dataset says.
 """
 
 from __future__ import annotations
@@ -10,16 +11,26 @@ from dalembert.view._animate import animate_dataset, page_of_dataset
 from dalembert.view._comparison import plot_comparison
 from dalembert.view._graph import draw_graph
 from dalembert.view._plots import plot_dataset
+from dalembert.view._report import Lines, Mark, Motion, Picture, Section, Source, Table, Words, report_page
 from dalembert.view._scene import Scene, scene_of
 from dalembert.view._serve import Server
 
 __all__ = [
+    "Lines",
+    "Mark",
+    "Motion",
+    "Picture",
     "Scene",
+    "Section",
     "Server",
+    "Source",
+    "Table",
+    "Words",
     "animate_dataset",
     "draw_graph",
     "page_of_dataset",
     "plot_comparison",
     "plot_dataset",
+    "report_page",
     "scene_of",
 ]

@@ -32,14 +32,14 @@ def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps:
     return write_movie(scene_of(data, traces=traces), path, speed=speed, fps=fps)
 
 
-def page_of_dataset(data, *, traces=None, live: str | None = None) -> str:
+def page_of_dataset(data, *, traces=None, live: str | None = None, numbers: int = PAGE_NUMBERS) -> str:
     """The page as text, for a report, or with its server's stamp (`live`) for a `Server`."""
     from dalembert.view._page import page_of
 
-    return page_of(scene_of(data, traces=traces, frames=_frames(data)), live=live)
+    return page_of(scene_of(data, traces=traces, frames=_frames(data, numbers)), live=live)
 
 
-def _frames(data) -> int:
+def _frames(data, numbers: int = PAGE_NUMBERS) -> int:
     """Times that fit into a page: 7 numbers a body, 12 a joint, some dozens of curves."""
     each = 7 * data.sizes.get("body", 0) + 12 * data.sizes.get("joint", 0) + 40
-    return max(50, min(2000, PAGE_NUMBERS // each))
+    return max(50, min(2000, numbers // each))

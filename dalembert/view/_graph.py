@@ -53,7 +53,13 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
         if isinstance(node, tuple):
             axes.plot([x], [y], "D", color="#8a94a0", markersize=7, zorder=3)
             axes.annotate(
-                node[1], (x, y), xytext=(0, -13), textcoords="offset points", ha="center", fontsize=8, color="#5b6775"
+                _literal(node[1]),
+                (x, y),
+                xytext=(0, -13),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+                color="#5b6775",
             )
             continue
         ground = node == "ground"
@@ -65,7 +71,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
         axes.text(
             x,
             y,
-            node,
+            _literal(node),
             ha="center",
             va="center",
             fontsize=10,
@@ -74,7 +80,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
             bbox=style,
         )
     count = {0: "no loop", 1: "1 loop"}.get(loops, f"{loops} loops")
-    axes.set_title(f"{title}: {len(bodies)} bodies, {len(joints)} joints, {count}", fontsize=12)
+    axes.set_title(f"{_literal(title)}: {len(bodies)} bodies, {len(joints)} joints, {count}", fontsize=12)
     told = [k for k in SOLVABILITY if any(j["solvability"] == k for j in joints)]
     marks = [
         Line2D([], [], color=SOLVABILITY[k], linewidth=2.5, label=f"reaction {SOLVABILITY_WORDS[k]}") for k in told
@@ -86,6 +92,11 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     if path is not None:
         figure.savefig(path, dpi=130)
     return figure
+
+
+def _literal(text: str) -> str:
+    r"""A dollar sign in a name begins no formula."""
+    return text.replace("$", r"\$")
 
 
 def _places(graph) -> dict:
@@ -115,6 +126,6 @@ def _edge(axes, a, b, joint, in_tree: bool, bend: float, thin: bool) -> None:
         return
     # the middle of the arc: half of the bend, to the right of a → b
     x, y = (a[0] + b[0]) / 2 + rad * (b[1] - a[1]) / 2, (a[1] + b[1]) / 2 - rad * (b[0] - a[0]) / 2
-    text = joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else "")
+    text = _literal(joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else ""))
     axes.text(x, y, f"{text}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733", zorder=2,
               bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85})  # fmt: skip

@@ -199,7 +199,8 @@ const path = (points, dynamic) => {
 
 // ---- state ------------------------------------------------------------------------------------------------------
 const state = { time: t0, playing: false, speed: 1, selected: -1, bodies: true, joints: true, forces: true, torques: false, traces: true, names: J <= 16 };
-const saved = JSON.parse(sessionStorage.getItem("dalembert:" + S.title) || "null");
+// where the reader was before a live page read itself again; a page in a report has no storage
+const saved = S.live ? JSON.parse(sessionStorage.getItem("dalembert:" + S.title) || "null") : null;
 const U = S.up, horizontal = across(U), E1 = plane ? cross(U, [0, 0, 1]) : horizontal[0], E2 = plane ? U : horizontal[1];
 const azimuth = plane ? 0 : Math.atan2(dot(S.look, E2), dot(S.look, E1));
 const camera = { yaw: azimuth + 0.5, pitch: 0.36, zoom: 1, pan: [0, 0, 0] };
