@@ -62,16 +62,14 @@ def page() -> str:
     out = [
         "# Gallery",
         "",
-        "Every built-in mechanism at its start, drawn by `solution.plot(\"mechanism\", t=0.0)`. Joints are coloured by how much of their",
-        "reaction the rigid-body model determines. n velocities and m constraint rows in absolute coordinates, p = m − rank C redundant",
-        "ones, f = n − rank C degrees of freedom.",
+        'Every built-in mechanism at its start, drawn by `solution.plot("mechanism", t=0.0)`. Joints are coloured by',
+        "how much of their reaction the rigid-body model determines. n velocities and m constraint rows in absolute",
+        "coordinates, p = m − rank C redundant ones, f = n − rank C degrees of freedom, at the start.",
         "",
         "    dalembert view NAME        # see it move",
         "    dalembert check NAME       # what can be believed of its reactions",
         "",
-        "Each is also a [model file](https://docs.python.org/3/library/importlib.resources.html) inside the package.",
     ]
-    out.pop()
     for name, entry in mechanisms().items():
         s = sizes[name]
         line = f"n = {s['n']}, m = {s['m']}, p = {s['m'] - s['rank']}, f = {s['n'] - s['rank']}"
