@@ -2,6 +2,7 @@
 
     python docs/make_gallery.py            all of them; some minutes, for every mechanism is compiled
     python docs/make_gallery.py bennett    one, after a change to it
+    python docs/make_gallery.py page       the page only
 
 The page is written from docs/pictures/gallery/sizes.json, which is kept beside the stills.
 """
@@ -25,6 +26,8 @@ LARGEST = 30_000  # bytes of a still
 
 def still(name: str) -> dict[str, int]:
     """Draw one mechanism at its start; its sizes n, m, rank."""
+    import jax
+
     import dalembert as da
     from dalembert.mechanisms import find
 
@@ -35,7 +38,9 @@ def still(name: str) -> dict[str, int]:
         figure = solution.plot("mechanism", t=0.0)
     figure.set_size_inches(5.6, 4.2)
     _save(figure, STILLS / f"{name}.png")
-    return {"n": solution.system.n, "m": solution.system.m, "rank": solution.rank}
+    sizes = {"n": solution.system.n, "m": solution.system.m, "rank": solution.rank}
+    jax.clear_caches()  # no mechanism needs another's programs, and all of them together need gigabytes
+    return sizes
 
 
 def _save(figure, path: Path) -> None:
@@ -83,7 +88,7 @@ def main(names: list[str]) -> None:
 
     STILLS.mkdir(exist_ok=True)
     sizes = json.loads(SIZES.read_text()) if SIZES.exists() else {}
-    for name in names or mechanisms():
+    for name in [] if names == ["page"] else names or mechanisms():
         sizes[name] = still(name)
         print(name, sizes[name], flush=True)
         SIZES.write_text(json.dumps({k: sizes[k] for k in mechanisms() if k in sizes}, indent=0) + "\n")

@@ -10,6 +10,7 @@ both are apart.
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 import sys
@@ -301,18 +302,32 @@ class Published(NamedTuple):
         off = abs(float(self.published) - self.ours) / self.size
         assert off < self.bar, (self, off)
         digits = max(4, len(self.published.split("e")[0].replace("-", "").replace(".", "").lstrip("0")))
-        return f"| {self.what} | {self.published} | {self.ours:.{digits}g} | {off:.1e} | {self.bar:.2g} |"
+        return f"| {self.what} | {self.published} | {self.ours:#.{digits}g} | {off:.2e} | {self.bar:.3g} |"
+
+
+def literals(module, name: str) -> dict[str, list[str]]:
+    """A dictionary of lists of numbers as it is written in a test, digit by digit: a float would round the last one."""
+    source = Path(module.__file__).read_text()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
+            assert isinstance(node.value, ast.Dict)
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            return {ast.literal_eval(k): [ast.get_source_segment(source, x) for x in v.elts] for k, v in pairs}
+    raise KeyError(name)
 
 
 def andrews_rows() -> list[Published]:
     import test_references_andrews as t
 
     found = t.andrews_from_bodies()
+    digits = literals(t, "ANDREWS")
     out = []
     names = {"q": "q", "qd": "q̇", "qdd": "q̈", "lam": "λ"}
     for key, word in names.items():
         for k, x in enumerate(t.ANDREWS[key]):
-            out.append(Published(f"{word}{k + 1}", repr(x), float(found[key][-1][k]), t.ANDREWS_BARS[key], abs(x)))
+            out.append(
+                Published(f"{word}{k + 1}", digits[key][k], float(found[key][-1][k]), t.ANDREWS_BARS[key], abs(x))
+            )
     return out
 
 
@@ -360,11 +375,9 @@ def bicycle_rows() -> list[Published]:
     for x in t.AT_5:
         near = found[int(np.argmin(np.abs(found - x)))]
         name = "weave" if x.imag else ("capsize" if abs(x) < 1 else "caster")
-        out.append(Published(f"{name}, real part, 1/s", repr(float(x.real)), float(near.real), t.UPRIGHT, abs(x)))
+        out.append(Published(f"{name}, real part, 1/s", f"{x.real:.14f}", float(near.real), t.UPRIGHT, abs(x)))
         if x.imag:
-            out.append(
-                Published(f"{name}, imaginary part", repr(float(x.imag)), float(abs(near.imag)), t.UPRIGHT, abs(x))
-            )
+            out.append(Published(f"{name}, imaginary part", f"{x.imag:.14f}", float(abs(near.imag)), t.UPRIGHT, abs(x)))
     return out
 
 
