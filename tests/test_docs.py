@@ -13,6 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import jax
 import pytest
 
 import dalembert as da
@@ -162,11 +163,10 @@ def test_every_method_has_its_place_in_the_theory():
 
 def test_names_in_the_theory_are_names_of_the_code():
     rooms = [importlib.import_module(f"dalembert.{room}") for room in (*da._ROOMS, "io", "mechanisms")]
+    places = (da, da.Solution, da.AbsoluteSystem, jax, *rooms)
     for page in (*THEORY, *(DOCS / "papers").glob("*.md")):
         for name in re.findall(r"`(?:da\.)?([A-Za-z_]\w*)(?:\([^`]*\))?`", page.read_text()):
-            assert any(hasattr(place, name) for place in (da, da.Solution, da.AbsoluteSystem, *rooms)), (
-                f"{page.name}: {name}"
-            )
+            assert any(hasattr(place, name) for place in places), f"{page.name}: {name}"
 
 
 # ---- pages made by the code ----------------------------------------------------------------------------------------
