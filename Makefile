@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
+DOCS_STAMP := $(VENV)/.docs-ready
 
-.PHONY: demo test test-thorough lint bench files clean
+.PHONY: demo test test-thorough lint bench docs pages files clean
 
 demo: $(STAMP)
 	$(BIN)/dalembert demo
@@ -24,6 +25,15 @@ lint: $(STAMP)
 bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/run.py
 
+# the docs site, in out/site; a warning is an error
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# what the docs say in numbers and pictures, made again by the code; some ten minutes
+pages: $(STAMP)
+	$(BIN)/python docs/make_pages.py
+	$(BIN)/python docs/make_gallery.py
+
 # what is written by the program itself: the built-in mechanisms as model files, and the schema of model files
 files: $(STAMP)
 	$(BIN)/python -m dalembert.mechanisms
@@ -38,6 +48,10 @@ $(STAMP): pyproject.toml
 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	touch $@
 
 clean:

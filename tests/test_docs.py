@@ -1,20 +1,28 @@
-"""What the pages of docs/examples show is what the commands and the code print."""
+"""What the docs show is what the commands and the code print, and what they claim is what the code computes."""
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import importlib
+import io
 import re
+import runpy
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import jax
 import pytest
 
 import dalembert as da
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs" / "examples").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = sorted((DOCS / "examples").glob("*.md"))
+ALL_PAGES = sorted(DOCS.rglob("*.md"))
+THEORY = sorted((DOCS / "theory").glob("[a-z]*.md"))
 # a check compiles for some seconds where no other test has done so
 EVERYDAY = {"mobile-robot", "door-two-balls", "table", "bricard", "omni-robot"}
 
@@ -82,6 +90,181 @@ def test_code_gives_what_the_pages_show(page):
 
 
 def test_links_lead_somewhere():
-    for page in (*PAGES, ROOT / "docs" / "reactions.md"):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for page in ALL_PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+# ---- getting started -----------------------------------------------------------------------------------------------
+
+
+def test_getting_started_word_for_word(tmp_path, monkeypatch):
+    """In an empty folder: the blocks, one after the other; each prints what stands below it."""
+    page = (DOCS / "getting_started.md").read_text()
+    blocks = re.findall(r"^```(python|text)\n(.*?)^```", page, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    names, printed, compared = {}, io.StringIO(), 0
+    for kind, text in blocks:
+        if kind == "python":
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, "slider_crank.py", "exec"), names)
+            continue
+        assert printed.getvalue() == text
+        printed, compared = io.StringIO(), compared + 1
+    assert compared == 4 and not printed.getvalue()
+    assert "<canvas" in (tmp_path / "slider_crank.html").read_text() and (tmp_path / "big_end.png").exists()
+    # the file says the same machine: the first answer again, from the command line's own words
+    first = next(text for kind, text in blocks if kind == "text")
+    assert f"{da.check(da.load('slider_crank.yaml'))}\n" == first
+    commands = [c for block in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S) for c in block.split("\n") if c]
+    assert {"$ dalembert check slider_crank.yaml", "$ dalembert view slider_crank.yaml"} <= set(commands)
+
+
+# ---- theory --------------------------------------------------------------------------------------------------------
+
+
+def numbers_of(page: Path) -> list[str]:
+    """Equation numbers at the ends of lines of formulas."""
+    return re.findall(r"^ {4}.*\((\d[a-z]?\.\d+)\)$", page.read_text(), re.M)
+
+
+@pytest.mark.parametrize("page", THEORY, ids=lambda p: p.stem)
+def test_equations_are_numbered_in_order_and_cited_by_the_code(page):
+    found = numbers_of(page)
+    room = found[0].split(".")[0]
+    assert found == [f"{room}.{k + 1}" for k in range(len(found))]
+    home = {"switching": "simulation"}.get(page.stem, page.stem)
+    cited = f"({found[0]})–({found[-1]}): docs/theory/{page.name}"
+    assert cited in (importlib.import_module(f"dalembert.{home}").__doc__ or "")
+
+
+def test_equations_named_anywhere_exist():
+    known = {number for page in THEORY for number in numbers_of(page)}
+    for page in (*THEORY, *(DOCS / "papers").glob("*.md")):
+        # ours have a letter, or stand in a link to a theory page; a paper's own stand in [brackets] or tables
+        for number in re.findall(r"\((\d[a-z]\.\d+)\)", page.read_text()):
+            assert number in known, f"{page.name}: ({number})"
+        for text in re.findall(r"\[([^\]]*)\]\(\.\./theory/", page.read_text()):
+            assert set(re.findall(r"\((\d[a-z]?\.\d+)\)", text)) <= known, f"{page.name}: {text}"
+
+
+def test_every_method_has_its_place_in_the_theory():
+    from dalembert.complements import all_complements
+    from dalembert.formulations import all_formulations
+    from dalembert.stabilise import all_stabilisations
+
+    for room, methods in (
+        ("complements", all_complements()), ("formulations", all_formulations()), ("stabilise", all_stabilisations()),
+    ):  # fmt: skip
+        text = (DOCS / "theory" / f"{room}.md").read_text()
+        for method in methods.values():
+            assert f"`{type(method).__name__}" in text, f"{room}.md does not tell of {type(method).__name__}"
+
+
+def test_names_in_the_theory_are_names_of_the_code():
+    rooms = [importlib.import_module(f"dalembert.{room}") for room in (*da._ROOMS, "io", "mechanisms")]
+    places = (da, da.Solution, da.AbsoluteSystem, jax, *rooms)
+    for page in (*THEORY, *(DOCS / "papers").glob("*.md")):
+        for name in re.findall(r"`(?:da\.)?([A-Za-z_]\w*)(?:\([^`]*\))?`", page.read_text()):
+            assert any(hasattr(place, name) for place in places), f"{page.name}: {name}"
+
+
+# ---- pages made by the code ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def maker():
+    """docs/make_pages.py and docs/make_gallery.py."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        yield importlib.import_module("make_pages"), importlib.import_module("make_gallery")
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blajer_bestle_schiehlen",
+        "blajer",
+        "kovecses_piedboeuf",
+        "wojtyra_fraczek",
+        pytest.param("gutierrez_lopez", marks=pytest.mark.thorough),  # test_rules.py holds the rule in every run
+    ],
+)
+def test_the_papers_numbers_are_those_of_the_code(maker, name):
+    """The table is made again: equal to the letter, or `python docs/make_pages.py papers` was forgotten."""
+    pages, _ = maker
+    assert pages.read(DOCS / "papers" / f"{name}.md", name) == pages.quick(name)
+
+
+@pytest.mark.thorough  # test_canadarm.py holds the numbers in every run
+def test_the_arms_numbers_are_those_of_the_code(maker):
+    pages, _ = maker
+    ours, shown = (
+        text.split("\n") for text in (pages.arm_table(), pages.read(DOCS / "papers/kovecses_piedboeuf.md", "arm"))
+    )
+    assert ours[2:4] == shown[2:4]  # the last line is rounding
+
+
+def verified(maker, name: str) -> list[tuple[str, float, float, float, float]]:
+    """(what, published, ours, difference, bar) of a table of verification.md."""
+    pages, _ = maker
+    rows = pages.read(DOCS / "verification.md", name).split("\n")[2:]
+    cells = [[c.strip() for c in row.strip("|").split("|")] for row in rows]
+    return [(c[0], *map(float, c[1:])) for c in cells]
+
+
+@pytest.mark.parametrize(("name", "count"), [("andrews", 27), ("pendulum", 8), ("n-four-bar", 8), ("bicycle", 4)])
+def test_the_verification_page_is_right_in_itself(maker, name, count):
+    """Published digits are those of the tests, the difference is that of the two columns, and below the bar."""
+    from test_references_andrews import ANDREWS
+
+    rows = verified(maker, name)
+    assert len(rows) == count
+    for what, published, ours, off, bar in rows:
+        assert off < bar
+        size = abs(published) if name == "andrews" else 1.0 if name != "bicycle" else None
+        if size is not None:
+            # the columns have as many digits as were published, the difference two
+            assert abs(published - ours) / size == pytest.approx(
+                off, rel=0.06, abs=2e-15 if name == "andrews" else 1e-6
+            )
+        if name == "andrews":
+            key = {"q": "q", "q̇": "qd", "q̈": "qdd", "λ": "lam"}[what[:-1]]
+            assert published == ANDREWS[key][int(what[-1]) - 1]
+
+
+@pytest.mark.thorough  # the reference tests hold the same numbers in every run
+@pytest.mark.parametrize("name", ["andrews", "pendulum", "n-four-bar", "bicycle"])
+def test_the_verification_page_is_what_the_code_computes(maker, name):
+    pages, _ = maker
+    for row, (what, published, ours, _, bar) in zip(pages.VERIFIED[name](), verified(maker, name), strict=True):
+        assert row.what == what and float(row.published) == published
+        assert abs(row.ours - ours) <= bar * row.size
+
+
+def test_every_name_is_on_the_api_page(maker):
+    """Or `python docs/make_pages.py api` was forgotten."""
+    pages, _ = maker
+    assert (DOCS / "api.md").read_text() == pages.api_page()
+
+
+def test_every_mechanism_is_in_the_gallery(maker):
+    """Or `python docs/make_gallery.py NAME` was forgotten."""
+    _, gallery = maker
+    assert (DOCS / "gallery.md").read_text() == gallery.page()
+    for name in da.mechanisms.mechanisms():
+        still = gallery.STILLS / f"{name}.png"
+        assert still.exists() and still.stat().st_size < gallery.LARGEST, name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["four_bar", *(pytest.param(n, marks=pytest.mark.thorough) for n in ("redundant_door", "mobile_robot"))],
+)
+def test_notebooks_run(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        runpy.run_path(str(DOCS / "notebooks" / f"{name}.py"))
+    assert len(capsys.readouterr().out.split("\n")) > 5

@@ -1,4 +1,7 @@
-"""4 · D with C D = 0, one file per family; knows no mechanics."""
+"""4 · D with C D = 0, one file per family; knows no mechanics.
+
+Equations (4.1)–(4.9): docs/theory/complements.md.
+"""
 
 from dalembert.complements._base import AbstractComplement, Choice, Completion, Local, check_choice
 from dalembert.complements._classical import LU, QR, SVD, GramSchmidt, GramSchmidtByVectors, ZeroEigenvalues

@@ -1,4 +1,7 @@
-"""5 · Equations → v̇ and r = M v̇ − h."""
+"""5 · Equations → v̇ and r = M v̇ − h.
+
+Equations (5.1)–(5.10): docs/theory/formulations.md.
+"""
 
 from __future__ import annotations
 

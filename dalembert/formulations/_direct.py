@@ -15,7 +15,7 @@ TOLERANCE = 1e-8
 
 
 class Augmented(AbstractFormulation):
-    """The whole of [M −Cᵀ; C 0] [v̇; λ] = [h; Γ] at once, by LU with pivoting [Kövecses, Piedbœuf 2003, eq. 9].
+    """The whole of `[M −Cᵀ; C 0] [v̇; λ] = [h; Γ]` at once, by LU with pivoting [Kövecses, Piedbœuf 2003, eq. 9].
 
     Rows are scaled to unit length in the mass metric and the zero block is shifted by −10⁻⁹, which two refinements take
     out again: dependent rows are normal. O((n + m)³) dense; sparse by KLU for large systems.

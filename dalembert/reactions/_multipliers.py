@@ -81,7 +81,7 @@ class OrthonormalMultipliers(eqx.Module):
 def orthonormal_multipliers(
     system: AbstractSystem, equations: Equations, complement: Riemannian | None = None
 ) -> OrthonormalMultipliers:
-    """λ_w = W*_cᵀ Ẇ_d u − W_cᵀ h*, no inversion; then λ by m chosen equations of C*λ = W*_c λ_w.
+    """`λ_w = W*_cᵀ Ẇ_d u − W_cᵀ h*`, no inversion; then λ by m chosen equations of `C*λ = W*_c λ_w`.
 
     [Blajer 1995, eqs. 4.9, 4.10, corrected]. λ_w is unique even where redundant rows leave λ open. Physical reactions
     λ_f, in directions of your own, are `.physical(B)`.

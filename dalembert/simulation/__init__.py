@@ -1,4 +1,7 @@
-"""6 · marching in time: simulate, integrators, Solution."""
+"""6 · marching in time: simulate, integrators, Solution.
+
+Equations (6.1)–(6.3): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
+"""
 
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._observe import Observation, observe

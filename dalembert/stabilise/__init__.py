@@ -1,4 +1,7 @@
-"""5b· keeping the constraints: projection, filtering, Baumgarte, PI, nothing; and `consistent_state`."""
+"""5b· keeping the constraints: projection, filtering, Baumgarte, PI, nothing; and `consistent_state`.
+
+Equations (5b.1)–(5b.5): docs/theory/stabilise.md.
+"""
 
 from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
