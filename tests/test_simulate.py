@@ -7,12 +7,13 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.mechanisms import mechanisms
 
 
-@pytest.mark.parametrize("name", mechanisms())
+@pytest.mark.parametrize("name", everyday(mechanisms()))
 def test_violation_with_default_settings_over_ten_seconds(name):
     """Position 1e-12 of the machine's size, velocity 1e-11, acceleration 1e-9 relative; Andrews turns in 0.03 s."""
     entry = mechanisms()[name]
