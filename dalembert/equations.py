@@ -95,15 +95,19 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
 def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     if isinstance(system, TreeSystem):
         return _assemble_tree(system, t, q, v)
-    places = system.places(q)
-    Phi, rows, phi, Gamma = _rows(system, t, places, system.twists(places, v))
-    local = _local(system, t, q)
-    equations = Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu, local)
+    equations = _without_loads(system, t, q, v)
     if not (isinstance(system, AbsoluteSystem) and system.bearings):
         return equations
     if not system.loads_decided:
         return dataclasses.replace(equations, undecided=bearing_names(system)[0])
     return dataclasses.replace(equations, force=equations.force + solve_loads(system, equations).force)
+
+
+def _without_loads(system: AbstractSystem, t, q, v) -> Equations:
+    places = system.places(q)
+    Phi, rows, phi, Gamma = _rows(system, t, places, system.twists(places, v))
+    local = _local(system, t, q)
+    return Equations(t, q, v, system.mass(t, q), system.force(t, q, v), Phi, rows, phi, Gamma, system.klu, local)
 
 
 def _rows(system: AbstractSystem, t, places, twists) -> tuple[Array, BlockRows, Array, Array]:
@@ -127,7 +131,15 @@ def _assemble_tree(system: TreeSystem, t, q, v) -> Equations:
     C, felt = _through_tree(system, at.chains, rows)
     Gamma = jnp.where(jnp.any(C != 0.0, axis=1), Gamma - rows.mv(at.bias.ravel()), 0.0)
     mass, h = BlockMass.dense_one(system.mass_matrix(at.chains)), system.bias_force(t, at)
-    return Equations(t, q, v, mass, h, Phi, BlockRows(system.pattern, C.ravel()), phi, Gamma, None, None, felt)
+    undecided, absolute = "", system.absolute
+    if absolute.bearings and absolute.loads_decided:
+        # the loads of all joints, carrying ones too, are found on the bodies: dearer than the rest
+        loads = solve_loads(absolute, _without_loads(absolute, t, *system.lift(q, v)))
+        h = h + system.pull_back(at.chains, loads.force.reshape(-1, absolute.dv))
+    elif absolute.bearings:
+        undecided = bearing_names(absolute)[0]
+    rows = BlockRows(system.pattern, C.ravel())
+    return Equations(t, q, v, mass, h, Phi, rows, phi, Gamma, None, None, felt, undecided)
 
 
 def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> tuple[Float[Array, "m n"], Rows]:

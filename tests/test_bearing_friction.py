@@ -409,8 +409,6 @@ def test_mistakes_get_a_sentence():
 
 
 def test_what_cannot_be_computed_is_refused(plane):
-    with pytest.raises(da.DalembertError, match="'pin_rubs' depends on the load of joint 'pin', which"):
-        da.build(plane_rig(), coordinates="joint")
     with pytest.raises(da.DalembertError, match="would depend on the efforts"):
         da.inverse_dynamics(plane, plane.q0, plane.v0, np.zeros(plane.n))
     undecided = dataclasses.replace(plane, loads_decided=False)
@@ -422,3 +420,18 @@ def test_what_cannot_be_computed_is_refused(plane):
 
     with pytest.raises(da.DalembertError, match="outside jit, vmap and grad"):
         jax.jit(end)(0.1)
+
+
+def test_joint_coordinates_rub_alike():
+    """The loads of carrying joints (pin, guide) and of a closing one (line), found on the bodies."""
+    model = plane_rig()
+    absolute, tree = (da.decide_loads(da.build(model, coordinates=c)) for c in ("absolute", "joint"))
+    assert [o.name for o in tree.owners] == ["line"]
+    q, u = (jnp.asarray(x) for x in da.consistent_state(tree))
+    udot = da.Proximal().solve(da.assemble(tree, 0.0, q, u)).vdot
+    expected = da.Proximal().solve(da.assemble(absolute, 0.0, *tree.lift(q, u))).vdot
+    found = tree.accelerations(tree.carried(q, u), udot).ravel()
+    np.testing.assert_allclose(found, expected, atol=1e-11 * np.max(np.abs(expected)))
+    undecided = da.build(model, coordinates="joint")
+    with pytest.raises(da.DalembertError, match=r"da\.decide_loads\(system\) first"):
+        _ = da.assemble(undecided, 0.0, undecided.q0, undecided.v0).h

@@ -168,9 +168,10 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         found = best.solvability([i for i in (first, *others) if i is not best])
         found_here = first.solvability([]) if singular else None
     friction, load_rule = (), None
-    if isinstance(system, AbsoluteSystem) and system.bearings and not contradictions:
-        friction = tuple(pressing(system, best.equations, best.dependence))
-        load_rule = None if system.load_rule is None else system.load_rule.describe(system)
+    machine = system.machine
+    if isinstance(machine, AbsoluteSystem) and machine.bearings and not contradictions:
+        friction = tuple(pressing(machine, best.on_bodies, best.among_joints))
+        load_rule = None if machine.load_rule is None else machine.load_rule.describe(machine)
     # of many independent rows they would take longer than all the rest
     values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
     return Check(
@@ -214,7 +215,13 @@ class _Instant:
 
     @property
     def machine(self) -> AbstractSystem:
-        return self.system.absolute if isinstance(self.system, TreeSystem) else self.system
+        return self.system.machine
+
+    @property
+    def on_bodies(self) -> Equations:
+        """The machine's equations."""
+        among = self.among_joints
+        return among.absolute if isinstance(among, CarriedDependence) else self.equations
 
     @functools.cached_property
     def among_joints(self) -> Dependence:
@@ -226,8 +233,7 @@ class _Instant:
         return self.equations.dependence(rows).rank
 
     def joints(self):
-        among = self.among_joints
-        return joint_rows(self.machine, among.absolute if isinstance(among, CarriedDependence) else self.equations)
+        return joint_rows(self.machine, self.on_bodies)
 
     def solver(self) -> Solver:
         return Solver(self.joints(), self.among_joints)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+import jax.numpy as jnp
+
 from dalembert._results import DalembertError
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import Dependence
@@ -18,7 +20,7 @@ from dalembert.reactions._rules import (
 )
 from dalembert.reactions._unique import LABELS, Uniqueness, joint_rows
 from dalembert.stabilise import State, consistent_state, neighbours
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem
 
 RULES: dict[str, type[AbstractReactionRule]] = {
     "minimum_norm": MinimumNorm,
@@ -51,6 +53,10 @@ def decide_loads(
     components. `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
     A system without such friction is returned as it is.
     """
+    if isinstance(system, TreeSystem):
+        lifted = None if state is None else State(*system.lift(*(jnp.asarray(x, float) for x in state)))
+        decided = decide_loads(system.absolute, lifted, t=t, rule=rule)
+        return system if decided is system.absolute else dataclasses.replace(system, absolute=decided)
     if not (isinstance(system, AbsoluteSystem) and system.bearings) or (system.loads_decided and rule is None):
         return system
     rule = named_rule(system) if rule is None else rule

@@ -35,7 +35,7 @@ from dalembert.stabilise import (
     prepared,
     row_sizes,
 )
-from dalembert.systems import AbsoluteSystem, AbstractSystem, build, without_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, without_rows
 
 _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
 
@@ -104,7 +104,7 @@ def simulate(
         warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
-    if isinstance(rule, Eliminated):
+    if isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
         rows = row_numbers(whole, rule.rows)
         system, dropped = _settled(without_rows(whole, rows)), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
@@ -142,23 +142,26 @@ def simulate(
 
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
     """The system with its joint loads decided, and the rule made ready; under jit, vmap and grad both as given."""
-    bearings = isinstance(system, AbsoluteSystem) and bool(system.bearings)
     if not is_traced(system, state, t0):
         system = decide_loads(system, state, t=t0, rule=rule)
-        if isinstance(system, AbsoluteSystem) and system.load_rule is not None:
-            return system, system.load_rule
-        return system, rule if rule is None else rule.prepare(system, assemble(system, t0, *state))
+        machine = system.machine
+        if isinstance(machine, AbsoluteSystem) and machine.load_rule is not None:
+            return system, machine.load_rule
+        if isinstance(system, TreeSystem):
+            state = State(*system.lift(*(jnp.asarray(x, float) for x in state)))
+        return system, rule if rule is None else rule.prepare(machine, assemble(machine, t0, *state))
     if isinstance(rule, Eliminated) and not rule.rows:
         raise DalembertError(
             "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Name "
             "the rows: Eliminated(('C[1]', …)); da.simulate(…, rule=Eliminated()).rule outside tells which."
         )
-    if bearings and rule is not None:
+    machine = system.machine
+    if isinstance(machine, AbsoluteSystem) and machine.bearings and rule is not None:
         raise DalembertError(
             "Under jit, vmap and grad the rule for joint loads must be decided before: "
             "system = da.decide_loads(system, rule=…), then simulate without rule=."
         )
-    return system, system.load_rule if isinstance(system, AbsoluteSystem) and rule is None else rule
+    return system, machine.load_rule if isinstance(machine, AbsoluteSystem) and rule is None else rule
 
 
 def _settled(system: AbsoluteSystem) -> AbsoluteSystem:
@@ -333,7 +336,8 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
     rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
-    if isinstance(system, AbsoluteSystem) and system.bearings:
+    machine = system.machine
+    if isinstance(machine, AbsoluteSystem) and machine.bearings:
         unsettled = _without_load(system, last, q, v, rates)
         if unsettled:
             return Status.no_load, unsettled
@@ -351,7 +355,7 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     return status, ""
 
 
-def _without_load(system: AbsoluteSystem, last: March, q, v, rates) -> str:
+def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     """The bearing whose load cannot be found at the last good state, or a few steps on."""
     wdot = rates[1]
     known = all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]) and wdot.shape == v.shape
@@ -362,12 +366,14 @@ def _without_load(system: AbsoluteSystem, last: March, q, v, rates) -> str:
         if not loads.settled or loads.margin < NEAR_PARADOX:
             gap = np.asarray(loads.gap)
             worst = int(np.argmax(gap if not np.max(gap) <= 0 else np.asarray(loads.load)))
-            return f"The friction is '{bearing_names(system)[worst]}'. "
+            return f"The friction is '{bearing_names(system.machine)[worst]}'. "
     return ""
 
 
 @eqx.filter_jit
-def _loads_at(system: AbsoluteSystem, t, q, v):
+def _loads_at(system: AbstractSystem, t, q, v):
+    if isinstance(system, TreeSystem):
+        system, (q, v) = system.absolute, system.lift(q, v)
     # without friction in h: that is what is asked for
     return solve_loads(system, assemble(dataclasses.replace(system, loads_decided=False), t, q, v))
 

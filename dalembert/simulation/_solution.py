@@ -76,7 +76,7 @@ class Solution(eqx.Module):
     @property
     def machine(self) -> AbstractSystem:
         """The system in which bodies and reactions are stated: in joint coordinates the absolute one of all joints."""
-        return self.system.absolute if isinstance(self.system, TreeSystem) else self.system
+        return self.system.machine
 
     def _constraints(self, k: int) -> tuple[Equations, Dependence]:
         """The machine's equations at a saved time, and which of its rows depend on each other."""

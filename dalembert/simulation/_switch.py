@@ -81,7 +81,7 @@ def close_latch(
             Phi = np.asarray(open_.position_residual(t, q))
             system = switched(system, name, 1.0, held_at=Phi[rows])
     after, lam, before_T, after_T, wrenches = _jump(system, np.asarray(t, float), q, v)
-    machine = system.absolute if isinstance(system, TreeSystem) else system
+    machine = system.machine
     impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in machine.owners}
     by_joint = {}
     if wrenches is not None and isinstance(machine, AbsoluteSystem):

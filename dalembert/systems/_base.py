@@ -111,6 +111,11 @@ class AbstractSystem(eqx.Module):
         """Velocities of a block."""
 
     @property
+    def machine(self) -> AbstractSystem:
+        """The system in which bodies and reactions are stated: itself, or in joint coordinates that of all joints."""
+        return self
+
+    @property
     def n(self) -> int:
         """Number of velocities."""
         return self.pattern.n

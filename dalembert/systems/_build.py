@@ -57,12 +57,6 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
         system = _absolute(model, model.constraints)
         _check_user_functions(model, system)
         return system
-    rubbing = [f for f in model.forces.values() if f.joint is not None]
-    if rubbing:
-        raise DalembertError(
-            f"Friction '{rubbing[0].name}' depends on the load of joint '{rubbing[0].joint}', which joint coordinates "
-            "leave out. Use coordinates='absolute'."
-        )
     carriers = spanning_tree(model, cut)
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}

@@ -162,6 +162,10 @@ class TreeSystem(AbstractSystem):
         return self.carrier.scleronomic
 
     @property
+    def machine(self) -> AbsoluteSystem:
+        return self.absolute
+
+    @property
     def dq(self) -> int:
         return self.tree.nq
 
