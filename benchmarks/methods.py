@@ -1,9 +1,10 @@
-"""Speed of the formulations side by side, in one run, on small systems.
+"""Speed of the formulations side by side, in one run.
 
     python benchmarks/methods.py [system …]
 
-Bars: resolved, null space and projector within 2 times of the augmented form; resolved by Householder reflections at
-least 5 times faster than by the recursion. Two measures, each in µs:
+Bars: resolved, null space and projector within 2 times of the augmented form on small systems; resolved by Householder
+reflections at least 5 times faster than by the recursion. The second holds from the four-bar (n = 9) on; on smaller
+systems both spend most of an evaluation on what they share, assembling, and one call of LAPACK. Two measures, in µs:
 
 - whole: one evaluation of the vector field of a march, assembling and energy included;
 - basis: what a resolved form adds to the assembled M, C, Ċ, b, h: W, Ẇ_d u, v and u̇. The recursion is there twice,
@@ -36,7 +37,7 @@ from dalembert.equations import matrices
 from dalembert.simulation._march import Problem
 from dalembert.stabilise import row_sizes
 
-SYSTEMS = ("four-bar", "double-pendulum", "slider-crank", "rolling-disc")
+SYSTEMS = ("four-bar", "double-pendulum", "slider-crank", "rolling-disc", "andrews", "bricard")
 RECURSION = da.Riemannian(algorithm="recursion")
 WAYS = {
     "augmented": da.Augmented(),
@@ -49,7 +50,7 @@ WAYS = {
     "udwadia-kalaba": da.UdwadiaKalaba(),
     "resolved, recursion": da.Resolved(RECURSION),
 }
-EVALUATIONS, ROUNDS = 200, 60
+EVALUATIONS, ROUNDS = 1000, 40
 
 
 def main() -> None:

@@ -23,13 +23,54 @@ class Frame(NamedTuple):
     W_d: Float[Array, "n k"]
     R: Float[Array, "rank rank"]
 
-    def raised(self, g: Float[Array, "rank c"]) -> Float[Array, "rank c"]:
-        """R⁻ᵀg."""
-        return jax.lax.linalg.triangular_solve(self.R, g, left_side=True, transpose_a=True)
-
     def lifted(self, g: Float[Array, " rank"]) -> Float[Array, " n"]:
         """X g = W_c R⁻ᵀg: what of least mass norm has (chosen rows of C) X g = g."""
-        return times(self.W_c, self.raised(g[:, None]))[:, 0]
+        raised = jax.lax.linalg.triangular_solve(self.R, g[:, None], left_side=True, transpose_a=True)
+        return times(self.W_c, raised)[:, 0]
+
+
+class Turning(NamedTuple):
+    """The same without W_c: Q of L⁻¹[Cᵀ E] = Q R stays a product of reflections, of which a march needs k columns."""
+
+    W_d: Float[Array, "n k"]
+    R: Float[Array, "n n"]
+    P: Float[Array, "n n"]
+    inverse: Float[Array, "nb d d"]
+
+    @classmethod
+    def of(cls, C, E, mass: BlockMass) -> Turning:
+        P, inverse = measured(mass, jnp.concatenate([C.T, E], axis=1))
+        Q_d, R = reflected(P, jnp.eye(len(P))[:, len(C) :])
+        return cls(blocks_times(inverse.transpose(0, 2, 1), Q_d), R, P, inverse)
+
+    def raised(self, g: Float[Array, "rank c"]) -> Float[Array, "rank c"]:
+        """R_cc⁻ᵀg."""
+        rank = len(g)
+        return jax.lax.linalg.triangular_solve(self.R[:rank, :rank], g, left_side=True, transpose_a=True)
+
+    def along(self, x: Float[Array, " rank"]) -> Float[Array, " n"]:
+        """W_c x."""
+        padded = jnp.concatenate([x, jnp.zeros(len(self.P) - len(x))])[:, None]
+        return blocks_times(self.inverse.transpose(0, 2, 1), reflected(self.P, padded)[0])[:, 0]
+
+    def lifted(self, g: Float[Array, " rank"]) -> Float[Array, " n"]:
+        """X g = W_c R_cc⁻ᵀg: what of least mass norm has (chosen rows of C) X g = g."""
+        return self.along(self.raised(g[:, None])[:, 0])
+
+
+@jax.custom_jvp
+def reflected(P: Float[Array, "n n"], X: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[Array, "n n"]]:
+    """Q X and R of P = Q R, R's diagonal positive: the reflections meet the columns of X only, Q is not formed."""
+    H, taus = jnp.linalg.qr(P, mode="raw")
+    signs = jnp.where(jnp.diagonal(H) < 0, -1.0, 1.0)
+    return jax.lax.linalg.ormqr(H.T, taus, signs[:, None] * X), jnp.triu(H.T) * signs[:, None]
+
+
+@reflected.defjvp
+def _reflected_jvp(primals, tangents):
+    (P, X), (P_dot, X_dot) = primals, tangents
+    (Q, R), (Q_dot, R_dot) = jax.jvp(orthonormalised, (P,), (P_dot,))
+    return (Q @ X, R), (Q_dot @ X + Q @ X_dot, R_dot)
 
 
 class Riemannian(AbstractComplement):
@@ -78,31 +119,30 @@ class Riemannian(AbstractComplement):
         v = frame.W_d @ u
         return v if b is None else v - frame.lifted(choice.pick(b)), frame.W_d
 
-    def moving(self, C, Cdot_of, mass: BlockMass, choice: Choice, u, b) -> tuple[Array, Frame, Array]:
-        """v, the frame, and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; b = None is zero.
+    def moving(self, C, Cdot_of, mass: BlockMass, choice: Choice, u, b) -> tuple[Array, Turning, Array]:
+        """v, the basis, and the tangential part W_dᵀM(W_d u − X b)˙, u held, for a constant M; b = None is zero.
 
         No QR is differentiated: with P̃ = L⁻¹[Cᵀ E] = Q R and Q̇ = Q Ω, the strict lower part of the skew Ω is that of
         QᵀP̃˙R⁻¹, which only holds A = Ċ W_d: Ω_dc = AᵀR_cc⁻¹ and Ω_dd from −AᵀR_cc⁻¹R_cd R_dd⁻¹. `Cdot_of(v)` gives Ċ
         along v; a single tangent velocity in rows that do not move turns by nothing, and Ċ drops out.
         """
         rank, k = len(choice.pick(C)), choice.E.shape[1]
-        Q, R, inverse = _factor(choice.pick(C), choice.E, mass)
-        W = blocks_times(inverse.transpose(0, 2, 1), Q)
-        frame = Frame(W[:, :rank], W[:, rank:], R[:rank, :rank])
-        v = times(frame.W_d, u[:, None])[:, 0]
+        basis = Turning.of(choice.pick(C), choice.E, mass)
+        v = times(basis.W_d, u[:, None])[:, 0]
         if b is not None:
-            raised = frame.raised(choice.pick(b)[:, None])
-            v = v - times(frame.W_c, raised)[:, 0]
+            raised = basis.raised(choice.pick(b)[:, None])
+            v = v - basis.along(raised[:, 0])
         tangential = jnp.zeros(k)
         if k > 1 or b is not None:
-            turned = frame.raised(times(choice.pick(Cdot_of(v)), frame.W_d)).T  # AᵀR_cc⁻¹ = Ω_dc
+            A = times(choice.pick(Cdot_of(v)), basis.W_d)
             if k > 1:
-                K = jax.lax.linalg.triangular_solve(R[rank:, rank:], times(turned, R[:rank, rank:]), left_side=False)
-                lower = jnp.tril(K, -1)
-                tangential = (lower.T - lower) @ u
+                # R_cc⁻¹R_cd R_dd⁻¹ is minus the upper right block of R⁻¹: one solve
+                block = jax.lax.linalg.triangular_solve(basis.R, jnp.eye(rank + k)[:, rank:], left_side=True)[:rank]
+                lower = jnp.tril(times(A.T, block), -1)
+                tangential = times(lower - lower.T, u[:, None])[:, 0]
             if b is not None:
-                tangential = tangential - times(turned, raised)[:, 0]
-        return v, frame, tangential
+                tangential = tangential - times(basis.raised(A).T, raised)[:, 0]
+        return v, basis, tangential
 
     def derivative(self, C, Cdot, mass, mass_dot, choice):
         if self.algorithm == "householder":
@@ -136,16 +176,12 @@ def projected_units(C: Float[Array, "rank n"], mass: BlockMass) -> Float[Array, 
 
 
 def _householder(C, E, mass: BlockMass) -> Frame:
+    """Q R = L⁻¹[Cᵀ E], M = L Lᵀ; W = L⁻ᵀQ."""
     rank = C.shape[0]
-    Q, R, inverse = _factor(C, E, mass)
+    P, inverse = measured(mass, jnp.concatenate([C.T, E], axis=1))
+    Q, R = orthonormalised(P)
     W = blocks_times(inverse.transpose(0, 2, 1), Q)
     return Frame(W[:, :rank], W[:, rank:], R[:rank, :rank])
-
-
-def _factor(C, E, mass: BlockMass):
-    """Q and R of L⁻¹[Cᵀ E], and L⁻¹ with M = L Lᵀ."""
-    P, inverse = measured(mass, jnp.concatenate([C.T, E], axis=1))
-    return *orthonormalised(P), inverse
 
 
 def _recursion(C, E, mass: BlockMass) -> Frame:

@@ -169,12 +169,12 @@ class _Tangent(_OnComplement):
 
         C, along, at = jax.linearize(rows, jnp.asarray(t, float), q, has_aux=True)
         b = None if system.scleronomic else at.b
-        v, frame, tangential = complement.moving(
+        v, basis, tangential = complement.moving(
             C, lambda v: along(jnp.ones(()), system.qdot(q, v)), at.mass, choice, w, b
         )
         equations = assemble(system, t, q, v)
-        wdot = self._kinetic(frame.W_d, equations.mass, equations.h) - tangential
-        vdot = frame.W_d @ (wdot + tangential) + frame.lifted(choice.pick(equations.Gamma))
+        wdot = self._kinetic(basis.W_d, equations.mass, equations.h) - tangential
+        vdot = basis.W_d @ (wdot + tangential) + basis.lifted(choice.pick(equations.Gamma))
         return Motion(equations, wdot, with_reaction(equations, vdot))
 
     def scale(self, system, memory):
