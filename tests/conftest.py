@@ -10,9 +10,13 @@ import pytest
 
 matplotlib.use("Agg")
 
-# most of a test's time is LLVM polishing programs that run for milliseconds: left out, unless the run is thorough
-if "XLA_FLAGS" not in os.environ:
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+# most of a test's time is spent on polishing programs that run for milliseconds: left out, unless the run is thorough
+QUICK = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_parallel_codegen_split_count=1",
+    "--xla_cpu_use_fusion_emitters=false",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
 
 
 def pytest_addoption(parser):
