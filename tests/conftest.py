@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import os
 from pathlib import Path
 
@@ -33,22 +36,30 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
+ROOM = 1.5e9  # bytes that may be added before compiled programs are dropped
+kept = {"resident": 1e9}  # what was still there after the last time: not all of it comes back
+
+
 @pytest.fixture(autouse=True)
 def bounded_memory():
     """JAX keeps compiled programs for ever; hundreds of them exhaust memory or its mappings. Drop them in time."""
     yield
-    import gc
-
-    import jax
-
     maps = Path("/proc/self/maps")
-    statm = Path("/proc/self/statm")
     if not maps.exists():
         return
-    resident = int(statm.read_text().split()[1]) * 4096
-    if resident > 2.5e9 or maps.read_text().count("\n") > 15_000:
+    if resident() > kept["resident"] + ROOM or maps.read_text().count("\n") > 15_000:
+        import jax
+
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)  # what was freed goes back to the machine
+        kept["resident"] = resident()
+
+
+def resident() -> int:
+    """Bytes of memory in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 @pytest.fixture(scope="session")
