@@ -354,7 +354,7 @@ def library(space: str):
     return model
 
 
-@pytest.mark.parametrize("space", ["plane", "space"])
+@pytest.mark.parametrize("space", ["plane", pytest.param("space", marks=pytest.mark.thorough)])
 def test_accelerations_of_the_library_do_not_depend_on_units(space):
     """Every joint kind and law in metres and kilograms, and in millimetres and grams: one state, the same motion."""
     model = library(space)
