@@ -37,18 +37,16 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     axes.set_axis_off()
     axes.set_aspect("equal")
     axes.margins(0.14)
-    for a, b in {tuple(sorted(e, key=str)) for e in graph.edges()}:
+    names = []
+    for a, b in sorted({tuple(sorted(e, key=str)) for e in graph.edges()}, key=str):
         keys = list(graph[a][b])
         for k, key in enumerate(keys):
-            _edge(
-                axes,
-                places[a],
-                places[b],
-                graph[a][b][key]["joint"],
-                key in tree,
-                k - (len(keys) - 1) / 2,
-                isinstance(a, tuple) or isinstance(b, tuple),
-            )
+            thin = isinstance(a, tuple) or isinstance(b, tuple)
+            bend = 0.5 * (k - (len(keys) - 1) / 2)
+            _edge(axes, places[a], places[b], graph[a][b][key]["joint"], key in tree, bend, thin)
+            if not thin:
+                names.append(_Name(axes, places[a], places[b], graph[a][b][key]["joint"], bend))
+    boxes = []
     for node, (x, y) in places.items():
         if isinstance(node, tuple):
             axes.plot([x], [y], "D", color="#8a94a0", markersize=7, zorder=3)
@@ -68,19 +66,14 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
             "fc": "#3b4252" if ground else "#e8eef5",
             "ec": "#3b4252",
         }
-        axes.text(
-            x,
-            y,
-            _literal(node),
-            ha="center",
-            va="center",
-            fontsize=10,
-            zorder=4,
-            color="white" if ground else "#1d2733",
-            bbox=style,
-        )
+        colour = "white" if ground else "#1d2733"
+        text = _literal(node)
+        boxes.append(axes.text(x, y, text, ha="center", va="center", fontsize=10, zorder=4, color=colour, bbox=style))
     count = {0: "no loop", 1: "1 loop"}.get(loops, f"{loops} loops")
-    axes.set_title(f"{_literal(title)}: {len(bodies)} bodies, {len(joints)} joints, {count}", fontsize=12)
+    drivers = len({name for j in joints for name in j["driven"]})
+    sizes = ((len(bodies), "body", "bodies"), (len(joints), "joint", "joints"), (drivers, "driver", "drivers"))
+    counted = ", ".join(f"{k} {one if k == 1 else many}" for k, one, many in sizes if k)
+    axes.set_title(f"{_literal(title)}: {counted}, {count}", fontsize=12)
     told = [k for k in SOLVABILITY if any(j["solvability"] == k for j in joints)]
     marks = [
         Line2D([], [], color=SOLVABILITY[k], linewidth=2.5, label=f"reaction {SOLVABILITY_WORDS[k]}") for k in told
@@ -89,6 +82,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
         marks.append(Line2D([], [], color="#5b6775", linestyle="--", label="closes a loop"))
     if marks:
         axes.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9, frameon=False)
+    _spread(figure, names, boxes)
     if path is not None:
         figure.savefig(path, dpi=130)
     return figure
@@ -105,7 +99,7 @@ def _places(graph) -> dict:
     plain = nx.Graph(graph)
     if len(plain) <= 2:
         return {node: (1.6 * k, 0.0) for k, node in enumerate(plain)}
-    planar = len(plain) <= 8 and nx.check_planarity(plain)[0]
+    planar = len(plain) <= 16 and nx.check_planarity(plain)[0]
     start = nx.planar_layout(plain) if planar else nx.circular_layout(plain)
     return (
         nx.kamada_kawai_layout(plain, pos=start)
@@ -118,14 +112,44 @@ def _edge(axes, a, b, joint, in_tree: bool, bend: float, thin: bool) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     colour = SOLVABILITY.get(joint["solvability"], "#8a94a0")
-    rad = 0.5 * bend
     style = ":" if thin else "-" if in_tree else "--"
-    curve = {"arrowstyle": "-", "connectionstyle": f"arc3,rad={rad}", "linestyle": style, "color": colour}
+    curve = {"arrowstyle": "-", "connectionstyle": f"arc3,rad={bend}", "linestyle": style, "color": colour}
     axes.add_patch(FancyArrowPatch(a, b, linewidth=1.2 if thin else 2.2, zorder=1, **curve))
-    if thin:
-        return
-    # the middle of the arc: half of the bend, to the right of a → b
-    x, y = (a[0] + b[0]) / 2 + rad * (b[1] - a[1]) / 2, (a[1] + b[1]) / 2 - rad * (b[0] - a[0]) / 2
-    text = _literal(joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else ""))
-    axes.text(x, y, f"{text}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733", zorder=2,
-              bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85})  # fmt: skip
+
+
+class _Name:
+    """The name of a joint, somewhere on its edge."""
+
+    def __init__(self, axes, a, b, joint, bend: float):
+        # a parabola, as matplotlib bends it: to the right of a → b
+        self.corners = a, ((a[0] + b[0]) / 2 + bend * (b[1] - a[1]), (a[1] + b[1]) / 2 - bend * (b[0] - a[0])), b
+        text = _literal(joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else ""))
+        style = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.9}
+        self.text = axes.text(0, 0, f"{text}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733",
+                              zorder=2, bbox=style)  # fmt: skip
+        self.at(0.5)
+
+    def at(self, along: float) -> None:
+        weights = (1 - along) ** 2, 2 * along * (1 - along), along**2
+        self.text.set_position([sum(w * p[k] for w, p in zip(weights, self.corners, strict=True)) for k in (0, 1)])
+
+
+def _spread(figure, names: list[_Name], boxes) -> None:
+    """Each name goes where on its edge it covers least of the bodies and of the names already placed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    taken = [box.get_window_extent(renderer).padded(6) for box in boxes]
+
+    def covered(name: _Name, along: float) -> float:
+        name.at(along)
+        own = name.text.get_window_extent(renderer)
+        shared = (own.intersection(own, other) for other in taken)
+        return sum(s.width * s.height for s in shared if s is not None)
+
+    for name in names:
+        along = min((0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73), key=lambda x: covered(name, x))
+        name.at(along)
+        taken.append(name.text.get_window_extent(renderer))
