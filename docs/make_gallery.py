@@ -1,6 +1,7 @@
 """docs · the gallery: a still of every built-in mechanism (docs/pictures/gallery) and the page that shows them.
 
-    python docs/make_gallery.py            all of them; some minutes, for every mechanism is compiled
+    python docs/make_gallery.py            all of them, and the README's curves; some minutes, each is compiled
+    python docs/make_gallery.py curves     the README's curves only (docs/pictures/bricard.png)
     python docs/make_gallery.py bennett    one, after a change to it
     python docs/make_gallery.py page       the page only
 
@@ -43,7 +44,17 @@ def still(name: str) -> dict[str, int]:
     return sizes
 
 
-def _save(figure, path: Path) -> None:
+def curves() -> None:
+    """What the README shows first: Bricard's loop for ten seconds."""
+    import dalembert as da
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the title says which curves are not unique
+        figure = da.simulate(da.mechanism("bricard"), 10.0).plot()
+    _save(figure, HERE / "pictures" / "bricard.png", 6 * LARGEST)
+
+
+def _save(figure, path: Path, largest: int = LARGEST) -> None:
     """As a PNG of few colours: a line drawing loses nothing by that."""
     from io import BytesIO
 
@@ -54,9 +65,9 @@ def _save(figure, path: Path) -> None:
     for colours in (64, 32, 16):
         picture = Image.open(raw).convert("RGB").quantize(colours)
         picture.save(path, optimize=True)
-        if path.stat().st_size < LARGEST:
+        if path.stat().st_size < largest:
             return
-    raise SystemExit(f"{path.name} has {path.stat().st_size} bytes, the limit is {LARGEST}.")
+    raise SystemExit(f"{path.name} has {path.stat().st_size} bytes, the limit is {largest}.")
 
 
 def page() -> str:
@@ -88,7 +99,9 @@ def main(names: list[str]) -> None:
 
     STILLS.mkdir(exist_ok=True)
     sizes = json.loads(SIZES.read_text()) if SIZES.exists() else {}
-    for name in [] if names == ["page"] else names or mechanisms():
+    if names in ([], ["curves"]):
+        curves()
+    for name in [] if names in (["page"], ["curves"]) else names or mechanisms():
         sizes[name] = still(name)
         print(name, sizes[name], flush=True)
         SIZES.write_text(json.dumps({k: sizes[k] for k in mechanisms() if k in sizes}, indent=0) + "\n")
