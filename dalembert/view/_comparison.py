@@ -10,6 +10,7 @@ import numpy as np
 def plot_comparison(table: dict, path=None) -> Any:
     """Error against run time, and violation and energy drift a way; saved to `path` if given."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     rows = [r for r in table["entries"] if r["error"] is not None]
     figure = Figure(figsize=(12, 1.5 + max(4.0, 0.28 * len(rows))), layout="constrained")
@@ -20,6 +21,13 @@ def plot_comparison(table: dict, path=None) -> Any:
         left.loglog(1e3 * row["run_s"], max(row["error"], 1e-17), "o", markersize=5, color=f"C{k % 10}")
         left.annotate(str(k + 1), (1e3 * row["run_s"], max(row["error"], 1e-17)), fontsize=8, xytext=(3, 3),
                       textcoords="offset points")  # fmt: skip
+    if rows:
+        left.set_xlim(*_decade([1e3 * r["run_s"] for r in rows]))
+        left.set_ylim(*_decade([max(r["error"], 1e-17) for r in rows]))
+    for axis in (left.xaxis, left.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
     left.set_xlabel("run time (ms)")
     left.set_ylabel("largest error of a coordinate, of the machine's size")
     left.grid(True, which="both", alpha=0.3)
@@ -34,6 +42,13 @@ def plot_comparison(table: dict, path=None) -> Any:
     if path is not None:
         figure.savefig(path, dpi=130)
     return figure
+
+
+def _decade(values: list[float]) -> tuple[float, float]:
+    """Limits that hold all values and more than a decade, so that a logarithmic axis has ticks to read by."""
+    low, high = 0.7 * min(values), 1.4 * max(values)
+    wider = max(1.0, (20.0 * low / high) ** 0.5)
+    return low / wider, high * wider
 
 
 def _label(row: dict) -> str:

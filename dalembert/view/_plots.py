@@ -29,6 +29,8 @@ def plot_dataset(data, what: str | None = None, *, path=None, **options) -> Any:
         if "argument" not in str(error):
             raise
         raise DalembertError(f"The plot {name!r} does not take this: {str(error).split('() ')[-1]}.") from None
+    for axis in figure.axes:
+        _level(axis)
     if path is not None:
         figure.savefig(path, dpi=130)
     return figure
@@ -398,6 +400,16 @@ def _curves(axis, t, curves: dict[str, np.ndarray], title: str, weight: Callable
     axis.set_title(title + more)
     if shown:
         _legend(axis)
+
+
+def _level(axis) -> None:
+    """What stands still but for rounding is drawn level: a table at rest does not tremble."""
+    if axis.name == "3d" or axis.get_yscale() != "linear" or not axis.get_lines():
+        return
+    low, high = axis.dataLim.intervaly
+    size = max(abs(low), abs(high))
+    if np.isfinite(size) and high - low <= 1e-9 * size:
+        axis.set_ylim((low + high) / 2 - 0.1 * size, (low + high) / 2 + 0.1 * size)
 
 
 def _legend(axis) -> None:

@@ -407,7 +407,7 @@ class Plot {
     let lo = Infinity, hi = -Infinity;
     for (const c of this.panel.curves) for (const y of c.data) if (Number.isFinite(y)) { const v = f(y); if (v < lo) lo = v; if (v > hi) hi = v; }
     if (!(hi >= lo)) { lo = 0; hi = 1; }
-    if (log) { lo = Math.floor(lo); hi = Math.max(Math.ceil(hi), lo + 1); } else { const gap = hi - lo || Math.abs(hi) || 1; lo -= .06 * gap; hi += .06 * gap; }
+    if (log) { lo = Math.floor(lo); hi = Math.max(Math.ceil(hi), lo + 1); } else { const most = Math.max(Math.abs(lo), Math.abs(hi)), level = hi - lo <= 1e-6 * most, gap = level ? most || 1 : hi - lo; lo -= .06 * gap; hi += .06 * gap; }  // what stands still but for rounding is level
     const x = v => 42 + (W - 50) * (tEnd > t0 ? (v - t0) / (tEnd - t0) : 0), y = v => 4 + (H - 22) * (1 - (f(v) - lo) / (hi - lo));
     g.font = "10px system-ui, sans-serif"; g.fillStyle = css.getPropertyValue("--soft"); g.strokeStyle = css.getPropertyValue("--line"); g.lineWidth = 1;
     g.textAlign = "right"; g.textBaseline = "middle";
