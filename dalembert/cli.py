@@ -246,17 +246,19 @@ def view(
     from dalembert.view import Server, animate_dataset, page_of_dataset
 
     _check_output(output, (".html", ".gif", ".mp4"))
-    result = what.endswith(".nc")
-    data = _read_result(Path(what)) if result else _moved(what, t_end, samples)
+
+    def read():
+        return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples)
+
+    first = _stamp(Path(what))
+    data = read()
     if output is not None:
         print(f"Written: {animate_dataset(data, output)}")
         return
     page_of_dataset(data)  # what cannot be drawn is told here
-    first = [data]
 
     def make(stamp: str) -> str:
-        found = first.pop() if first else _read_result(Path(what)) if result else _moved(what, t_end, samples)
-        return page_of_dataset(found, live=stamp)
+        return page_of_dataset(data if stamp == first else read(), live=stamp)
 
     server = Server(make, lambda: _stamp(Path(what)), port)
     print(f"Showing {what} at {server.address} (stop with Ctrl-C).", flush=True)
@@ -494,6 +496,9 @@ def _print_report(report: dict, solution) -> None:
     print(f"  {report['status']} at t = {report['t_end']:g} s with {report['integrator']}")
     if report["start_moved"] > 1e-9:
         print(f"  start      moved by {report['start_moved']:.1e} of the machine's size to close its joints")
+    if report["start_velocity_changed"] > 1e-3:
+        share = report["start_velocity_changed"]
+        print(f"  start      velocities changed by up to {share:.0%} of the largest, to what the joints allow")
     print(f"  steps      {report['accepted']} ({rejected})")
     print(f"  time       {report['wall_s'] * 1e3:.0f} ms to simulate, {report['compile_s']:.1f} s to compile")
     print(

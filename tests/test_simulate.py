@@ -218,3 +218,18 @@ def test_velocity_filter_is_the_mass_metric_projection(four_bar):
     impulse = np.asarray(e.M) @ (np.asarray(v) - rough)
     null = np.linalg.svd(np.asarray(e.C))[2][8:]
     assert np.abs(null @ impulse).max() < 1e-13  # rounding
+
+
+def test_start_velocities_that_the_joints_do_not_allow_are_told(four_bar):
+    """Only the crank is said to turn: the nearest motion has it slower, which nobody should find out by chance."""
+    v = np.zeros(four_bar.n)
+    v[2] = 8.0
+    with pytest.warns(da.AssemblyWarning, match=r"'crank.angle' from 8 to .*hold=\['crank.angle'\]"):
+        solution = da.simulate(four_bar, 0.05, (four_bar.q0, v), save=2)
+    assert solution.stats["start_velocity_changed"] > 0.1
+    held = da.consistent_state(four_bar, v=v, hold=["crank.angle"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = da.simulate(four_bar, 0.05, held, save=2)
+    assert solution.v[0, 2] == pytest.approx(8.0, abs=1e-9)
+    assert solution.stats["start_velocity_changed"] < 1e-9

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import time
 import urllib.error
@@ -313,6 +314,23 @@ def test_view_command_on_a_result(four_bar_motion, tmp_path, capsys):
     (tmp_path / "bad.nc").write_text("not a result")
     with pytest.raises(da.DalembertError, match="not a result that can be read"):
         cli.view(str(tmp_path / "bad.nc"))
+
+
+def test_a_file_saved_before_the_page_was_opened_is_read_again(four_bar_motion, tmp_path, monkeypatch):
+    from dalembert import cli
+    from dalembert.view import Server
+
+    path, pages = tmp_path / "run.nc", []
+    four_bar_motion.to_netcdf(path)
+
+    def run(server):
+        four_bar_motion.dataset.assign_attrs(model="another").to_netcdf(path)
+        os.utime(path, ns=(1, 1))
+        pages.append(server.page().decode())
+
+    monkeypatch.setattr(Server, "run", run)
+    cli.view(str(path), browser=False, samples=2, port=0)
+    assert scene_in(pages[0])["title"] == "another"
 
 
 # ---- films ---------------------------------------------------------------------------------------------------------

@@ -53,12 +53,12 @@ def jansen_points(crank: float) -> dict[str, np.ndarray]:
     return {"O": O, "Z": Z, "X": X, "Y": Y, "U": U, "V": V, "W": W, "foot": foot}
 
 
-def _bar(model: Model, name: str, p, q, density: float):
-    return rod(model, name, p, q, density * float(np.hypot(*(np.asarray(q) - np.asarray(p)))))
+def _bar(model: Model, name: str, p, q, density: float, **motion):
+    return rod(model, name, p, q, density * float(np.hypot(*(np.asarray(q) - np.asarray(p)))), **motion)
 
 
-def _triangle(model: Model, name: str, corners, density: float):
-    """A ternary link: three uniform bars welded at the corners."""
+def _triangle(model: Model, name: str, corners, density: float, rates=None):
+    """A ternary link: three uniform bars welded at the corners; `rates` are the velocities of the first two corners."""
     corners = [np.asarray(p, float) for p in corners]
     bars = [(corners[k], corners[(k + 1) % 3]) for k in range(3)]
     masses = [density * float(np.hypot(*(b - a))) for a, b in bars]
@@ -68,7 +68,17 @@ def _triangle(model: Model, name: str, corners, density: float):
         m * (float((b - a) @ (b - a)) / 12 + float(((a + b) / 2 - centre) @ ((a + b) / 2 - centre)))
         for m, (a, b) in zip(masses, bars, strict=True)
     )
-    return model.body(name, mass=mass, inertia=inertia, position=centre)
+    motion = {} if rates is None else _motion(corners, rates, centre)
+    return model.body(name, mass=mass, inertia=inertia, position=centre, **motion)
+
+
+def _motion(points, rates, centre) -> dict:
+    """The velocity of a link's centre and its angular velocity, from two of its points and their velocities."""
+    p, q, u, w = (np.asarray(x, float) for x in (*points[:2], *rates[:2]))
+    d, e = q - p, w - u
+    turning = float(d[0] * e[1] - d[1] * e[0]) / float(d @ d)
+    out = np.asarray(centre, float) - p
+    return {"velocity": u + turning * np.array([-out[1], out[0]]), "angular_velocity": turning}
 
 
 @register("jansen-leg", "a leg of Jansen's walking linkage: seven links, ten hinges, one degree of freedom")
@@ -77,12 +87,19 @@ def jansen_leg(crank: float = 0.3, speed: float = 10.0, density: float = 1.0, fl
     model = Model("jansen-leg", gravity=(0, -9.81))
     P = jansen_points(crank)
     wheel = model.body("crank", mass=1.0, inertia=flywheel, position=(0, 0), angle=crank, angular_velocity=speed)
-    upper_rod = _bar(model, "j", P["X"], P["Y"], density)
-    lower_rod = _bar(model, "k", P["X"], P["V"], density)
-    shoulder = _triangle(model, "bde", (P["Z"], P["Y"], P["U"]), density)
-    link_c = _bar(model, "c", P["Z"], P["V"], density)
-    link_f = _bar(model, "f", P["U"], P["W"], density)
-    shin = _triangle(model, "ghi", (P["V"], P["W"], P["foot"]), density)
+    step = 1e-5  # of the crank, to either side: the velocities of the joints to 1e-9
+    before, after = jansen_points(crank - step), jansen_points(crank + step)
+    rate = {name: speed * (after[name] - before[name]) / (2 * step) for name in P}
+
+    def link(name, p, q):
+        motion = _motion((P[p], P[q]), (rate[p], rate[q]), (P[p] + P[q]) / 2)
+        return _bar(model, name, P[p], P[q], density, **motion)
+
+    def ternary(name, *corners):
+        return _triangle(model, name, [P[c] for c in corners], density, [rate[c] for c in corners])
+
+    upper_rod, lower_rod, shoulder = link("j", "X", "Y"), link("k", "X", "V"), ternary("bde", "Z", "Y", "U")
+    link_c, link_f, shin = link("c", "Z", "V"), link("f", "U", "W"), ternary("ghi", "V", "W", "foot")
     hinges = [
         ("O", model.ground, wheel, "O"), ("X1", wheel, upper_rod, "X"), ("X2", wheel, lower_rod, "X"),
         ("Z1", model.ground, shoulder, "Z"), ("Z2", model.ground, link_c, "Z"), ("Y", upper_rod, shoulder, "Y"),

@@ -119,10 +119,11 @@ def double_cardan(bend: float = math.pi / 6, length: float = 1.0, speed: float =
     model = Model("double-cardan", space="space", gravity=(0, 0, -9.81))
     along = np.array([math.cos(bend), 0, math.sin(bend)])
     first, second = np.zeros(3), np.array([length, 0, 0])
+    still = np.zeros(3)  # each shaft turns about itself; as the crosses stand, the middle one by cos(bend) slower
     shafts = [
-        bar(model, "input", first - 0.5 * along, first, 2.0, 0.1, spin=tuple(speed * along)),
-        bar(model, "middle", first, second, 1.0, 0.1, spin=(speed, 0, 0)),
-        bar(model, "output", second, second + 0.5 * along, 2.0, 0.1),
+        bar(model, "input", first - 0.5 * along, first, 2.0, 0.1, speed * along, still),
+        bar(model, "middle", first, second, 1.0, 0.1, (speed * along[0], 0, 0), still),
+        bar(model, "output", second, second + 0.5 * along, 2.0, 0.1, speed * along, still),
     ]
     y, z = (0, 1, 0), (0, 0, 1)
     model.revolute("bearing_in", model.ground, shafts[0], at=first - 0.5 * along, axis=along)

@@ -73,7 +73,8 @@ def delta_robot(
     tilt = 0.3  # of the arms below the level, at the start
     reach = base + arm * math.cos(tilt) - plate
     drop = -arm * math.sin(tilt) - math.sqrt(rod**2 - reach**2)
-    tool = model.body("plate", mass=0.5, inertia=(5e-4, 5e-4, 1e-3), position=(0, 0, drop), velocity=(1.0, 0.4, 0.3))
+    moving = np.array([1.0, 0.4, 0.3])
+    tool = model.body("plate", mass=0.5, inertia=(5e-4, 5e-4, 1e-3), position=(0, 0, drop), velocity=moving)
     for k in range(3):
         angle = 2 * math.pi * k / 3
         out, side = (
@@ -82,13 +83,18 @@ def delta_robot(
         )
         shoulder = base * out
         elbow = shoulder + arm * (math.cos(tilt) * out - math.sin(tilt) * np.array([0.0, 0.0, 1.0]))
-        upper = bar(model, f"arm{k + 1}", shoulder, elbow, 0.3, 0.03)
+        along = (tool.position + plate * out - elbow) / rod
+        # the elbow moves across its arm, and along a rod both ends are equally fast
+        turning = (moving @ along) / (np.cross(side, elbow - shoulder) @ along) * side
+        upper = bar(model, f"arm{k + 1}", shoulder, elbow, 0.3, 0.03, turning, np.zeros(3))
         model.revolute(f"R{k + 1}", model.ground, upper, at=shoulder, axis=side)
         model.joint_spring(f"torque{k + 1}", f"R{k + 1}", stiffness=30.0, damping=0.05, free=-0.05)
         for letter, way in (("a", 0.5), ("b", -0.5)):
             top, bottom = elbow + way * width * side, tool.position + plate * out + way * width * side
-            along = (bottom - top) / rod
-            link = bar(model, f"rod{k + 1}{letter}", top, bottom, 0.08, 0.01)
+            above = np.cross(turning, elbow - shoulder)
+            link = bar(
+                model, f"rod{k + 1}{letter}", top, bottom, 0.08, 0.01, np.cross(along, moving - above) / rod, above
+            )
             model.universal(f"U{k + 1}{letter}", upper, link, at=top, axis_i=side, axis_j=np.cross(along, side))
             model.spherical(f"S{k + 1}{letter}", link, tool, at=bottom)
     return model

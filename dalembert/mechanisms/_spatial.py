@@ -16,12 +16,15 @@ def cuboid_inertia(mass: float, sides) -> np.ndarray:
     return mass / 12 * np.array([y + z, x + z, x + y])
 
 
-def bar(model: Model, name: str, start, end, mass: float, width: float, spin=(0.0, 0.0, 0.0)):
-    """A uniform bar of square section between two points, its z axis along it; `spin` turns it about the origin."""
+def bar(model: Model, name: str, start, end, mass: float, width: float, spin=(0.0, 0.0, 0.0), moving=None):
+    """A uniform bar of square section between two points, its z axis along it.
+
+    `spin` is its angular velocity, `moving` the velocity of its start; without that it turns about the origin."""
     a, b = np.asarray(start, float), np.asarray(end, float)
     R = frame_on_axis(b - a)
     inertia = cuboid_inertia(mass, (width, width, float(np.linalg.norm(b - a))))
-    motion = {"velocity": np.cross(spin, (a + b) / 2), "angular_velocity": R.T @ np.asarray(spin, float)}
+    velocity = np.cross(spin, (a + b) / 2) if moving is None else moving + np.cross(spin, (b - a) / 2)
+    motion = {"velocity": velocity, "angular_velocity": R.T @ np.asarray(spin, float)}
     return model.body(name, mass=mass, inertia=inertia, position=(a + b) / 2, rotation=R, **motion)
 
 

@@ -34,6 +34,7 @@ from dalembert.stabilise import (
     open_rows,
     prepared,
     row_sizes,
+    velocity_change,
 )
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, without_rows
 
@@ -41,6 +42,9 @@ _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
 
 MOVED = 1e-4
 """A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
+
+CHANGED = 1e-3
+"""The same for start velocities, as a share of the largest that was given."""
 
 NEAR_PARADOX = 1e-3
 """det(1 − ∂N/∂s) from which on a march that cannot go on is told as friction without an answer."""
@@ -98,10 +102,16 @@ def simulate(
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
+    given = system.v0 if v is None else v
     found = assembled(system, q, v, t=t0)
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
         warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
+    changed = 0.0
+    if not is_traced(system, given, v):
+        changed, sentence = velocity_change(system, given, v)
+        if changed > CHANGED:
+            warnings.warn(f"{system.name}: {sentence}", AssemblyWarning, stacklevel=2)
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
     if isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
@@ -132,7 +142,7 @@ def simulate(
         getattr(report, "close", lambda: None)()
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
-    clock["start_moved"] = float(found.moved)
+    clock |= {"start_moved": float(found.moved), "start_velocity_changed": changed}
     clock |= (
         {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
     )

@@ -14,6 +14,7 @@ from dalembert.stabilise._start import (
     correction_sentence,
     open_rows,
     row_sizes,
+    velocity_change,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "open_rows",
     "prepared",
     "row_sizes",
+    "velocity_change",
 ]
 
 

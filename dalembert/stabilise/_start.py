@@ -87,6 +87,24 @@ def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
     )
 
 
+def velocity_change(system: AbstractSystem, given, v) -> tuple[float, str]:
+    """How much a start velocity that was given had to change to fit the joints, as a share of the largest; in words."""
+    given, v, scale = np.asarray(given), np.asarray(v), np.asarray(system.scale())
+    change = np.where(given == 0, 0.0, np.abs(v - given) / scale)
+    if not np.any(change):
+        return 0.0, ""
+    k = int(np.argmax(change))
+    name = f"{k}"
+    if isinstance(system, AbsoluteSystem):
+        d, of = system.kinematics.d, k % system.dv
+        which = "xyz"[of] if of < d else "angle" if d == 2 else "rotation"
+        name = f"'{system.body_names[k // system.dv]}.{which}'"
+    return float(change[k] / np.max(np.abs(given) / scale)), (
+        f"the start velocities were changed to what the joints allow: {name} from {given[k]:.4g} to {v[k]:.4g}. Give "
+        f"those of all bodies, or hold this one: state=da.consistent_state(system, hold=[{name}])."
+    )
+
+
 def _check_shapes(system: AbstractSystem, q, v) -> None:
     for name, given, wanted in (("q", q, system.q0.shape), ("v", v, system.v0.shape)):
         if given.shape != wanted:
