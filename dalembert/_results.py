@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -28,6 +29,20 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
         known = [w for w in known if w[:2] == word[:2]][:200]
     close = difflib.get_close_matches(word[:100], known, n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+FIGURES = (".png", ".pdf", ".svg")
+
+
+def check_output(path, endings: tuple[str, ...]) -> None:
+    """Refuse a file that cannot be written before the work is done, not after."""
+    if path is None:
+        return
+    path = Path(path)
+    if path.suffix not in endings:
+        raise DalembertError(f"Cannot write '{path}': its name must end in {' or '.join(endings)}.")
+    if not path.parent.is_dir():
+        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
 
 
 class Complaint(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-FILE_ENDINGS = (".yaml", ".yml")
+from dalembert._results import FIGURES, check_output
 
 app = typer.Typer(
     add_completion=False,
@@ -110,7 +110,7 @@ def new(
 ) -> None:
     """Write a model file to start from; an existing file is never touched."""
     from dalembert._results import DalembertError
-    from dalembert.io import starter, text_of
+    from dalembert.io import FILE_ENDINGS, starter, text_of
 
     path = Path(name if name.endswith(FILE_ENDINGS) else f"{name}.yaml")
     if not path.stem.strip(" .") or "." in path.stem:
@@ -145,9 +145,9 @@ def convert(
 ) -> None:
     """Read a robot file and write it as a model file; tells what was taken over and what was not."""
     from dalembert._results import DalembertError
-    from dalembert.io import ROBOT_ENDINGS, read, save
+    from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read, save
 
-    _check_output(target, FILE_ENDINGS)
+    check_output(target, FILE_ENDINGS)
     if source.suffix not in ROBOT_ENDINGS:
         raise DalembertError(f"'{source}': the name of a robot file ends in {' or '.join(ROBOT_ENDINGS[:3])}.")
     if target.exists() and not force:
@@ -210,23 +210,20 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a model and report how it went."""
-    _check_output(output, (".nc", ".csv"))
-    _check_output(plot, (".png", ".pdf", ".svg"))
-    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": None if rule is None else _rule(rule)}
+    check_output(output, (".nc", ".csv"))
+    check_output(plot, FIGURES)
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
 
 
-def _rule(name: str):
-    """A reaction rule by its name."""
-    from dalembert._results import DalembertError, did_you_mean
-    from dalembert.model import RULES as names
+def _rule(name: str | None):
+    """A reaction rule by its name, refused before the work is done."""
+    if name is None:
+        return None
+    from dalembert.reactions import rule_of
 
-    if name not in names:
-        raise DalembertError(f"--rule {name} is unknown; use one of {', '.join(names)}.{did_you_mean(name, names)}")
-    from dalembert.reactions import RULES
-
-    return RULES[name]()
+    return rule_of(name)
 
 
 @app.command()
@@ -245,7 +242,7 @@ def view(
     """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
     from dalembert.view import Server, animate_dataset, page_of_dataset
 
-    _check_output(output, (".html", ".gif", ".mp4"))
+    check_output(output, (".html", ".gif", ".mp4"))
 
     def read():
         return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples)
@@ -321,8 +318,8 @@ def report(
 ) -> None:
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
-    _check_output(path, (".html",))
-    settings = {"rtol": rtol, "rule": None if rule is None else _rule(rule)}
+    check_output(path, (".html",))
+    settings = {"rtol": rtol, "rule": _rule(rule)}
     _write_report(model, path, t_end, settings, samples, coordinates)
 
 
@@ -355,17 +352,16 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """One motion by every formulation, complement and stabilisation, side by side."""
-    _check_output(plot, (".png", ".pdf", ".svg"))
+    check_output(plot, FIGURES)
     from dalembert.analysis import compare as compare_ways
     from dalembert.complements import all_complements
     from dalembert.formulations import all_formulations
-    from dalembert.mechanisms import find
     from dalembert.stabilise import all_stabilisations
 
     def listed(text: str | None, table):
         return None if text is None else list(table) if text == "all" else [x.strip() for x in text.split(",")]
 
-    entry = find(model)
+    entry = _entry(model)
     found = compare_ways(
         entry.model(),
         t_end,
@@ -435,7 +431,7 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
 def _entry(name: str):
     """What a person means by MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
     from dalembert._results import DalembertError, RemarkWarning
-    from dalembert.io import ROBOT_ENDINGS, read
+    from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
 
     path = Path(name)
@@ -456,6 +452,8 @@ def _entry(name: str):
 
 def _model_files(folder: Path) -> list[Path]:
     """The model files of a folder; links are left out, as they may lead anywhere."""
+    from dalembert.io import FILE_ENDINGS
+
     return sorted(p for p in folder.iterdir() if p.name.endswith(FILE_ENDINGS) and not p.is_symlink())
 
 
@@ -520,18 +518,6 @@ def _save(solution, output, plot, *, quiet: bool) -> None:
     if not quiet:
         for path in written:
             print(f"  written    {path}")
-
-
-def _check_output(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file that cannot be written before the work is done, not after."""
-    if path is None:
-        return
-    from dalembert._results import DalembertError
-
-    if path.suffix not in endings:
-        raise DalembertError(f"Cannot write '{path}': its name must end in {' or '.join(endings)}.")
-    if not path.parent.is_dir():
-        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
 
 
 def main() -> None:

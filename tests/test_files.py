@@ -111,6 +111,12 @@ def test_a_model_with_mistakes_is_not_written(tmp_path):
         da.save(model, tmp_path / "m.yaml")
 
 
+def test_a_model_is_written_under_a_name_that_can_be_read(tmp_path):
+    with pytest.raises(da.DalembertError, match=r"x.txt': its name must end in .yaml or .yml"):
+        da.save(da.Model("empty"), tmp_path / "x.txt")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_model_that_needs_another_order_is_not_written(tmp_path):
     """Bodies come first in a file; a joint on the rotor that a motor brings cannot be told before the motor."""
     model = da.Model("m")
@@ -362,6 +368,8 @@ joints:
         (("list", "m.yaml"), BAD, "m.yaml:5:21: Body 'a': mass must be greater than zero"),
         (("new", "x", "--like", "m.yaml"), BAD, "m.yaml:5:21: Body 'a': mass must be greater than zero"),
         (("check", "no.yaml"), BAD, "no.yaml: there is no such file"),
+        (("compare", "no.yaml"), BAD, "no.yaml: there is no such file"),
+        (("check", "page.html"), BAD, "'page.html' is not a model file: the name of one ends in .yaml, .yml, .urdf"),
         (("check", "folder/no"), BAD, "there is no such file"),
         (("list", "nothing"), BAD, "There is no mechanism 'nothing'"),
         (("new", "no/folder/x"), BAD, "Cannot write"),
@@ -375,6 +383,7 @@ def test_bad_files_are_sentences_on_the_command_line(tmp_path, monkeypatch, argu
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "m.yaml").write_text(content)
+    (tmp_path / "page.html").write_text("<p>a: b: c</p>")
     result = dalembert(*arguments)
     assert result.returncode == 2
     assert sentence in result.stderr and "Traceback" not in result.stderr + result.stdout

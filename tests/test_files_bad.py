@@ -249,7 +249,7 @@ MEANINGS = [
     (body(SPACE, inertia="[1, -1, 1]"), "inertia must be positive definite"),
     (body(SPACE, inertia="[[1, 2, 0], [0, 1, 0], [0, 0, 1]]"), "inertia must be a symmetric tensor"),
     (body(SPACE, inertia="[[1, 0], [0, 1], [0, 0]]"), "inertia must be 3 principal moments"),
-    (body(PLANE, position="[0, 0, 0]"), "position must be 2 numbers (the model is in plane)"),
+    (body(PLANE, position="[0, 0, 0]"), "position must be 2 numbers (the model is in the plane)"),
     (body(SPACE, position="[0, 0]"), "position must be 3 numbers (the model is in space)"),
     (body(PLANE, quaternion="[1, 0, 0, 0]"), "in the plane give the orientation by angle: only"),
     (body(SPACE, quaternion="[0, 0, 0, 0]"), "quaternion has no length"),
@@ -260,6 +260,10 @@ MEANINGS = [
     ),
     (body(SPACE, rotation="[[1, 0, 0], [0, 1, 0], [0, 0, -1]]"), "rotation must be a 3x3 rotation matrix"),
     (body(SPACE, angular_velocity="1"), "angular_velocity must be 3 numbers"),
+    (
+        body(PLANE, angle="90 deg"),
+        "angle must be a number, not the text '90 deg'; angles are in radians (write 1.5708)",
+    ),
     (body(PLANE, name="a.b"), "a name must not contain '.'"),
     (body(PLANE, name='" a"'), "name must be one line of at most 100 characters"),
     (body(PLANE, name="a" * 101), "name must be one line of at most 100 characters"),
@@ -267,8 +271,13 @@ MEANINGS = [
     (joint(PLANE, "type: revolute"), "say where it is: at: [...]"),
     (joint(PLANE, "type: prismatic, at: [0, 0]"), "give its axis, a vector"),
     (joint(PLANE, "type: prismatic, at: [0, 0], axis: [0, 0]"), "axis has no direction (zero vector)"),
+    (joint(PLANE, "type: prismatic, at: [0, 0], axis: x"), "axis must be 2 numbers in the plane"),
+    (
+        joint(PLANE, "type: prismatic, at: [0, 0], axis: [1, 0, 0]"),
+        "axis must be 2 numbers (the model is in the plane)",
+    ),
     (joint(PLANE, "type: spherical, at: [0, 0]"), "a spherical joint exists only in space"),
-    (joint(SPACE, "type: angle_lock"), "a angle_lock joint exists only in plane"),
+    (joint(SPACE, "type: angle_lock"), "a angle_lock joint exists only in the plane"),
     (joint(SPACE, "type: revolute, at: [0, 0, 0]"), "give its axis"),
     (joint(SPACE, "type: screw, at: [0, 0, 0], axis: [0, 0, 1], pitch: 0"), "pitch is zero: that is a revolute joint"),
     (joint(SPACE, "type: universal, at: [0, 0, 0], axis_i: [1, 0, 0], axis_j: [1, 1, 0]"), "must be perpendicular"),
@@ -287,6 +296,14 @@ MEANINGS = [
     (
         PLANE + TWO + f"joints:\n  - {{type: weld, name: J, i: ground, j: ground}}{HERE}\n",
         "connects body 'ground' to itself",
+    ),
+    (
+        PLANE
+        + TWO
+        + f"joints:\n  - {{type: revolute, name: J, i: ground, j: aa, at: [0, 0]}}{HERE}\n"
+        + "  - {type: driver, name: D, joint: J, motion: t}\n"
+        + "forces:\n  - {type: joint_spring, name: F, joint: J, damping: 1}\n",
+        "Joint 'J': there is no body or marker 'aa'.",
     ),
     (on_pin("type: driver, motion: 9**9**9"), "a part of it is no finite number"),
     (on_pin("type: driver, motion: 1/(2-2)"), "a part of it is no finite number"),
@@ -334,7 +351,7 @@ MEANINGS = [
     (f"name: m{HERE}\nspace: plane\n" + TWO, "dalembert is missing; give"),
     (f"dalembert: 1{HERE}\nname: m\n" + TWO, "space is missing; give plane"),
     (PLANE + f"gravity: 9.81{HERE}\n" + TWO, "gravity must be 2 numbers in the plane"),
-    (PLANE + f"gravity: [0, 0, -9.81]{HERE}\n" + TWO, "gravity must be 2 numbers (the model is in plane)"),
+    (PLANE + f"gravity: [0, 0, -9.81]{HERE}\n" + TWO, "gravity must be 2 numbers (the model is in the plane)"),
     (PLANE + f"run: {{t_end: -1}}{HERE}\n" + TWO, "run: t_end must be greater than zero, not -1"),
     (PLANE + f"run: {{tol: 1}}{HERE}\n" + TWO, "run: 'tol' is unknown"),
     (PLANE + f"run: fast{HERE}\n" + TWO, "run must be a mapping"),

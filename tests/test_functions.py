@@ -135,7 +135,8 @@ FORMULAS = {
     "1 + 2*3": 7.0, "(1 + 2)*3": 9.0, "8/4/2": 1.0, "8/(4/2)": 4.0, "2 - 3 - 4": -5.0, "2^3^2": 512.0, "-2^2": -4.0,
     "(-2)^2": 4.0, "2^-1": 0.5, "2**-2": 0.25, "-t": -T, "--t": T, "+-t": -T, "3*-t": -3 * T, "-t^2": -(T**2),
     "t^-2": T**-2, "2^t": 2**T, "t**0.5": T**0.5, "1e-2*t": 0.01 * T, ".5*t": 0.5 * T, "5.*t": 5 * T,
-    "1.5E+1": 15.0, "sin(t)^2 + cos(t)^2": 1.0, "2*pi": 2 * math.pi, "atan2(t, -1)": math.atan2(T, -1),
+    "1.5E+1": 15.0, "sin(t)^2 + cos(t)^2": 1.0, "2*pi": 2 * math.pi, "180*deg": math.pi,
+    "atan2(t, -1)": math.atan2(T, -1),
     "min(t, 0.2)": 0.2, "max(t, 0.2)": T, "abs(-t)": T, "sign(-t)": -1.0, "exp(log(t))": T, "sqrt(t*t)": T,
     "tan(t)": math.tan(T), "asin(t)": math.asin(T), "acos(t)": math.acos(T), "atan(t)": math.atan(T),
     "sinh(t)": math.sinh(T), "cosh(t)": math.cosh(T), "tanh(t)": math.tanh(T), "step(t, 0, 1.4)": 0.5,
@@ -162,7 +163,8 @@ MISTAKES = {
     "t^": ("ends too early", 3), "1e999": ("too large", 1), "import os": ("'os' is not expected", 8),
     "1.2.3": ("'.3' is not expected", 4), "step(t, 1)": ("3 or 5 arguments", 1), "'a'": ("is not understood", 1),
     "__import__(1)": ("no function '__import__'", 1), "t.real": ("'t.real' is unknown", None),
-    "b*t": ("'b' is unknown", None),
+    "b*t": ("'b' is unknown", None), "6t": ("'t' is not expected; write 6*t", 2),
+    "sin(6t)": ("')' is missing before 't'; write 6*t", 6), "2(t + 1)": ("'(' is not expected; write 2*(", 2),
 }  # fmt: skip
 
 
@@ -196,6 +198,7 @@ def test_hostile_formulas_are_refused():
         (lambda: function_of({"wave": 1.0}), "is not a function of time"),
         (lambda: function_of(True), "is not a function of time"),
         (lambda: total(), "at least one part"),
+        (lambda: expression("deg*t", {"deg": 2.0}), "parameter 'deg': this word has its own meaning"),
     ],
 )
 def test_a_mistake_in_a_function_is_a_sentence(make, words):

@@ -77,6 +77,26 @@ def test_each_mistake_is_a_sentence(make, sentence):
         da.build(model)
 
 
+def test_nothing_is_told_that_follows_from_another_mistake():
+    model = da.Model("bad")
+    crank = model.body("crank", mass=1, inertia=1)
+    model.revolute("main", model.ground, "crnk", at=(0, 0))
+    model.driver("motor", "main", "6*t")
+    model.joint_spring("spring", "main", stiffness=1)
+    model.prismatic("slide", model.ground, crank, at=(0, 0), axis="x")
+    assert model.mistakes() == [
+        "Joint 'main': there is no body or marker 'crnk'. Did you mean 'crank'?",
+        "Joint 'slide': axis must be 2 numbers (the model is in the plane), not 'x'.",
+    ]
+
+
+def test_a_misspelt_argument_is_named():
+    with pytest.raises(
+        da.DalembertError, match=r"body: 'masss' is unknown; known are name, mass.* Did you mean 'mass'"
+    ):
+        da.Model().body("b", masss=1, inertia=1)
+
+
 def test_empty_model_and_unknown_space():
     with pytest.raises(da.ModelError, match="There is no body"):
         da.build(da.Model("empty"))

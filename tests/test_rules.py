@@ -438,6 +438,11 @@ def test_every_reaction_carries_unique_and_rule():
     assert data.attrs["reaction_rule"] == main.attrs["rule"]
     # of the 21 multipliers those of Fx, Fy of three hinges, Fy and Mx of the guide, and the motor's are unique
     assert int(data["unique_multiplier"].sum()) == 9
+    assert solution.under("weighted").rule.describe(solution.machine).startswith("weighted minimum norm, all joints")
+    with pytest.raises(da.DalembertError, match="The rule 'heavy' is unknown; use one of minimum_norm, weighted"):
+        solution.reactions("main", rule="heavy")
+    with pytest.raises(da.DalembertError, match="no joint 'mian'; the joints are .* Did you mean 'main'"):
+        solution.reactions("mian")
     with pytest.raises(da.DalembertError, match="12 of the 21 multipliers are not unique"):
         solution.under(da.Unique()).multipliers  # noqa: B018
 

@@ -175,7 +175,10 @@ def test_singular_positions_are_found_and_can_stop_a_run():
         ({"save": "all"}, "save='all' is unknown"),
         ({"save": [0.0, 3.0]}, "rising times within"),
         ({"save": [1.0, 0.5]}, "rising times within"),
-        ({"t0": 5.0}, "must be later than"),
+        ({"t0": 5.0}, "The end of the run, 2 s, must be later than its start, 5 s"),
+        ({"t0": "0"}, "The start of the run must be a number, in seconds, not '0'"),
+        ({"rtol": "fine"}, "rtol=fine must be a positive number"),
+        ({"rule": "weigthed"}, "The rule 'weigthed' is unknown; use one of minimum_norm, .* Did you mean 'weighted'"),
         ({"integrator": "euler"}, "no error estimate"),
         ({"derivative": "backward"}, "derivative='backward' is unknown"),
         ({"singular": "explode"}, "singular='explode' is unknown"),
@@ -185,6 +188,12 @@ def test_singular_positions_are_found_and_can_stop_a_run():
 def test_wrong_arguments_get_a_sentence(four_bar, options, sentence):
     with pytest.raises(da.DalembertError, match=sentence):
         da.simulate(four_bar, 2.0, **options)
+
+
+def test_the_end_must_be_a_number(four_bar):
+    for end in ("2", None, np.inf, [1.0, 2.0]):
+        with pytest.raises(da.DalembertError, match="The end of the run must be a number, in seconds, not"):
+            da.simulate(four_bar, end)
 
 
 # ---- a consistent start -------------------------------------------------------------------------------------

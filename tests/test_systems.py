@@ -30,6 +30,13 @@ def test_unknown_or_misshapen_parameter(four_bar):
         four_bar.replace({"crank.mas": 1.0})
     with pytest.raises(da.DalembertError, match=r"'A.point_i' .* has shape \(2,\); got \(3,\)"):
         four_bar.replace({"A.point_i": (1.0, 2.0, 3.0)})
+    for name in ("crank.mass", "crank.inertia"):
+        with pytest.raises(da.DalembertError, match=f"'{name}' of system 'four-bar' must be greater than zero, not -1"):
+            four_bar.replace({name: -1.2})
+    bricard = da.build(da.mechanism("bricard"))
+    name = f"{bricard.body_names[0]}.inertia"
+    with pytest.raises(da.DalembertError, match=f"'{name}' of system 'bricard' must be positive definite"):
+        bricard.replace({name: np.diag([1.0, -1.0, 1.0])})
 
 
 def test_force_parameters_and_driver_parameters():

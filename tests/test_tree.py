@@ -175,6 +175,8 @@ def test_a_loop_is_cut_in_its_middle():
 def test_parameters_of_a_tree_are_those_of_the_model():
     tree = da.build(da.mechanism("four-bar"), coordinates="joint")
     assert float(tree.parameters()["crank.mass"]) == 1.0
+    with pytest.raises(da.DalembertError, match="'crank.mass' .* must be greater than zero"):
+        tree.replace({"crank.mass": 0.0})
     heavier = tree.replace({"crank.mass": 2.0, "A.point_j": (-0.6, 0.0)})
     assert float(heavier.parameters()["crank.mass"]) == 2.0
     np.testing.assert_allclose(heavier.parameters()["A.point_j"], (-0.6, 0.0))

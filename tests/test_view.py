@@ -77,6 +77,8 @@ def test_what_is_not_there_is_told_with_what_is(four_bar_motion):
         (lambda: four_bar_motion.plot("coordinates", names="Q"), "no 'Q' here; there are A.angle"),
         (lambda: four_bar_motion.plot("mechanism", t=99.0), "outside the motion"),
         (lambda: four_bar_motion.plot("energy", joint="A"), "does not take this: .*'joint'"),
+        (lambda: four_bar_motion.plot("run.xyz"), "Cannot write 'run.xyz': its name must end in .png or .pdf or .svg"),
+        (lambda: four_bar_motion.plot("energy", path="run.xyz"), "its name must end in .png or .pdf or .svg"),
         (lambda: four_bar_motion.animate("run.avi"), "must end in .html or .gif or .mp4"),
         (lambda: four_bar_motion.animate("nowhere/run.html"), "folder 'nowhere' does not exist"),
         (lambda: four_bar_motion.animate("run.html", traces=["crnk"]), "no body 'crnk'"),

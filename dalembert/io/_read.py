@@ -18,6 +18,7 @@ from dalembert.io._schema import FORMAT, HEAD, TOP, element_class, head_class, k
 from dalembert.io._yaml import Node, read_tree, resolve
 from dalembert.model import ELEMENTS, SECTIONS, TYPED, Mistake, Model, Statement, sketching
 
+FILE_ENDINGS = (".yaml", ".yml")
 ROBOT_ENDINGS = (".urdf", ".xml", ".mjcf", ".xacro")
 ENOUGH = 60  # complaints after which a file is not looked at any further
 LONGEST = 600  # characters of one complaint
@@ -55,6 +56,9 @@ def read(path, **options) -> ModelFile:
         return read_robot(path, **options)
     if options:
         raise DalembertError(f"{next(iter(options))}= is for robot files ({', '.join(ROBOT_ENDINGS[:3])}).")
+    if path.suffix.lower() not in ("", *FILE_ENDINGS, ".json"):  # JSON is YAML, too
+        endings = ", ".join(FILE_ENDINGS + ROBOT_ENDINGS[:3])
+        raise DalembertError(f"'{path}' is not a model file: the name of one ends in {endings}.")
     try:
         text = read_text(path)
     except DalembertError as error:

@@ -55,7 +55,9 @@ def told(value: Any) -> str:
 
 def _number(value: Any, path: tuple = ()) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Wrong(path, f"must be a number, not {told(value)}")
+        degrees = re.fullmatch(r"([-+]?\d+\.?\d*) *(?:deg|degrees?|°)", value) if isinstance(value, str) else None
+        hint = f"; angles are in radians (write {math.radians(float(degrees[1])):.5g})" if degrees else ""
+        raise Wrong(path, f"must be a number, not {told(value)}{hint}")
     if not math.isfinite(value):
         raise Wrong(path, f"must be finite, not {value}")
     if abs(value) > LARGEST_NUMBER:

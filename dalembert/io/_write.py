@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, check_output
 from dalembert.io._disk import write_in_place
-from dalembert.io._read import read_from_text
+from dalembert.io._read import FILE_ENDINGS, read_from_text
 from dalembert.io._schema import FORMAT
 from dalembert.io._yaml import resolve
 from dalembert.model import TYPED, Model, Statement
@@ -24,6 +24,7 @@ def save(model: Model, path, *, run: Mapping[str, Any] | None = None, summary: s
 
     A model with mistakes, or with Python functions, is refused: a file holds data only.
     """
+    check_output(path, FILE_ENDINGS)
     text = text_of(model, run=run, summary=summary)
     return write_in_place(path, ".yaml", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 

@@ -35,6 +35,10 @@ class Checks:
     def dimension(self) -> int:
         return 2 if self.space == "plane" else 3
 
+    @property
+    def _where(self) -> str:
+        return "the plane" if self.space == "plane" else "space"
+
     def _wrong(self, text: str) -> None:
         self._mistakes.append(Mistake(text, self._saying))
 
@@ -145,7 +149,7 @@ class Checks:
         return array
 
     def _vector(self, what: str, value, size: int) -> np.ndarray:
-        return self._array(what, value, (size,), f"{size} numbers (the model is in {self.space})")
+        return self._array(what, value, (size,), f"{size} numbers (the model is in {self._where})")
 
     def _matrix(self, what: str, value) -> np.ndarray:
         d = self.dimension
@@ -180,10 +184,12 @@ class Checks:
         if value is None:
             self._wrong(f"{what} is missing; give a vector in the start configuration.")
             return np.eye(d)[0]
+        before = len(self._mistakes)
         vector = self._vector(what, value, d)
         length = np.linalg.norm(vector)
         if length < 1e-12:
-            self._wrong(f"{what} has no direction (zero vector).")
+            if len(self._mistakes) == before:  # else zeros stand in for what is wrong
+                self._wrong(f"{what} has no direction (zero vector).")
             return np.eye(d)[0]
         return vector / length
 
@@ -292,7 +298,7 @@ class Checks:
             return self._parameters(what.split(":")[0], parameters), with_parameters(values, parameters)
         given = list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
         if len(given) != size:
-            self._wrong(f"{what} must be {size} numbers or functions of time (the model is in {self.space}).")
+            self._wrong(f"{what} must be {size} numbers or functions of time (the model is in {self._where}).")
             given = [0.0] * size
         if all(isinstance(x, int | float | np.number) and not isinstance(x, bool) for x in given):
             return {"value": self._vector(what, given, size)}, constant_load

@@ -509,7 +509,7 @@ class Forces(Drivers):
         if callable(value):
             return numbers, with_parameters(value, parameters)
         try:
-            tree = parse(value)
+            tree = parse(value, numbers)
             unknown = sorted(names_in(tree) - {"t", *variables} - set(numbers))
             if unknown:
                 allowed = ", ".join(("t", *variables, *numbers))

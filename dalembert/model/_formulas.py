@@ -37,7 +37,8 @@ class FrameFormulas:
     def read(cls, texts, space: str, bodies: Sequence[str], numbers: Mapping, velocities: bool) -> FrameFormulas:
         if not isinstance(texts, Sequence) or isinstance(texts, str) or not texts:
             raise DalembertError(f"give a formula or a list of formulas, not {texts!r}.")
-        trees = tuple(parse(str(x) if isinstance(x, int | float) and not isinstance(x, bool) else x) for x in texts)
+        plain = [str(x) if isinstance(x, int | float) and not isinstance(x, bool) else x for x in texts]
+        trees = tuple(parse(x, numbers) for x in plain)
         known = frame_variables(space, velocities)
         variables = {}
         for text, tree in zip(texts, trees, strict=True):

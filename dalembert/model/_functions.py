@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dalembert._results import DalembertError
+from dalembert.model._frames import deg
 
 # jax.numpy is imported where a function is evaluated: reading and checking a model file must not wait for it
 
@@ -127,9 +128,12 @@ def table(times: Sequence[float], values: Sequence[float], degree: int = 3) -> F
 
 
 def expression(text: str, parameters: dict[str, float] | None = None) -> Function:
-    """A formula of t, e.g. "0.1*sin(2*pi*t) + step(t, 0, 1)"; `parameters` are numbers it calls by name."""
+    """A formula of t, e.g. "0.1*sin(2*pi*t) + step(t, 0, 1)"; `parameters` are numbers it calls by name.
+
+    It knows `pi` and `deg` (π/180): "360*deg*t" is a turn a second.
+    """
     given = {k: _finite(f"parameter '{k}'", x) for k, x in (parameters or {}).items()}
-    tree = parse(text)
+    tree = parse(text, given)
     unknown = sorted(names_in(tree) - {"t"} - set(given))
     if unknown:
         raise DalembertError(
@@ -334,7 +338,7 @@ def spline_jet(breaks, coefficients, x):
 #   factor  := ("-" | "+") factor | power
 
 LONGEST, DEEPEST = 2000, 40
-CONSTANTS = {"pi": math.pi}
+CONSTANTS = {"pi": math.pi, "deg": deg}
 ARITIES = {
     "sin": (1,), "cos": (1,), "tan": (1,), "asin": (1,), "acos": (1,), "atan": (1,), "atan2": (2,), "sinh": (1,),
     "cosh": (1,), "tanh": (1,), "exp": (1,), "log": (1,), "sqrt": (1,), "abs": (1,), "sign": (1,), "min": (2,),
@@ -347,8 +351,10 @@ _TOKEN = re.compile(
 )
 
 
-def parse(text: str) -> tuple:
+def parse(text: str, parameters: Iterable[str] = ()) -> tuple:
     """The tree of a formula, nested tuples; raises `DalembertError` with the place of the first mistake."""
+    if taken := FORMULA_WORDS.intersection(parameters):
+        raise DalembertError(f"parameter '{min(taken)}': this word has its own meaning in formulas; choose another.")
     if not isinstance(text, str) or not text.strip():
         raise DalembertError("an expression must be a text such as '2*sin(t)'.")
     if len(text) > LONGEST:
@@ -377,7 +383,7 @@ class _Parser:
         tree = self._sum()
         kind, token, place = self.tokens[self.at]
         if kind != "end":
-            self._fail(f"'{token}' is not expected", place)
+            self._fail(f"'{token}' is not expected{self._times()}", place)
         self._fixed(tree)
         return tree
 
@@ -417,7 +423,13 @@ class _Parser:
     def _need(self, sign: str) -> None:
         if self._take(sign) is None:
             _, token, place = self.tokens[self.at]
-            self._fail(f"'{sign}' is missing" + (f" before '{token}'" if token else " at the end"), place)
+            where = f" before '{token}'{self._times()}" if token else " at the end"
+            self._fail(f"'{sign}' is missing{where}", place)
+
+    def _times(self) -> str:
+        """What to write for 6t or 6(…)."""
+        (before, number, _), (kind, token, _) = self.tokens[self.at - 1 : self.at + 1]
+        return f"; write {number}*{token}" if before == "number" and (kind == "name" or token == "(") else ""
 
     def _sum(self) -> tuple:
         self.depth += 1

@@ -70,11 +70,12 @@ class Model(Information):
         # ground stands in for a name that is unknown: what follows from that is not told
         unknown = {id(m.statement) for m in self._mistakes if ": there is no body or marker '" in m}
         for c in self.constraints.values():
-            if id(said.get(c.name)) not in unknown:
+            if id(said.get(c.name)) not in unknown and c.drives in (None, c.name):  # else the joint's are told
                 found += [Mistake(text, said.get(c.name)) for text in self._constraint_mistakes(c)]
         for f in self.forces.values():
             moving = [b for b in f.bodies if not b.is_ground]
-            if f.markers and not moving and id(said.get(f.name)) not in unknown:
+            of_joint = f.name in said and "joint" in said[f.name].arguments  # whose own mistake it is
+            if f.markers and not moving and not of_joint and id(said.get(f.name)) not in unknown:
                 found.append(Mistake(f"Force '{f.name}' acts only on ground; name a body.", said.get(f.name)))
         rules = sorted({f.rule for f in self.forces.values() if f.rule is not None})
         if len(rules) > 1:
@@ -98,6 +99,6 @@ class Model(Information):
             found.append(f"{what} '{c.name}' holds only ground; name a body.")
         kind = c.kind.split(":")[0]
         if kind in COORDINATES and self.space not in COORDINATES[kind]:
-            other = "space" if self.space == "plane" else "plane"
-            found.append(f"{what} '{c.name}': a {kind} joint exists only in {other}; this model is in {self.space}.")
+            other = "space" if self.space == "plane" else "the plane"
+            found.append(f"{what} '{c.name}': a {kind} joint exists only in {other}; this model is in {self._where}.")
         return found

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert._results import DalembertError, did_you_mean
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function as TimeFunction
@@ -103,6 +104,10 @@ def element(section: str):
         def said(self, *args, **kwargs):
             if self._saying is not None:  # an element that is made of others: only the outer one is kept
                 return method(self, *args, **kwargs)
+            if unknown := [k for k in kwargs if k not in parameters]:
+                hint = did_you_mean(unknown[0], parameters)
+                known = ", ".join(parameters)
+                raise DalembertError(f"{method.__name__}: '{unknown[0]}' is unknown; known are {known}.{hint}")
             bound = signature.bind(self, *args, **kwargs).arguments
             arguments = {k: plain(x) for k, x in bound.items() if k != "self" and x is not None}
             self._saying = Statement(section, method.__name__, arguments)

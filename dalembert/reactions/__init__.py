@@ -9,7 +9,7 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
-from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal
+from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal, rule_of
 from dalembert.reactions._multipliers import (
     ChosenEquations,
     OrthonormalMultipliers,
@@ -72,6 +72,7 @@ __all__ = [
     "refusal",
     "row_name",
     "row_numbers",
+    "rule_of",
     "solve_chosen",
     "uniqueness",
 ]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, did_you_mean
 from dalembert.systems import AbsoluteSystem
 
 
@@ -154,7 +154,8 @@ def check_flexible(system: AbsoluteSystem, bodies: dict[str, AbstractFlexibility
         index = system.body_names.index(body)
         for joint in flexible.joints:
             if joint not in names:
-                raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.")
+                hint = did_you_mean(joint, names)
+                raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
             if index not in system.joint(joint).blocks:
                 raise DalembertError(f"Joint '{joint}' does not touch body '{body}'.")
         points = [np.asarray(p) for p in marker_points(system, index, flexible.joints)]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, did_you_mean
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import Dependence
 from dalembert.reactions._rules import (
@@ -28,7 +28,16 @@ RULES: dict[str, type[AbstractReactionRule]] = {
     "penalty_limit": PenaltyLimit,
     "eliminated": Eliminated,
 }
-"""The rules that a model file can name."""
+"""The rules that a model file, and a person, can name."""
+
+
+def rule_of(rule: AbstractReactionRule | str | None) -> AbstractReactionRule | None:
+    """A rule, or the rule of that name."""
+    if not isinstance(rule, str):
+        return rule
+    if rule not in RULES:
+        raise DalembertError(f"The rule '{rule}' is unknown; use one of {', '.join(RULES)}.{did_you_mean(rule, RULES)}")
+    return RULES[rule]()
 
 
 class Pressing(NamedTuple):
@@ -45,7 +54,7 @@ def decide_loads(
     state: State | tuple | None = None,
     *,
     t: float = 0.0,
-    rule: AbstractReactionRule | None = None,
+    rule: AbstractReactionRule | str | None = None,
 ) -> AbstractSystem:
     """The system with its friction by joint loads made ready: the loads are unique, or `rule` picks them.
 
@@ -53,6 +62,7 @@ def decide_loads(
     components. `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
     A system without such friction is returned as it is.
     """
+    rule = rule_of(rule)
     if isinstance(system, TreeSystem):
         lifted = None if state is None else State(*system.lift(*(jnp.asarray(x, float) for x in state)))
         decided = decide_loads(system.absolute, lifted, t=t, rule=rule)
@@ -73,7 +83,7 @@ def decide_loads(
 
 def named_rule(system: AbsoluteSystem) -> AbstractReactionRule | None:
     """The rule that the friction elements name."""
-    return next((RULES[f.rule]() for f in system.bearings if f.rule is not None), None)
+    return next((rule_of(f.rule) for f in system.bearings if f.rule is not None), None)
 
 
 def pressing(system: AbsoluteSystem, equations: Equations, dependence: Dependence | None = None) -> list[Pressing]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Rows, Velocities
 from dalembert.equations import Equations
 from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
@@ -335,4 +335,5 @@ def _check_names(system: AbstractSystem, names) -> None:
     known = [o.name for o in system.owners]
     for name in names or ():
         if name != "*" and name not in known:
-            raise DalembertError(f"There is no joint '{name}'; the joints are {', '.join(known)}.")
+            hint = did_you_mean(name, known)
+            raise DalembertError(f"There is no joint '{name}'; the joints are {', '.join(known)}.{hint}")

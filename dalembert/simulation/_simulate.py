@@ -20,7 +20,7 @@ from dalembert.equations import assemble, residuals
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers
+from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers, rule_of
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
@@ -69,7 +69,7 @@ def simulate(
     max_steps: int | None = None,
     progress: bool | Callable[[float], None] = False,
     singular: str = "pass",
-    rule: AbstractReactionRule | None = None,
+    rule: AbstractReactionRule | str | None = None,
     derivative: str = "reverse",
     throw: bool = True,
 ) -> Solution:
@@ -86,9 +86,9 @@ def simulate(
     - `progress`: True for a bar on the terminal, or a function of the finished share.
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
-    - `rule`: what picks reactions that are not unique (`dalembert.reactions`); the motion does not depend on it, unless
-      friction asks for a load that is not unique (`bearing_friction`). With `Eliminated` the motion is computed without
-      the eliminated rows and ends with the step in which one of them drifts.
+    - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
+      does not depend on it, unless friction asks for a load that is not unique (`bearing_friction`). With `Eliminated`
+      the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
 
@@ -99,6 +99,7 @@ def simulate(
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
     plan, times = _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1)
+    rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
@@ -179,7 +180,20 @@ def _settled(system: AbsoluteSystem) -> AbsoluteSystem:
     return dataclasses.replace(system, load_rule=None)
 
 
+def _is_number(value) -> bool:
+    array = np.asarray(value)
+    return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
+
+
 def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
+    for name, value in (("rtol", rtol), ("dt", dt)):
+        if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
+            raise DalembertError(f"{name}={value} must be a positive number.")
+    for name, value in (("start", t0), ("end", t1)):
+        if not is_traced(value) and not _is_number(value):
+            raise DalembertError(f"The {name} of the run must be a number, in seconds, not {value!r}.")
+    if not is_traced(t0, t1) and not t1 > t0:
+        raise DalembertError(f"The end of the run, {t1:g} s, must be later than its start, {t0:g} s.")
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
     if integrator not in INTEGRATORS:
@@ -188,11 +202,6 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
         raise DalembertError(f"derivative={derivative!r} is unknown; use 'forward' or 'reverse'.")
     if dt is None and integrator == "euler":
         raise DalembertError("integrator='euler' has no error estimate; give a fixed step with dt=.")
-    for name, value in (("rtol", rtol), ("dt", dt)):
-        if value is not None and not is_traced(value) and not (np.isfinite(value) and value > 0):
-            raise DalembertError(f"{name}={value} must be a positive number.")
-    if not is_traced(t1) and not (np.isfinite(t1) and t1 > t0):
-        raise DalembertError(f"t1={t1} must be later than t0={t0}.")
     kind, times = "times", np.zeros(0)
     if isinstance(save, str):
         if save not in ("steps", "dense"):

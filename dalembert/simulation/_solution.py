@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError, RedundancyWarning, Status
+from dalembert._results import DalembertError, RedundancyWarning, Status, did_you_mean
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence
@@ -26,6 +26,7 @@ from dalembert.reactions import (
     Unique,
     Uniqueness,
     joint_rows,
+    rule_of,
 )
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
@@ -141,10 +142,12 @@ class Solution(eqx.Module):
             return Unique()
         return MinimumNorm() if self.chosen is None or isinstance(self.chosen, Unique) else self.chosen
 
-    def under(self, rule: AbstractReactionRule) -> Solution:
+    def under(self, rule: AbstractReactionRule | str) -> Solution:
         """The same motion with its reactions under another rule."""
-        rule = rule.prepare(self.machine, assemble(self.machine, self.t[0], *self._body_state(0)))
-        return dataclasses.replace(self, chosen=rule)
+        chosen = rule_of(rule)
+        if chosen is not None:
+            chosen = chosen.prepare(self.machine, assemble(self.machine, self.t[0], *self._body_state(0)))
+        return dataclasses.replace(self, chosen=chosen)
 
     def _body_state(self, k: int) -> State:
         """A saved state in the machine's coordinates."""
@@ -209,7 +212,9 @@ class Solution(eqx.Module):
 
     # ---- reactions ---------------------------------------------------------------------------------------
 
-    def reactions(self, joint: str, *, frame: str = "world", rule: AbstractReactionRule | None = None) -> xr.Dataset:
+    def reactions(
+        self, joint: str, *, frame: str = "world", rule: AbstractReactionRule | str | None = None
+    ) -> xr.Dataset:
         """Force and torque of a joint **on its body j**, at marker j, in the "world" or the "joint" frame.
 
         `unique_force` and `unique_torque` tell for each component whether the rigid-body model determines it (at all
@@ -249,7 +254,8 @@ class Solution(eqx.Module):
                 "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
             )
         if joint not in names:
-            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.")
+            hint = did_you_mean(joint, names)
+            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
         return names.index(joint)
 
     def _warn_redundant(self) -> None:

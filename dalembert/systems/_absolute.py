@@ -246,10 +246,10 @@ class AbsoluteSystem(AbstractSystem):
     def _slots(self) -> dict[str, tuple]:
         slots: dict[str, tuple] = {"gravity": (Leaf(lambda s: s.gravity),)}
         for k, name in enumerate(self.body_names):
-            slots[f"{name}.mass"] = (Leaf(lambda s: s.masses, k),)
+            slots[f"{name}.mass"] = (Leaf(lambda s: s.masses, k, positive=True),)
             # in the plane the (1, 1) tensor is one number
             index = (k, 0, 0) if self.space == "plane" else k
-            slots[f"{name}.inertia"] = (Leaf(lambda s: s.inertias, index),)
+            slots[f"{name}.inertia"] = (Leaf(lambda s: s.inertias, index, positive=True),)
         for group, word in ((self.families, "families"), (self.forces, "forces")):
             for f, family in enumerate(group):
                 for key in family.p:
@@ -271,6 +271,7 @@ class Leaf:
 
     where: Callable
     index: int | tuple[int, ...] | None = None
+    positive: bool = False  # a tensor: positive definite
 
     def get(self, system):
         array = jnp.asarray(self.where(system))

@@ -456,6 +456,13 @@ class _FunctionParameter:
         return system
 
 
+def _is_positive(value: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Whether a number is positive, or a tensor positive definite."""
+    if not np.all(np.isfinite(value)):
+        return False
+    return bool((np.linalg.eigvalsh(np.broadcast_to(value, shape))[0] if shape else value) > 0)
+
+
 def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     """Set named parameters; a slot knows how to get and set one value in the system's tree."""
     import difflib
@@ -472,5 +479,8 @@ def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tu
                 raise DalembertError(
                     f"Parameter '{name}' of system '{system.name}' has shape {old.shape}; got {new.shape}."
                 )
+            if getattr(slot, "positive", False) and not is_traced(value) and not _is_positive(new, old.shape):
+                word = "positive definite" if old.ndim else "greater than zero"
+                raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
             system = slot.set(system, new)
     return system

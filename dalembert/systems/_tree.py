@@ -17,7 +17,7 @@ v_abs = J u:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -403,7 +403,7 @@ class TreeSystem(AbstractSystem):
 
 def _leaf_of(part: str, leaf: Leaf) -> Leaf:
     """A leaf of one of the two absolute systems as a leaf of the tree."""
-    return Leaf(lambda s: leaf.where(getattr(s, part)), leaf.index)
+    return replace(leaf, where=lambda s: leaf.where(getattr(s, part)))
 
 
 def _at_bodies(system: TreeSystem, chains: Chains, V) -> Float[Array, "bodies 3"]:

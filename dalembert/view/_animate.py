@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dalembert._results import DalembertError
+from dalembert._results import check_output
 from dalembert.view._scene import scene_of
 
 ENDINGS = (".html", ".gif", ".mp4")
@@ -19,10 +19,7 @@ def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps:
     `speed` and `fps` are for films: how many seconds of the motion pass in one, and pictures in a second.
     """
     path = Path(path)
-    if path.suffix not in ENDINGS:
-        raise DalembertError(f"Cannot write '{path}': its name must end in {' or '.join(ENDINGS)}.")
-    if not path.parent.is_dir():
-        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
+    check_output(path, ENDINGS)
     if path.suffix == ".html":
         from dalembert.view._page import write_page
 

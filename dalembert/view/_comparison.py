@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from dalembert._results import FIGURES, check_output
+
 
 def plot_comparison(table: dict, path=None) -> Any:
     """Error against run time, and violation and energy drift a way; saved to `path` if given."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    check_output(path, FIGURES)
     rows = [r for r in table["entries"] if r["error"] is not None]
     figure = Figure(figsize=(12, 1.5 + max(4.0, 0.28 * len(rows))), layout="constrained")
     left, right = figure.subplots(1, 2)

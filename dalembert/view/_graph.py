@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dalembert._results import FIGURES, check_output
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS
 
 
@@ -13,6 +14,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     Joints that close a loop (those a spanning tree leaves out) are dashed; colours tell how much of a reaction is
     unique. What couples more than two bodies is a small diamond.
     """
+    check_output(path, FIGURES)
     import networkx as nx
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
