@@ -409,7 +409,7 @@ def _level(axis) -> None:
         return
     low, high = axis.dataLim.intervaly
     size = max(abs(low), abs(high))
-    if np.isfinite(size) and high - low <= 1e-9 * size:
+    if 0 < size < np.inf and high - low <= 1e-9 * size:
         axis.set_ylim((low + high) / 2 - 0.1 * size, (low + high) / 2 + 0.1 * size)
 
 
