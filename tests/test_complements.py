@@ -21,6 +21,9 @@ from dalembert.stabilise import generic_ranks
 MACHINES = ["four-bar", "door-two-balls", "rolling-disc", "angles"]
 
 
+TWINS = {"riemannian-recursion": da.Riemannian()}  # the same basis, known better
+
+
 def machine(name):
     if name != "angles":
         return case(name)
@@ -32,29 +35,38 @@ def machine(name):
     "name", [*MACHINES, *(pytest.param(n, marks=pytest.mark.thorough) for n in NAMES if n not in MACHINES)]
 )
 def test_derivatives_against_differences(name):
-    """Ḋ and Ẋ along a motion, the choice held. Central differences with step 1e-5: h² and rounding/h are 1e-10."""
+    """Ḋ and Ẋ along a motion, the choice held, to 1e-7, against central differences of fourth order.
+
+    A step moves a coordinate by 3e-4 of the machine's size at most: of itself it is off by 1e-14, by rounding by 1e-11
+    where a basis is known to rounding. The recursion knows its own only to the square of the conditioning, here told
+    by what parts it from the reflections; its differences are known to no more than that over the step.
+    """
     system, ranks, states = machine(name)
-    h = 1e-5
 
     def rates(system, e):
         at = matrices(system, e.t, e.q)
         dot = at.rates(system, e.t, e.q, e.v)
-        sides = [matrices(system, e.t + s * h, system.retract(e.q, s * h * e.v)) for s in (-1.0, 1.0)]
+        h = 3e-4 / jnp.maximum(1.0, jnp.max(jnp.abs(e.v) / system.scale()))
+        ways = (-2.0, -1.0, 1.0, 2.0)
+        sides = [matrices(system, e.t + s * h, system.retract(e.q, s * h * e.v)) for s in ways]
         out = {}
         for word, complement in all_complements().items():
             complement = complement.sized(ranks.rows)
             choice = complement.choose(at.C, at.mass)
             _, exact = complement.derivative(at.C, dot.C, at.mass, dot.mass, choice)
-            low, high = (complement.complete(s.C, s.mass, choice) for s in sides)
-            numeric = jax.tree_util.tree_map(lambda a, b: (b - a) / (2 * h), low, high)
-            out[word] = (exact.D, numeric.D, exact.X, numeric.X)
+            found = [complement.complete(s.C, s.mass, choice) for s in sides]
+            numeric = jax.tree_util.tree_map(lambda a, b, c, d: (a - 8 * b + 8 * c - d) / (12 * h), *found)
+            here, twin = (x.complete(at.C, at.mass, choice) for x in (complement, TWINS.get(word, complement)))
+            noise = [jnp.max(jnp.abs(a - b), initial=0.0) / h for a, b in zip(here, twin, strict=True)]
+            out[word] = ((exact.D, numeric.D, noise[0]), (exact.X, numeric.X, noise[1]))
         return out
 
     few = tuple(x[:4] for x in states)
-    for word, (D, numeric_D, X, numeric_X) in jax.device_get(at_states(rates, system, few)).items():
-        for exact, numeric in ((D, numeric_D), (X, numeric_X)):
+    for word, found in jax.device_get(at_states(rates, system, few)).items():
+        for exact, numeric, noise in found:
             scale = np.max(np.abs(exact), initial=1.0)
-            np.testing.assert_allclose(exact / scale, numeric / scale, atol=1e-7, err_msg=word)
+            bar = 1e-7 + 10 * np.max(noise, initial=0.0) / scale  # a stencil adds up a few such errors
+            np.testing.assert_allclose(exact / scale, numeric / scale, atol=bar, err_msg=word)
 
 
 def test_local_coordinates_with_free_directions():

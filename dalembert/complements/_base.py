@@ -107,10 +107,16 @@ class AbstractComplement(eqx.Module):
         return D @ u if b is None else D @ u - X @ choice.pick(b), D
 
     def tangential(self, completion: Completion, mass: BlockMass, v: Float[Array, " n"]) -> Float[Array, " k"]:
-        """u of a velocity: (DᵀMD)⁻¹DᵀM v [Blajer 1995, eq. 4.7a]; what v holds along X is left out."""
-        D = completion.D
-        MD = blocks_times(mass.blocks, D)
-        return jnp.linalg.solve(D.T @ MD, MD.T @ v)
+        """u of a velocity: (DᵀMD)⁻¹DᵀM v [Blajer 1995, eq. 4.7a]; what v holds along X is left out.
+
+        By a QR of LᵀD, M = L Lᵀ: the normal equations would square the spread of the masses.
+        """
+        if completion.D.shape[1] == 0:
+            return jnp.zeros(0)
+        upper = mass_root(mass)[0].transpose(0, 2, 1)
+        Q, R = jnp.linalg.qr(blocks_times(upper, completion.D))
+        seen = Q.T @ blocks_times(upper, v[:, None])
+        return jax.lax.linalg.triangular_solve(R, seen, left_side=True)[:, 0]
 
     def _rank(self, C) -> int:
         if self.rank is None:
