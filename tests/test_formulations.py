@@ -117,12 +117,14 @@ def test_marching_evaluations_agree(name, request):
             w, memory = form.pack(system, e.t, e.q, e.v)
             motion = form.motion(system, e.t, e.q, w, memory, lambda e: e.Gamma)
             gap = jnp.max(jnp.abs(motion.acceleration.vdot - wanted)) / size
-            out[k] = (gap, jnp.max(jnp.abs(motion.equations.v - e.v) / system.scale()))
+            out[k] = (gap, jnp.max(jnp.abs(motion.equations.v - e.v) / system.scale()), memory.choice.quality)
         return out
 
     few = tuple(x[:4] for x in states)
-    for word, (acceleration, velocity) in jax.device_get(at_states(motions, system, few)).items():
-        assert np.max(acceleration) < 1e-9 and np.max(velocity) < 1e-10, word
+    for word, (acceleration, velocity, quality) in jax.device_get(at_states(motions, system, few)).items():
+        # v → u → v needs WᵀMW = I, of which the recursion loses the square of the conditioning
+        lost = 1.0 / np.min(quality) ** 2 if "recursion" in word else 1.0
+        assert np.max(acceleration) < 1e-9 and np.max(velocity) < max(1e-10, 1e-13 * lost), word
 
 
 @pytest.mark.parametrize("name", ["four-bar", "door-two-hinges"])
