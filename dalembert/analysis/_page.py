@@ -193,9 +193,9 @@ def _mechanism(solution: Solution, data) -> list:
     out: list = [Picture(plot_dataset(data, "mechanism"), f"{solution.system.name} at the start", 70)]
     gravity = ", ".join(f"{x:g}" for x in machine["gravity"])
     where = "in the plane" if machine["space"] == "plane" else "in space"
-    out.append(Words(f"It moves {where}; gravity ({gravity})."))
+    out.append(Words(f"It moves {where}; gravity ({gravity}) m/s²."))
     bodies = [(b["name"], f"{b['mass']:.4g}", _inertia(b["inertia"])) for b in machine["bodies"]]
-    out.append(Table(("body", "mass", "inertia about the centre of mass"), bodies, (1,), "Bodies"))
+    out.append(Table(("body", "mass (kg)", "inertia about the centre of mass (kg m²)"), bodies, (1,), "Bodies"))
     told = [str(x) for x in data["solvability"].values] if "solvability" in data else []
     joints = [
         (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(MARKS[word], word))
