@@ -39,8 +39,18 @@ MILLI = Units(1e3, 1e3)  # millimetres and grams; a newton is 1e6 g mm/s²
 BINARY = Units(1024.0, 1024.0)
 
 # parameters of drivers that are lengths, by mechanism; all others are times, angles or angular speeds
-DRIVEN_LENGTHS = {"mobile-robot": {"drive": {"reach", "offset"}}}
+DRIVEN_LENGTHS = {
+    "mobile-robot": {"drive": {"reach", "offset"}},
+    "stewart-platform": {f"push{k}": {"1_amplitude", "1_offset"} for k in range(1, 7)},
+}
+SWING = {"amplitude", "omega", "phase", "offset"}
 KNOWN_DRIVERS = {
+    "groove-cam": {"drive": {"coefficients"}},
+    "slider-crank-in-space": {"drive": {"coefficients"}},
+    "snakeboard": {"front_steering": SWING, "back_steering": SWING, "twist": SWING},
+    "stewart-platform": {
+        f"push{k}": {f"0_{x}" for x in ("begin", "end", "low", "high")} | {f"1_{x}" for x in SWING} for k in range(1, 7)
+    },
     "slider-crank": {"motor": {"speed"}},
     "spatial-slider-crank": {"motor": {"speed"}},
     "mobile-robot": {"drive": {"reach", "offset", "begin", "back", "length"}},
@@ -106,6 +116,8 @@ def constraint_factors(model_name, c, units):
         assert set(c.numbers) <= KNOWN_DRIVERS[model_name][c.name], "say here which of its parameters are lengths"
         lengths = DRIVEN_LENGTHS.get(model_name, {}).get(c.name, set())
         return {k: units.length if k in lengths else 1.0 for k in c.numbers}
+    if c.kind == "speed_driver:revolute:angle":
+        return dict.fromkeys(c.numbers, 1.0)
     if c.kind in ("holonomic", "pfaffian"):
         return {k: {"at_x": L, "at_y": L, "speed": L, "along_x": 1.0, "along_y": 1.0}[k] for k in c.numbers}
     assert not c.numbers, f"say here how the numbers of {c.kind} scale"
