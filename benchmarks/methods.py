@@ -3,8 +3,9 @@
     python benchmarks/methods.py [system …]
 
 Bars: resolved, null space and projector within 2 times of the augmented form on small systems; resolved by Householder
-reflections at least 5 times faster than by the recursion. The second holds from the four-bar (n = 9) on; on smaller
-systems both spend most of an evaluation on what they share, assembling, and one call of LAPACK. Two measures, in µs:
+reflections at least 5 times faster than by the recursion. The second holds on the four-bar and on
+larger machines; on the smallest, and with no freedom left, most of an evaluation is what both share: assembling.
+Two measures, in µs:
 
 - whole: one evaluation of the vector field of a march, assembling and energy included;
 - basis: what a resolved form adds to the assembled M, C, Ċ, b, h: W, Ẇ_d u, v and u̇. The recursion is there twice,

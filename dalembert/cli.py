@@ -489,13 +489,15 @@ def _report(solution) -> dict:
 
 
 def _print_report(report: dict, solution) -> None:
+    from dalembert.stabilise import CHANGED
+
     v = report["violation"]
     rejected = f"{report['rejected']} rejected" if report["rejected"] else "none rejected"
     print(f"  {report['status']} at t = {report['t_end']:g} s with {report['integrator']}")
     if report["start_moved"] > 1e-9:
         print(f"  start      moved by {report['start_moved']:.1e} of the machine's size to close its joints")
-    if report["start_velocity_changed"] > 1e-3:
-        share = report["start_velocity_changed"]
+    share = report["start_velocity_changed"]
+    if share > CHANGED:
         print(f"  start      velocities changed by up to {share:.0%} of the largest, to what the joints allow")
     print(f"  steps      {report['accepted']} ({rejected})")
     print(f"  time       {report['wall_s'] * 1e3:.0f} ms to simulate, {report['compile_s']:.1f} s to compile")

@@ -13,6 +13,8 @@ from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.complements import all_complements
+from dalembert.complements._base import orthonormalised
+from dalembert.complements._riemannian import reflected
 from dalembert.equations import matrices
 from dalembert.reactions import joint_wrenches
 from dalembert.stabilise import generic_ranks
@@ -202,3 +204,16 @@ def test_re_expressed_velocities_are_the_same_velocity():
         form = da.MinimalOrder(complement.sized(ranks.rows))
         u, memory = form.pack(system, t, q, v)
         np.testing.assert_allclose(form.unpack(system, t, q, u, memory)[1], v, atol=1e-11)
+
+
+def test_reflections_applied_to_a_few_columns():
+    """Q X and R without Q: against the QR itself, and the derivative in P and X against differences (h² is 1e-10)."""
+    P, X, dP, dX = (jnp.array(np.random.default_rng(k).standard_normal((6, c))) for k, c in enumerate((6, 2, 6, 2)))
+    Q, R = orthonormalised(P)
+    for found, wanted in zip(reflected(P, X), (Q @ X, R), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-13)
+    h = 1e-5
+    rates = jax.jvp(reflected, (P, X), (dP, dX))[1]
+    for k, rate in enumerate(rates):
+        sides = [reflected(P + s * h * dP, X + s * h * dX)[k] for s in (-1.0, 1.0)]
+        np.testing.assert_allclose(rate, (sides[1] - sides[0]) / (2 * h), atol=1e-7)

@@ -361,3 +361,17 @@ def test_mp4(data, tmp_path):
 
 def test_a_figure_without_a_name_and_unknown_data(data):
     assert len(plot_dataset(data).axes) == 4
+
+
+def test_what_stands_still_is_drawn_level(four_bar_motion):
+    """A reaction that only rounds is no zigzag: the axis spans a share of the value."""
+    data = four_bar_motion.dataset
+    trembling = 67.0 + 1e-13 * np.cos(np.arange(data["reaction_force_in_joint"].size))
+    data = data.assign(
+        reaction_force_in_joint=(
+            data["reaction_force_in_joint"].dims,
+            trembling.reshape(data["reaction_force_in_joint"].shape),
+        )
+    )
+    low, high = plot_dataset(data, "reactions", joint="A").axes[0].get_ylim()
+    assert high - low > 1.0

@@ -21,7 +21,7 @@ from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
 from dalembert.reactions import LABELS
 from dalembert.simulation import Solution, simulate
-from dalembert.stabilise import State
+from dalembert.stabilise import CHANGED, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
 from dalembert.view import Lines, Mark, Motion, Picture, Section, Source, Table, Words, plot_dataset, report_page
 
@@ -331,7 +331,7 @@ def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[s
             rows.append(("computing", f"{1e3 * s['wall_s']:.0f} ms, and {s['compile_s']:.1f} s to compile"))
             rows.append(("start", f"moved by {s['start_moved']:.1e} of the machine's size to close its joints"))
             changed = f"velocities changed by up to {s['start_velocity_changed']:.0%} of the largest to fit its joints"
-            rows += [("start", changed)] if s["start_velocity_changed"] > 1e-3 else []
+            rows += [("start", changed)] if s["start_velocity_changed"] > CHANGED else []
     rows.append(("dalembert", dalembert.__version__))
     rows += [(name, version(name)) for name in PACKAGES]
     rows.append(("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))

@@ -57,7 +57,7 @@ def _bar(model: Model, name: str, p, q, density: float, **motion):
     return rod(model, name, p, q, density * float(np.hypot(*(np.asarray(q) - np.asarray(p)))), **motion)
 
 
-def _triangle(model: Model, name: str, corners, density: float, rates=None):
+def _triangle(model: Model, name: str, corners, density: float, rates):
     """A ternary link: three uniform bars welded at the corners; `rates` are the velocities of the first two corners."""
     corners = [np.asarray(p, float) for p in corners]
     bars = [(corners[k], corners[(k + 1) % 3]) for k in range(3)]
@@ -68,8 +68,7 @@ def _triangle(model: Model, name: str, corners, density: float, rates=None):
         m * (float((b - a) @ (b - a)) / 12 + float(((a + b) / 2 - centre) @ ((a + b) / 2 - centre)))
         for m, (a, b) in zip(masses, bars, strict=True)
     )
-    motion = {} if rates is None else _motion(corners, rates, centre)
-    return model.body(name, mass=mass, inertia=inertia, position=centre, **motion)
+    return model.body(name, mass=mass, inertia=inertia, position=centre, **_motion(corners, rates, centre))
 
 
 def _motion(points, rates, centre) -> dict:

@@ -26,6 +26,7 @@ from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import (
+    CHANGED,
     AbstractStabilisation,
     Projection,
     State,
@@ -42,9 +43,6 @@ _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
 
 MOVED = 1e-4
 """A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
-
-CHANGED = 1e-3
-"""The same for start velocities, as a share of the largest that was given."""
 
 NEAR_PARADOX = 1e-3
 """det(1 − ∂N/∂s) from which on a march that cannot go on is told as friction without an answer."""

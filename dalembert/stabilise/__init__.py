@@ -8,6 +8,7 @@ from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFi
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._rank import generic_ranks, neighbours, prepared
 from dalembert.stabilise._start import (
+    CHANGED,
     Assembled,
     assembled,
     consistent_state,
@@ -18,6 +19,7 @@ from dalembert.stabilise._start import (
 )
 
 __all__ = [
+    "CHANGED",
     "PI",
     "AbstractStabilisation",
     "Assembled",

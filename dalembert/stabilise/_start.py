@@ -87,6 +87,10 @@ def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
     )
 
 
+CHANGED = 1e-3
+"""A start velocity that had to change by more than this share of the largest was meant otherwise: it is told."""
+
+
 def velocity_change(system: AbstractSystem, given, v) -> tuple[float, str]:
     """How much a start velocity that was given had to change to fit the joints, as a share of the largest; in words."""
     given, v, scale = np.asarray(given), np.asarray(v), np.asarray(system.scale())
