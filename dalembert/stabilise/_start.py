@@ -93,10 +93,11 @@ CHANGED = 1e-3
 
 def velocity_change(system: AbstractSystem, given, v) -> tuple[float, str]:
     """How much a start velocity that was given had to change to fit the joints, as a share of the largest; in words."""
-    given, v, scale = np.asarray(given), np.asarray(v), np.asarray(system.scale())
-    change = np.where(given == 0, 0.0, np.abs(v - given) / scale)
-    if not np.any(change):
+    given, v = np.asarray(given), np.asarray(v)
+    if not np.any((given != 0) & (v != given)):  # at rest, or as given: nothing to compute
         return 0.0, ""
+    scale = np.asarray(system.scale())
+    change = np.where(given == 0, 0.0, np.abs(v - given) / scale)
     k = int(np.argmax(change))
     name = f"{k}"
     if isinstance(system, AbsoluteSystem):
