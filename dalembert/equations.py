@@ -25,12 +25,21 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
-from dalembert.linalg import KLU, BlockMass, BlockRows, DenseSaddle, Dependence, SparseSaddle, factorise
+from dalembert.linalg import EPS, KLU, BlockMass, BlockRows, DenseSaddle, Dependence, SparseSaddle, factorise
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, TreeSystem
 
 KEPT = 1e-10
 """Share of its size in absolute coordinates below which a row is not felt by any joint coordinate."""
+
+
+def softened(gap: Scalar) -> Scalar:
+    """The damping of a correction of a state that is off its constraints by `gap`."""
+    return jnp.clip(SOFT * gap, EPS, SOFTEST)
+
+
+SOFT, SOFTEST = 1e-2, 1e-9
+"""Damping over violation, and the largest damping."""
 
 
 class Equations(eqx.Module):
@@ -80,9 +89,39 @@ class Equations(eqx.Module):
         felt = None if self.felt is None else np.asarray(self.felt)[rows]
         return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), felt=felt)
 
-    def factorise(self) -> DenseSaddle | SparseSaddle:
+    def violation(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> Scalar:
+        """How far the state is off its constraints: Φ and φ in the mass metric, relative to the machine (`scale`).
+
+        So measured it compares with singular values of the rows: a violation e turns their directions by e/σ. Of
+        another state nearby with (Φ, φ, v) = `at`.
+        """
+        Phi, phi, v = (self.Phi, self.phi, self.v) if at is None else at
+        S = self._row_scale()
+        size = jnp.sqrt(scale @ self.mass.mv(scale))
+        speed = jnp.sqrt(jnp.abs(v @ self.mass.mv(v)))
+        position = jnp.max(jnp.abs(S[: len(Phi)] * Phi), initial=0.0) / size
+        return jax.lax.stop_gradient(jnp.maximum(position, jnp.max(jnp.abs(S * phi), initial=0.0) / (size + speed)))
+
+    def corrected(self, system: AbstractSystem, gap: Scalar, wanted) -> tuple[Coordinates, Velocities]:
+        """(q, v) after one correction towards the constraints, where `wanted`.
+
+        Levenberg–Marquardt in the mass metric: a damping in proportion to what is open keeps the step bounded beside a
+        singular position and lets it converge quadratically elsewhere.
+        """
+        factor = self.factorise(shift=softened(gap))
+        dq = -factor.leading(len(self.Phi)).correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
+        dv = -factor.correct(self.phi[:, None])[:, 0]
+        q = system.retract(self.q, jnp.where(wanted, dq, 0.0))
+        return jnp.where(wanted, q, self.q), jnp.where(wanted, self.v + dv, self.v)
+
+    def _row_scale(self) -> Rows:
+        """S: a row over it has length one (or `felt`) in the mass metric."""
+        squares = self.rows.weighted_square(self.mass.inverse)
+        return (1.0 if self.felt is None else self.felt) / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+
+    def factorise(self, **options) -> DenseSaddle | SparseSaddle:
         """The factorised saddle-point problem of M and C."""
-        return factorise(self.mass, self.rows, self.klu, self.felt)
+        return factorise(self.mass, self.rows, self.klu, self.felt, **options)
 
 
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:

@@ -75,9 +75,22 @@ class AbstractFormulation(eqx.Module):
         return v, memory
 
     def motion(
-        self, system: AbstractSystem, t: Scalar, q: Coordinates, w, memory, rhs: Callable[[Equations], Rows]
+        self,
+        system: AbstractSystem,
+        t: Scalar,
+        q: Coordinates,
+        w,
+        memory,
+        rhs: Callable[[Equations], Rows],
+        *,
+        exact: bool = False,
+        loop: str = "lax",
     ) -> Motion:
-        """One evaluation while marching; `rhs` gives Γ, possibly with correcting terms."""
+        """One evaluation while marching; `rhs` gives Γ, possibly with correcting terms.
+
+        `exact` allows to move the state onto the constraints first; `loop` is the kind of loop whose derivatives are
+        wanted: "lax" (forward) or "bounded" (both).
+        """
         equations = with_rhs(assemble(system, t, q, w), rhs)
         acceleration = self.solve(equations)
         return Motion(equations, acceleration.vdot, acceleration)

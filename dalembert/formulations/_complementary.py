@@ -76,7 +76,7 @@ class NullSpace(_OnComplement):
     def repack(self, system, t, q, v, memory):
         return v, self._renewed(self._at(system, t, q), memory)
 
-    def motion(self, system, t, q, w, memory, rhs):
+    def motion(self, system, t, q, w, memory, rhs, *, exact=False, loop="lax"):
         equations = with_rhs(assemble(system, t, q, w), rhs)
         if self.complement.uses_local:
             local = self._at(system, t, q).local
@@ -133,7 +133,7 @@ class _Tangent(_OnComplement):
         D, X = self.complement.complete(at.C, at.mass, memory.choice, at.local)
         return q, D @ w - X @ memory.choice.pick(at.b)
 
-    def motion(self, system, t, q, w, memory, rhs):
+    def motion(self, system, t, q, w, memory, rhs, *, exact=False, loop="lax"):
         choice, complement = memory.choice, self.complement
         if isinstance(complement, Riemannian) and complement.algorithm == "householder" and system.constant_mass:
             return self._turned(system, t, q, w, choice, complement)
@@ -265,7 +265,7 @@ class IndependentCoordinates(_OnComplement):
         q = self._dependent(system, t, q, memory.position)
         return self._minimal.unpack(system, t, q, w, TangentMemory(memory.choice, memory.scale))
 
-    def motion(self, system, t, q, w, memory, rhs):
+    def motion(self, system, t, q, w, memory, rhs, *, exact=False, loop="lax"):
         q = self._dependent(system, t, q, memory.position)
         return self._minimal.motion(system, t, q, w, TangentMemory(memory.choice, memory.scale), rhs)
 

@@ -14,13 +14,17 @@ from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, n
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, unit_rows
 from dalembert.linalg._rank import RANK_TOLERANCE, mass_metric_rows
-from dalembert.linalg._saddle import DenseSaddle, SparseSaddle, factorise
+from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
 
 __all__ = [
+    "EPS",
     "KLU",
     "LARGE",
+    "NEAR",
     "RANK_TOLERANCE",
+    "SOLVED",
     "ZERO",
+    "Attempt",
     "BlockMass",
     "BlockPattern",
     "BlockRows",

@@ -1,8 +1,13 @@
 """linalg · the saddle-point problem M x − Cᵀ λ = a, C x = g, for full-rank, redundant and singular C alike.
 
-Both solvers regularise the scaled Delassus matrix S C M⁻¹ Cᵀ S (unit diagonal, so free of units) by a tiny
-multiple of the identity and take the regularisation out again by proximal refinement: with dependent but
-consistent rows x and Cᵀλ are exact, λ is one of many. S = diag(C M⁻¹ Cᵀ)^(−1/2).
+Everything is measured in the mass metric on rows of unit length: Ĉ = S C L⁻ᵀ with M = L Lᵀ and
+S = diag(C M⁻¹ Cᵀ)^(−1/2), so nothing depends on units. Two ways stand behind one answer:
+
+- a factorisation that is quick: Cholesky of the Delassus matrix ĈĈᵀ + ε, or KLU of [M Cᵀ; C −ε S⁻²]. It is a
+  preconditioner, not an answer: what it gives is refined on the equations themselves, and taken only if the residual
+  is at rounding level. Dependent but consistent rows pass: x and Cᵀλ are exact, λ is one of many.
+- singular values of Ĉ (dense systems), where the quick way fails: the conditioning is not squared, directions with σ
+  below `RANK_TOLERANCE` of the largest are dropped. One threshold, the same as for every rank on the host.
 """
 
 from __future__ import annotations
@@ -10,20 +15,41 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from equinox.internal import unvmap_any
 from jaxtyping import Array, Float
 
 from dalembert.linalg._blocks import INVERT_UP_TO, BlockMass, BlockRows
 from dalembert.linalg._klu import KLU
+from dalembert.linalg._pivot import blocks_times, mass_root
+from dalembert.linalg._rank import RANK_TOLERANCE
 
-EPS = 1e-9
-"""Regularisation, relative to unit diagonal. Directions with σ below it are let go for the instant in which a machine
-passes a singular position, where noise over σ would kick it off its motion; the refinements take it out elsewhere."""
-DENSE_REFINEMENTS = 2
-SPARSE_REFINEMENTS = 1  # each is a factorisation here: KLU keeps no factor between two calls inside a compiled program
+EPS = 1e-13
+"""Shift of the unit diagonal in the quick factorisations: above rounding, so that dependent rows have a factor, and
+far below σ² of the weakest direction that the refinements must recover."""
+SOLVED = 1e-12
+"""Residual, relative to the terms of the equation, up to which a quick solution is taken."""
+WELL_APART = 1e-11
+"""Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-6)."""
+NEAR = 1e-3
+"""Margin (σ² of the weakest direction, about) below which a state is treated as near a singular position."""
+SPARSE_REFINEMENTS = 4
+"""At most; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
+
+
+class Attempt(eqx.Module):
+    """x and λ by the quick way, the residual of C x = g relative to its terms, and how near the rows are to dependent.
+
+    `margin` estimates σ² of the weakest direction of Ĉ from above: 1 for orthogonal rows, ε or less for dependent ones.
+    """
+
+    x: Float[Array, " n"]
+    lam: Float[Array, " m"]
+    residual: Float[Array, ""]
+    margin: Float[Array, ""]
 
 
 class DenseSaddle(eqx.Module):
-    """Cholesky of the scaled Delassus matrix (range space); O(m³), for tens of rows."""
+    """Cholesky of the scaled Delassus matrix (range space), singular values where that does not do; O(m³)."""
 
     mass: BlockMass
     C: Float[Array, "m n"]
@@ -34,13 +60,15 @@ class DenseSaddle(eqx.Module):
     inverted: bool = eqx.field(static=True)
 
     @classmethod
-    def factorise(cls, mass: BlockMass, C: Float[Array, "m n"], felt: Float[Array, " m"] | None = None) -> DenseSaddle:
+    def factorise(
+        cls, mass: BlockMass, C: Float[Array, "m n"], felt: Float[Array, " m"] | None = None, shift=EPS
+    ) -> DenseSaddle:
         """`felt`: the length that each scaled row is to have, at most 1; without it all have length 1."""
         CW = mass.solve_rows(C)
         S = _inverse_root(jnp.sum(CW * C, axis=1)) * (1.0 if felt is None else felt)
         B = S[:, None] * CW
         A = (B @ C.T) * S
-        return cls(mass, C, B, A, S, _factor(A), len(A) <= INVERT_UP_TO)
+        return cls(mass, C, B, A, S, _factor(A, shift), len(A) <= INVERT_UP_TO)
 
     def leading(self, m: int) -> DenseSaddle:
         """The same problem with the first m rows only; the factor is a corner of this one's."""
@@ -48,14 +76,35 @@ class DenseSaddle(eqx.Module):
             return self
         return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m], self.inverted)
 
+    @property
+    def margin(self) -> Float[Array, ""]:
+        """The smallest pivot of the factorisation: σ² of the weakest direction is not larger."""
+        pivots = jnp.diagonal(jax.lax.stop_gradient(self.L)) ** 2
+        if self.C.shape[0] == 0:
+            return jnp.ones(())
+        return 1.0 / jnp.max(pivots) if self.inverted else jnp.min(pivots)
+
+    def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
+        """One quick solution for use in a march, where x matters; the caller looks at the residual."""
+        if self.C.shape[0] == 0:
+            return Attempt(self.mass.solve(a), jnp.zeros(0), jnp.zeros(()), jnp.ones(()))
+        (x, z), residual = self._linear(a, g, lambda a, b: self._quick(a, b, polished=False))
+        return Attempt(x, -self.S * z, residual, self.margin)
+
     def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
-        """(x, λ); a = None stands for zero."""
+        """(x, λ), to what the conditioning of C allows; a = None stands for zero."""
         if self.C.shape[0] == 0:
             return (jnp.zeros(self.mass.n) if a is None else self.mass.solve(a)), jnp.zeros(0)
-        free = None if a is None else self.mass.solve(a)
-        y = self._delassus(self.S * (g if free is None else g - self.C @ free))
-        x = y @ self.B
-        return (x if free is None else free + x), self.S * y
+        head = jnp.zeros(self.mass.n) if a is None else a
+        (x, z), _ = self._linear(head, g, self._certain)
+        return x, -self.S * z
+
+    def exact(self, a: Float[Array, " n"], g: Float[Array, " m"], tolerance=RANK_TOLERANCE):
+        """(x, λ) by singular values; directions below `tolerance` are dropped."""
+        if self.C.shape[0] == 0:
+            return self.mass.solve(a), jnp.zeros(0)
+        (x, z), _ = self._linear(a, g, lambda a, b: (self._by_singular_values(a, b, tolerance), jnp.zeros(())))
+        return x, -self.S * z
 
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
         """(x, λ) for several right-hand sides."""
@@ -71,24 +120,82 @@ class DenseSaddle(eqx.Module):
         L, S, B = jax.lax.stop_gradient((self.L, self.S, self.B))
         return B.T @ self._apply(L, S[:, None] * g)
 
+    # ---- the two ways --------------------------------------------------------------------------------------
+
+    def _linear(self, a, g, solve):
+        """[M (SC)ᵀ; SC 0] (x, z) = (a, S g) by `solve(a, b) -> ((x, z), residual)`.
+
+        Derivatives go through the exact equation, never through a factorisation.
+        """
+        rows = self.S[:, None] * self.C
+
+        def matvec(w):
+            x, z = w
+            return self.mass.mv(x) + z @ rows, rows @ x
+
+        def found(_, rhs):
+            return solve(*rhs)
+
+        return jax.lax.custom_linear_solve(matvec, (a, self.S * g), found, symmetric=True, has_aux=True)
+
+    def _quick(self, a, b, polished: bool):
+        """By the Delassus matrix, refined once on C x = g; `polished`: on both equations, so that λ is not squared."""
+        mass, C, B, S, L = jax.lax.stop_gradient((self.mass, self.C, self.B, self.S, self.L))
+        free = mass.solve(a)
+        pull = S * (C @ free)
+        y = self._apply(L, (b - pull)[:, None])[:, 0]
+        x = free + y @ B
+        for _ in range(3 if polished else 1):
+            gap = b - S * (C @ x)
+            if polished:
+                d = mass.solve(a + (S * y) @ C - mass.mv(x))
+                dy = self._apply(L, (gap - S * (C @ d))[:, None])[:, 0]
+                x = x + (d + dy @ B)
+            else:
+                dy = self._apply(L, gap[:, None])[:, 0]
+                x = x + dy @ B
+            y = y + dy
+        gap = jnp.max(jnp.abs(b - S * (C @ x)))
+        terms = jnp.max(jnp.abs(b)) + jnp.max(jnp.abs(pull)) + jnp.sqrt(jnp.abs(x @ mass.mv(x)))
+        return (x, -y), gap / jnp.where(terms > 0, terms, 1.0)
+
+    def _certain(self, a, b):
+        """The quick way if it solves the equation and its rows are well apart, else by singular values."""
+        quick, residual = self._quick(a, b, polished=True)
+        good = (residual <= SOLVED) & (jax.lax.stop_gradient(self).margin > WELL_APART)
+
+        def otherwise():
+            slow = self._by_singular_values(a, b, RANK_TOLERANCE)
+            return tuple(jnp.where(good, p, s) for p, s in zip(quick, slow, strict=True))
+
+        return jax.lax.cond(unvmap_any(~good), otherwise, lambda: quick), residual
+
+    def _by_singular_values(self, a, b, tolerance):
+        """x̂ = V₁Σ₁⁻¹U₁ᵀb + (1 − V₁V₁ᵀ)â and the least λ̂ with x̂ = â + Ĉᵀλ̂, over σ > tolerance · σ_max."""
+        mass, C, S = jax.lax.stop_gradient((self.mass, self.C, self.S))
+        _, W = mass_root(mass)  # L⁻¹
+        rows = S[:, None] * blocks_times(W, C.T).T
+        U, s, Vt = jnp.linalg.svd(rows, full_matrices=False)
+        kept = s > tolerance * s[0]
+        weight = jnp.where(kept, 1.0 / jnp.where(kept, s, 1.0), 0.0)
+
+        def by_values(a, b):
+            free = blocks_times(W, a[:, None])[:, 0]
+            along, goal = jnp.where(kept, Vt @ free, 0.0), weight * (U.T @ b)
+            x = free + Vt.T @ (goal - along)
+            return blocks_times(W.transpose(0, 2, 1), x[:, None])[:, 0], -(U @ (weight * (goal - along)))
+
+        x, z = by_values(a, b)
+        # once more on both equations: what rounding left
+        more = by_values(a - mass.mv(x) - (S * z) @ C, b - S * (C @ x))
+        return x + more[0], z + more[1]
+
     def _apply(self, L, b: Float[Array, "m r"]) -> Float[Array, "m r"]:
         """(A + ε)⁻¹ b."""
         if self.inverted:
             return L.T @ (L @ b)
         y = jax.lax.linalg.triangular_solve(L, b, left_side=True, lower=True)
         return jax.lax.linalg.triangular_solve(L, y, left_side=True, lower=True, transpose_a=True)
-
-    def _delassus(self, rhs):
-        L = jax.lax.stop_gradient(self.L)
-
-        def prox(matvec, b):
-            y = self._apply(L, b[:, None])[:, 0]
-            for _ in range(DENSE_REFINEMENTS):
-                y = y + self._apply(L, (b - matvec(y))[:, None])[:, 0]
-            return y
-
-        # derivatives go through the exact equation, never through the regularised factor
-        return jax.lax.custom_linear_solve(lambda y: self.A @ y, rhs, prox, symmetric=True)
 
 
 class SparseSaddle(eqx.Module):
@@ -97,63 +204,106 @@ class SparseSaddle(eqx.Module):
     mass: BlockMass
     C: BlockRows
     D: Float[Array, " m"]  # diag(C M⁻¹ Cᵀ)
+    shift: Float[Array, ""]
     klu: KLU
 
     @classmethod
-    def factorise(cls, mass: BlockMass, C: BlockRows, klu: KLU) -> SparseSaddle:
+    def factorise(cls, mass: BlockMass, C: BlockRows, klu: KLU, shift=EPS) -> SparseSaddle:
         D = C.weighted_square(mass.inverse)
-        return cls(mass, C, jnp.where(D > 0, D, 1.0), klu)
+        return cls(mass, C, jnp.where(D > 0, D, 1.0), jnp.asarray(shift, float), klu)
 
     def leading(self, m: int) -> SparseSaddle:
         """The same problem with the first m rows only: the others are emptied, the pattern stays."""
         if m == self.C.pattern.m:
             return self
         data = jnp.where(self.C.pattern.rows < m, self.C.data, 0.0)
-        return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.klu)
+        return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.shift, self.klu)
+
+    @property
+    def margin(self) -> Float[Array, ""]:
+        """Not known without a solution: `attempt` tells."""
+        return jnp.zeros(())
+
+    def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
+        """As of `DenseSaddle`; the margin by a second right-hand side of mixed signs, whose answer grows as 1/σ²."""
+        n, m = self.mass.n, g.shape[0]
+        probe = jnp.where(jnp.arange(m) % 3 == 1, -1.0, 1.0) * jnp.sqrt(self.D)
+        head = jnp.stack([a, jnp.zeros(n)], axis=1)
+        z, residual = self._solve(self._padded(head, jnp.stack([g, probe], axis=1)), SPARSE_REFINEMENTS)
+        grown = jnp.max(jnp.abs(jax.lax.stop_gradient(z[n : n + m, 1])) * jnp.sqrt(self.D))
+        return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown)
 
     def solve(self, a, g):
         head = jnp.zeros(self.mass.n) if a is None else a
         x, lam = self.solve_many(head[:, None], g[:, None])
         return x[:, 0], lam[:, 0]
 
+    def exact(self, a, g, tolerance=RANK_TOLERANCE):
+        """The same as `solve`: no singular values are taken of large systems."""
+        return self.solve(a, g)
+
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
         """(x, λ) for several right-hand sides, with one factorisation (and one a refinement)."""
         n, m = self.mass.n, g.shape[0]
-        z = self._solve(self._padded(a, g), SPARSE_REFINEMENTS)
+        z, _ = self._solve(self._padded(a, g), SPARSE_REFINEMENTS)
         return z[:n], -z[n : n + m]
 
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
         """x of least mass norm with C x = g, for several g at once, without refinement (one factorisation)."""
         n = self.mass.n
         rhs = self._padded(jnp.zeros((n, g.shape[1])), g)
-        return jax.lax.stop_gradient(self)._solve(rhs, 0)[:n]
+        return jax.lax.stop_gradient(self)._solve(rhs, 0)[0][:n]
 
     def _padded(self, a, g):
         """The right-hand side, with zeros for the rows that `leading` has emptied."""
         return jnp.concatenate([a, g, jnp.zeros((self.D.shape[0] - g.shape[0], g.shape[1]))])
 
-    def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> Float[Array, "nm r"]:
+    def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> tuple[Float[Array, "nm r"], Float[Array, ""]]:
+        """(x, −λ) and the residual of the first column, refined until it is at rounding or does not fall."""
         n, mass, C = self.mass.n, self.mass, self.C
-        values = jax.lax.stop_gradient((mass, C, EPS * self.D))
+        held = jax.lax.stop_gradient((mass, C, self.shift * self.D))
+        size = jnp.concatenate([_inverse_root(jnp.diagonal(held[0].blocks, axis1=1, axis2=2).ravel()), 1 / jnp.sqrt(self.D)])
 
-        def matvec(z):
-            return jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
+        def gap_of(z, b):
+            apply = jax.vmap(_saddle_product(held[0], held[1], n), 1, 1)
+            gap = b - apply(z)
+            return gap, jnp.max(jnp.abs(gap) * size[:, None]) / jnp.maximum(
+                jnp.max(jnp.abs(b) * size[:, None]), jnp.finfo(float).tiny
+            )
 
-        def prox(apply, b):
-            z = self.klu.solve(*values, b)
-            for _ in range(refinements):
-                z = z + self.klu.solve(*values, b - apply(z))
-            return z
+        def found(_, b):
+            z = self.klu.solve(*held, b)
+            if refinements == 0:
+                return z, jnp.zeros(())
+            gap, left = gap_of(z, b)
+
+            def going(carry):
+                _, _, left, before, k = carry
+                return (k < refinements) & (left > SOLVED * 1e-2) & (left < 0.5 * before)
+
+            def refine(carry):
+                z, gap, left, _, k = carry
+                z = z + self.klu.solve(*held, gap)
+                gap, now = gap_of(z, b)
+                return z, gap, now, left, k + 1
+
+            start = (z, gap, left, jnp.array(jnp.inf), jnp.zeros((), int))
+            z, gap, left, _, _ = jax.lax.while_loop(going, refine, start)
+            return z, left
 
         # derivatives go through the exact equation, never through the regularised factor
-        return jax.lax.custom_linear_solve(jax.vmap(matvec, 1, 1), rhs, prox, symmetric=True)
+        return jax.lax.custom_linear_solve(jax.vmap(_saddle_product(mass, C, n), 1, 1), rhs, found, symmetric=True, has_aux=True)
 
 
-def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None) -> DenseSaddle | SparseSaddle:
-    """Dense or, when an analysed pattern is at hand, sparse."""
+def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
+    return lambda z: jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
+
+
+def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None, shift=EPS) -> DenseSaddle | SparseSaddle:
+    """Dense or, when an analysed pattern is at hand, sparse; `shift` softens `correct` where rows are nearly dependent."""
     if klu is None:
-        return DenseSaddle.factorise(mass, rows.dense(), felt)
-    return SparseSaddle.factorise(mass, rows, klu)
+        return DenseSaddle.factorise(mass, rows.dense(), felt, shift)
+    return SparseSaddle.factorise(mass, rows, klu, shift)
 
 
 def _inverse_root(d):
@@ -161,9 +311,9 @@ def _inverse_root(d):
     return 1.0 / jnp.sqrt(safe)
 
 
-def _factor(A):
+def _factor(A, shift):
     eye = jnp.eye(len(A))
-    L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + EPS * eye), symmetrize_input=False)
+    L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + shift * eye), symmetrize_input=False)
     if len(A) > INVERT_UP_TO:
         return L
     return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)

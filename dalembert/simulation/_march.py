@@ -15,6 +15,7 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,7 @@ class Problem(eqx.Module):
     stabilisation: AbstractStabilisation
     sizes: jax.Array  # of the constraint rows at the start: what "open" means for each
     dropped: Dropped | None = None
+    loop: str = eqx.field(static=True, default="lax")  # "bounded" where derivatives are taken in reverse
 
     def vector_field(self, t, y, args):
         """ẏ at (t, y)."""
@@ -81,9 +83,9 @@ class Problem(eqx.Module):
         """(q, v, work) behind y, moved onto the constraints."""
         return _project(self, t, y)
 
-    def settle(self, t, y):
-        """`project` after a step, and whether the state could be brought onto the constraints."""
-        return _settle(self, t, y)
+    def settle(self, t, y, error):
+        """`project` after a step with its error, and whether the state could be brought onto the constraints."""
+        return _settle(self, t, y, error)
 
 
 # jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
@@ -91,7 +93,9 @@ class Problem(eqx.Module):
 def _vector_field(problem: Problem, t, y):
     system, formulation, stabilisation = problem.system, problem.formulation, problem.stabilisation
     q, w, _, (memory, integral) = y
-    motion = formulation.motion(system, t, q, w, memory, stabilisation.rhs)
+    motion = formulation.motion(
+        system, t, q, w, memory, stabilisation.rhs, exact=stabilisation.exact, loop=problem.loop
+    )
     equations, acceleration = motion.equations, motion.acceleration
     q, v = equations.q, equations.v
     correction, integral_rate = stabilisation.kinematics(equations, integral, formulation.tangent)
@@ -122,19 +126,27 @@ def _project(problem: Problem, t, y):
 
 
 @eqx.filter_jit
-def _settle(problem: Problem, t, y):
-    q, v, work = _project(problem, t, y)
+def _settle(problem: Problem, t, y, error):
+    system, formulation = problem.system, problem.formulation
+    before, given, work = problem.state(t, y)
+    seen = None if error is None or formulation.tangent else error[1]
+    (q, v), seen = problem.stabilisation.settle(system, t, before, given, seen)
+    if seen is not None and problem.stabilisation.exact:
+        # a velocity moved by a share x changes the energy by x²: a step that needs more than that was too long
+        moved = jnp.abs(v - given)
+        seen = jnp.abs(seen) + moved * jnp.max(moved / system.scale()) / (1.0 + jnp.max(jnp.abs(v) / system.scale()))
+        error = (error[0], seen, *error[2:])
     memory, integral = y[3]
-    w, memory = problem.formulation.repack(problem.system, t, q, v, memory)
+    w, memory = formulation.repack(system, t, q, v, memory)
     y = (q, w, work, (memory, integral))
-    if not problem.stabilisation.exact or problem.system.m == 0:
-        return y, jnp.array(True)
-    Phi, phi = residuals(problem.system, t, q, v)
-    speed = 1.0 + jnp.max(jnp.abs(v) / problem.system.scale())
+    if not problem.stabilisation.exact or system.m == 0:
+        return y, error, jnp.array(True)
+    Phi, phi = residuals(system, t, q, v)
+    speed = 1.0 + jnp.max(jnp.abs(v) / system.scale())
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
-    if problem.system.m_holonomic:
-        gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: problem.system.m_holonomic]))
-    return y, ~(gap > OPEN)  # a NaN is not for this test to judge
+    if system.m_holonomic:
+        gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: system.m_holonomic]))
+    return y, error, ~(gap > OPEN)  # a NaN is not for this test to judge
 
 
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
@@ -182,7 +194,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1, closed = self.problem.settle(t1, y1)
+        y1, error, closed = self.problem.settle(t1, y1, error)
         # refuse a step that cannot be closed; with fixed steps only NaN can say so
         if error is None:
             y1 = jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1)
@@ -329,6 +341,7 @@ class March(eqx.Module):
 
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
+    problem = dataclasses.replace(problem, loop="lax" if plan.adjoint == "forward" else "bounded")
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
     controller = diffrax.ConstantStepSize()
     if not plan.fixed:

@@ -6,11 +6,19 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from equinox.internal import while_loop
 
-from dalembert.equations import Equations, assemble, residuals
+from dalembert._typing import Velocities
+from dalembert.equations import Equations, assemble, residuals, softened
+from dalembert.linalg import NEAR
 from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem
+
+
+LEFT, ROUNDS = 1e-12, 4
+"""Violation, relative to the machine, above which corrections go on along directions of their own; and how often:
+beside a singular position those of the first correction do not last."""
 
 
 class Projection(AbstractStabilisation):
@@ -30,25 +38,38 @@ class Projection(AbstractStabilisation):
     tolerance: float | None = eqx.field(static=True, default=None)
 
     def project(self, system, t, q, v):
-        if system.m == 0:
-            return State(system.retract(q, jnp.zeros(system.n)), v)
-        return self._frozen(system, t, q, v) if self.frozen else self._moving(system, t, q, v)
+        return self.settle(system, t, q, v, None)[0]
 
-    def _frozen(self, system, t, q, v) -> State:
-        equations = assemble(system, t, q, v)  # h and Γ are not used: the compiler drops them
-        correct = _corrector(system, equations)
-        sizes = row_sizes(system, equations)
-        Phi, phi = equations.Phi, equations.phi
-        for k in range(self.corrections):
-            dq, dv = correct(Phi, phi)
-            if self.tolerance is not None:
-                dq = jnp.where(_gap(Phi, sizes) > self.tolerance, dq, 0.0)
-                dv = jnp.where(_gap(phi, sizes) > self.tolerance, dv, 0.0)
-            # the first velocity correction would look along directions of the uncorrected position
-            q, v = system.retract(q, dq), (v if k == 0 and self.corrections > 1 else v + dv)
-            if k + 1 < self.corrections:
+    def settle(self, system, t, q, v, error):
+        if system.m == 0:
+            return State(system.retract(q, jnp.zeros(system.n)), v), error
+        if not self.frozen:
+            return self._moving(system, t, q, v), error
+        return self._frozen(system, t, q, v, error)
+
+    def _frozen(self, system, t, q, v, error) -> tuple[State, Velocities | None]:
+        def corrected(carry):
+            _, q, v, tangential, k = carry
+            equations = assemble(system, t, q, v)  # h and Γ are not used: the compiler drops them
+            factor, correct = _corrector(system, equations, softened(equations.violation(system.scale())))
+            sizes = row_sizes(system, equations)
+            Phi, phi = equations.Phi, equations.phi
+            if error is not None:
+                tangential = _tangential(equations, (factor, correct), error)
+            for c in range(self.corrections):
+                dq, dv = correct(Phi, phi)
+                if self.tolerance is not None:
+                    dq = jnp.where(_gap(Phi, sizes) > self.tolerance, dq, 0.0)
+                    dv = jnp.where(_gap(phi, sizes) > self.tolerance, dv, 0.0)
+                # the first velocity correction would look along directions of the uncorrected position
+                q, v = system.retract(q, dq), (v if c == 0 and self.corrections > 1 else v + dv)
                 Phi, phi = residuals(system, t, q, v)
-        return State(q, v)
+            left = equations.violation(system.scale(), (Phi, phi, v))
+            return left > (LEFT if self.tolerance is None else jnp.inf), q, v, tangential, k + 1
+
+        start = (jnp.array(True), q, v, error, jnp.zeros((), int))
+        _, q, v, error, _ = while_loop(lambda c: c[0], corrected, start, max_steps=ROUNDS, kind="bounded")
+        return State(q, v), error
 
     def _moving(self, system, t, q, v) -> State:
         for _ in range(self.corrections if system.m_holonomic else 0):
@@ -91,13 +112,24 @@ def _filtered(system: AbstractSystem, t, q, v):
     return v
 
 
-def _corrector(system: AbstractSystem, equations: Equations):
+def _tangential(equations: Equations, correct, error: Velocities) -> Velocities:
+    """What is left of a velocity's error after projection, where the rows are nearly dependent; elsewhere all of it.
+
+    Beside a singular position rounding is amplified along the rows (by 1/σ²), projection takes it out, and a step-size
+    control that saw it would shorten the steps for ever.
+    """
+    factor, apply = correct
+    along = -apply(jnp.zeros_like(equations.Phi), equations.rows.mv(error))[1]
+    return jnp.where(factor.margin > NEAR, error, error - along)
+
+
+def _corrector(system: AbstractSystem, equations: Equations, shift):
     """(Φ, φ) ↦ (δq, δv), the corrections of least mass norm, along directions frozen here."""
-    whole = equations.factorise()
+    whole = equations.factorise(shift=shift)
     if system.m == system.m_holonomic:
-        return lambda Phi, phi: -whole.correct(jnp.stack([Phi, phi], axis=1)).T
+        return whole, lambda Phi, phi: -whole.correct(jnp.stack([Phi, phi], axis=1)).T
     positions = whole.leading(system.m_holonomic)
-    return lambda Phi, phi: (-positions.correct(Phi[:, None])[:, 0], -whole.correct(phi[:, None])[:, 0])
+    return whole, lambda Phi, phi: (-positions.correct(Phi[:, None])[:, 0], -whole.correct(phi[:, None])[:, 0])
 
 
 def _gap(residual, sizes):
