@@ -92,6 +92,7 @@ _HOMES = {
     "AssemblyWarning": "dalembert._results",
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
+    "SingularWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
 }
 _ROOMS = (
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
         FileError,
         ModelError,
         RedundancyWarning,
+        SingularWarning,
         RemarkWarning,
         SimulationError,
         Status,

@@ -93,6 +93,10 @@ class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
 
 
+class SingularWarning(UserWarning):
+    """At some saved times the rows are dependent or nearly so: reactions there are marked, with times and joints."""
+
+
 class RemarkWarning(UserWarning):
     """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
 

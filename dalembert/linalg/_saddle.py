@@ -170,11 +170,20 @@ class DenseSaddle(eqx.Module):
 
         return jax.lax.cond(unvmap_any(~good), otherwise, lambda: quick), residual
 
+    def singular_values(self) -> Float[Array, " values"]:
+        """Of Ĉ, falling."""
+        return jnp.linalg.svd(self._measured()[0], compute_uv=False)
+
+    def _measured(self):
+        """Ĉ = S C L⁻ᵀ and the blocks of L⁻¹."""
+        mass, C, S = jax.lax.stop_gradient((self.mass, self.C, self.S))
+        _, W = mass_root(mass)
+        return S[:, None] * blocks_times(W, C.T).T, W
+
     def _by_singular_values(self, a, b, tolerance):
         """x̂ = V₁Σ₁⁻¹U₁ᵀb + (1 − V₁V₁ᵀ)â and the least λ̂ with x̂ = â + Ĉᵀλ̂, over σ > tolerance · σ_max."""
         mass, C, S = jax.lax.stop_gradient((self.mass, self.C, self.S))
-        _, W = mass_root(mass)  # L⁻¹
-        rows = S[:, None] * blocks_times(W, C.T).T
+        rows, W = self._measured()
         U, s, Vt = jnp.linalg.svd(rows, full_matrices=False)
         kept = s > tolerance * s[0]
         weight = jnp.where(kept, 1.0 / jnp.where(kept, s, 1.0), 0.0)
@@ -221,8 +230,8 @@ class SparseSaddle(eqx.Module):
 
     @property
     def margin(self) -> Float[Array, ""]:
-        """Not known without a solution: `attempt` tells."""
-        return jnp.zeros(())
+        """Not known without a solution (`attempt` tells): taken as good."""
+        return jnp.ones(())
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
         """As of `DenseSaddle`; the margin by a second right-hand side of mixed signs, whose answer grows as 1/σ²."""

@@ -301,6 +301,16 @@ def _controlled_error(y) -> jax.Array:
     return jnp.maximum(_error_norm(y), 1e-4)
 
 
+LOCAL = 5e-3
+"""Share of the tolerance that one explicit step may err by: a minute of motion has thousands of steps, and what they
+leave adds up to some times the tolerance, not to hundreds of it."""
+
+
+def _local(tolerance) -> jax.Array:
+    """The tolerance of one step, not below what rounding allows."""
+    return jnp.maximum(LOCAL * tolerance, jnp.minimum(tolerance, 1e-13))
+
+
 class Span(eqx.Module):
     """Where and when to march from, and how: all leaves, so that no change of a number recompiles."""
 
@@ -344,10 +354,12 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     problem = dataclasses.replace(problem, loop="lax" if plan.adjoint == "forward" else "bounded")
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
     controller = diffrax.ConstantStepSize()
+    implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
+        rtol, atol = (span.rtol, span.atol) if implicit else (_local(x) for x in (span.rtol, span.atol))
         controller = diffrax.PIDController(
-            rtol=span.rtol, atol=span.atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0
+            rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0
         )
     if isinstance(solver, diffrax.AbstractImplicitSolver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
@@ -428,4 +440,4 @@ def _failed(result) -> jax.Array:
 
 def default_integrator(rtol) -> str:
     """Tsitouras 5(4) for everyday tolerances, Dormand–Prince 8(7) for tight ones, where its 13 stages pay."""
-    return "dopri8" if np.asarray(rtol) < 3e-7 else "tsit5"
+    return "dopri8" if np.asarray(rtol) < 3e-5 else "tsit5"

@@ -38,6 +38,7 @@ class Observation(eqx.Module):
     violation: Float[Array, " 3"]  # position, velocity, acceleration
     kinetic: Float[Array, ""]
     potential: Float[Array, ""]
+    sigma: Float[Array, " values"]  # singular values of the rows in the mass metric (large systems: 1, least)
     q: Coordinates
     v: Velocities
 
@@ -67,9 +68,20 @@ def observe(
         violation=violation(machine, bodies, vdot),
         kinetic=0.5 * v @ equations.mass.mv(v),
         potential=jnp.asarray(system.potential(t, q)),
+        sigma=_singular_values(equations),
         q=bodies.q,
         v=bodies.v,
     )
+
+
+def _singular_values(equations) -> Array:
+    if equations.rows.pattern.m == 0:
+        return jnp.ones(1)
+    saddle = equations.factorise()
+    if equations.klu is not None:
+        margin = saddle.attempt(equations.h, equations.Gamma).margin
+        return jnp.stack([jnp.ones(()), jnp.sqrt(jnp.clip(margin, 0.0, 1.0))])
+    return saddle.singular_values()
 
 
 def _observe_all(system, formulation, rule, t, q, v) -> Observation:

@@ -53,7 +53,7 @@ def singular_positions(solution, *, between: int = 4) -> list[SingularPosition]:
             continue
         left, values, _ = np.linalg.svd(_rows(solution, np.array([t]))[0], full_matrices=False)
         fallen = int(np.sum(values > SINGULAR * values[0]))
-        found.append(SingularPosition(t, fallen, rank, _owners(solution.system, left[:, fallen:rank])))
+        found.append(SingularPosition(t, fallen, rank, owners_of(solution.system, left[:, fallen:rank])))
     return found
 
 
@@ -90,7 +90,7 @@ def _matrices(system, t, q, v):
     return jax.vmap(one)(t, q, v)
 
 
-def _owners(system, vectors: np.ndarray) -> tuple[str, ...]:
+def owners_of(system, vectors: np.ndarray) -> tuple[str, ...]:
     """The items whose rows make up most of the new dependency."""
     weight = {o.name: float(np.linalg.norm(vectors[list(o.rows)])) for o in system.owners}
     most = max(weight.values())

@@ -14,10 +14,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError, RedundancyWarning, Status, did_you_mean
+from dalembert._results import DalembertError, RedundancyWarning, SingularWarning, Status, did_you_mean
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
-from dalembert.linalg import ZERO, Dependence
+from dalembert.linalg import ZERO, Dependence, mass_metric_rows
 from dalembert.reactions import (
     LABELS,
     AbstractReactionRule,
@@ -28,7 +28,9 @@ from dalembert.reactions import (
     joint_rows,
     rule_of,
 )
-from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names, observe_all
+from dalembert.simulation._instants import Instants, look, project_all, qdot_all
+from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names
+from dalembert.simulation._singular import owners_of
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, geometry, is_angle
 
@@ -154,11 +156,19 @@ class Solution(eqx.Module):
         return State(*_lift(self.system, self.q[k], self.v[k]))
 
     @functools.cached_property
-    def _observed(self) -> Observation:
+    def _looked(self) -> tuple[Observation, Instants]:
         if len(self.t) == 0:
             raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
-        found = observe_all(self.system, self.formulation, self.rule, self.t, self.q, self.v)
-        return jax.tree_util.tree_map(np.asarray, found)
+        return look(self, self.rule, self.rank)
+
+    @property
+    def _observed(self) -> Observation:
+        return self._looked[0]
+
+    @property
+    def instants(self) -> Instants:
+        """For each saved time the rank of C, the digits of the reactions that can be believed, and which of them."""
+        return self._looked[1]
 
     @property
     def vdot(self) -> np.ndarray:
@@ -231,6 +241,7 @@ class Solution(eqx.Module):
         if not sure.all():
             self._refuse(joint, frame, sure)
             self._warn_redundant()
+        self._warn_doubtful()
         data = self.dataset.sel(joint=joint)
         suffix = "" if frame == "world" else "_in_joint"
         names = {f"reaction_{x}{suffix}": x for x in ("force", "torque")}
@@ -267,6 +278,28 @@ class Solution(eqx.Module):
                 stacklevel=3,
             )
 
+    def _warn_doubtful(self) -> None:
+        """Once a motion: the times at which reactions cannot be believed, and whose rows are the reason."""
+        times = np.asarray(self.t)[self.instants.marked]
+        if len(times) and not self.stats.get("doubt_said"):
+            self.stats["doubt_said"] = True
+            warnings.warn(f"'{self.system.name}': {self._doubt(times)}", SingularWarning, stacklevel=4)
+
+    def _doubt(self, times: np.ndarray) -> str:
+        first = int(np.flatnonzero(self.instants.marked)[0])
+        equations = assemble(self.system, self.t[first], self.q[first], self.v[first])
+        rows = mass_metric_rows(
+            np.asarray(equations.C), np.asarray(equations.mass.blocks),
+            None if equations.felt is None else np.asarray(equations.felt),
+        )  # fmt: skip
+        weak = np.linalg.svd(rows)[0][:, : self.rank][:, -1:]
+        names = ", ".join(f"'{x}'" for x in owners_of(self.system, weak))
+        span = f"t = {times[0]:.6g} s" if len(times) == 1 else f"{len(times)} saved times, t = {times[0]:.6g} … {times[-1]:.6g} s"
+        return (
+            f"at {span} the rows of {names} are dependent or nearly so (a singular position, or bodies of very unlike "
+            "mass); reactions that cannot be believed there are marked in unique_force, unique_torque and digits."
+        )
+
     # ---- labelled data -----------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -294,7 +327,11 @@ class Solution(eqx.Module):
         coords |= {"row": np.arange(machine.m), "row_owner": ("row", owners)}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
         text = {"long_name": "whether the constraints determine the multiplier"}
-        data["unique_multiplier"] = ("row", self.unique_multipliers, text)
+        data["unique_multiplier"] = (("time", "row"), self.unique_multipliers & self.instants.multipliers, text)
+        text = {"long_name": "rank of the constraints at this instant"}
+        data["rank"] = ("time", self.instants.rank, text)
+        text = {"units": "1", "long_name": "decimal digits of the reactions that can be believed"}
+        data["digits"] = ("time", self.instants.digits, text)
         text = {"units": "1", "long_name": "constraint violation, relative to the machine's size"}
         data["violation"] = (("time", "level"), o.violation, text)
         for name, value in self._energies.items():
@@ -373,9 +410,13 @@ class Solution(eqx.Module):
             data[f"reaction_torque{suffix}"] = (turning, value, {"units": "N m", "long_name": note})
             d = system.kinematics.d
             sure = np.array([self.unique(j.name, frame="joint" if suffix else "world") for j in system.joints])
-            text = {"long_name": f"whether the rigid-body model determines it, {where}"}
-            data[f"unique_force{suffix}"] = (("joint", "axis"), sure[:, :d], text)
-            data[f"unique_torque{suffix}"] = (turning[1:], sure[:, d:] if d == 3 else sure[:, d], text)
+            text = {"long_name": f"whether the rigid-body model determines it at this instant, {where}"}
+            known = self.instants.believed
+            prefix = "joint_" if suffix else ""
+            believed_force, believed_torque = known[f"{prefix}force"], known[f"{prefix}torque"]
+            data[f"unique_force{suffix}"] = (("time", "joint", "axis"), sure[:, :d] & believed_force, text)
+            turned = sure[:, d:] if d == 3 else sure[:, d]
+            data[f"unique_torque{suffix}"] = (turning, turned & (believed_torque if d == 3 else believed_torque[..., 0]), text)
 
         text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
         data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
@@ -417,7 +458,7 @@ class Solution(eqx.Module):
             if self.dense is not None
             else self._hermite(times)
         )
-        return State(*jax.device_get(_project_all(self.system, self.stabilisation, times, q, v)))
+        return State(*jax.device_get(project_all(self.system, self.stabilisation, times, q, v)))
 
     def _hermite(self, times: np.ndarray):
         """Cubics in q (with q̇ = N v) and in v (with v̇) between the saved states around each time."""
@@ -433,7 +474,7 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def _qdot(self) -> np.ndarray:
-        return np.asarray(_qdot_all(self.system, self.q, self.v))
+        return np.asarray(qdot_all(self.system, self.q, self.v))
 
     def to_netcdf(self, path) -> Path:
         """Write the dataset as netCDF-4; a half-written file never replaces a good one."""
@@ -509,13 +550,3 @@ def _evaluate_dense(system, formulation, dense, times):
         return formulation.unpack(system, t, q, w, memory)
 
     return jax.vmap(one)(times)
-
-
-@eqx.filter_jit
-def _qdot_all(system, q, v):
-    return jax.vmap(system.qdot)(q, v)
-
-
-@eqx.filter_jit
-def _project_all(system, stabilisation, t, q, v) -> State:
-    return jax.lax.map(lambda state: stabilisation.project(system, *state), (t, q, v))

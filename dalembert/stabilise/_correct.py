@@ -21,6 +21,10 @@ LEFT, ROUNDS = 1e-12, 4
 beside a singular position those of the first correction do not last."""
 
 
+NOISE = 10.0
+"""Rounding of a velocity beside a singular position, in units of eps/σ²: not an error that shorter steps would cure."""
+
+
 class Projection(AbstractStabilisation):
     """Newton corrections of position and velocity in the mass metric, after each step (the default).
 
@@ -55,7 +59,7 @@ class Projection(AbstractStabilisation):
             sizes = row_sizes(system, equations)
             Phi, phi = equations.Phi, equations.phi
             if error is not None:
-                tangential = _tangential(equations, (factor, correct), error)
+                tangential = _tangential(equations, (factor, correct), error, system.scale())
             for c in range(self.corrections):
                 dq, dv = correct(Phi, phi)
                 if self.tolerance is not None:
@@ -112,15 +116,19 @@ def _filtered(system: AbstractSystem, t, q, v):
     return v
 
 
-def _tangential(equations: Equations, correct, error: Velocities) -> Velocities:
+def _tangential(equations: Equations, correct, error: Velocities, scale: Velocities) -> Velocities:
     """What is left of a velocity's error after projection, where the rows are nearly dependent; elsewhere all of it.
 
     Beside a singular position rounding is amplified along the rows (by 1/σ²), projection takes it out, and a step-size
     control that saw it would shorten the steps for ever.
     """
     factor, apply = correct
-    along = -apply(jnp.zeros_like(equations.Phi), equations.rows.mv(error))[1]
-    return jnp.where(factor.margin > NEAR, error, error - along)
+    left = error + apply(jnp.zeros_like(equations.Phi), equations.rows.mv(error))[1]
+    # what rounding of the state itself makes of the tangent's direction
+    fastest = scale * jnp.max(jnp.abs(equations.v) / scale)
+    noise = NOISE * jnp.finfo(float).eps / jnp.maximum(factor.margin, jnp.finfo(float).eps) * fastest
+    left = jnp.sign(left) * jnp.maximum(jnp.abs(left) - noise, 0.0)
+    return jnp.where(factor.margin > NEAR, error, left)
 
 
 def _corrector(system: AbstractSystem, equations: Equations, shift):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dalembert._results import FIGURES, DalembertError, check_output, did_you_mean
-from dalembert.view._scene import CURVES, points_of, scene_of
+from dalembert.view._scene import CURVES, ever, points_of, scene_of
 
 MOST = 8
 """Curves in one panel; with more, the largest are shown and the title says so."""
@@ -298,17 +298,30 @@ def _reaction_sizes(axis, data) -> None:
         for line in axis.get_lines():
             line.set_linestyle("--" if line.get_label() in open_ else "-")
         _legend(axis) if axis.get_lines() else None
+    _shade_doubtful(axis, data)
     if int(data.attrs.get("redundancy", 0)):
         rule = str(data.attrs["reaction_rule"])
         words = textwrap.fill(f"dashed: not unique; picked by: {rule}", 72)
         axis.set_title(f"{axis.get_title()}\n{words}", fontsize=9)
 
 
+def _shade_doubtful(axis, data) -> None:
+    """A grey band over the times at which reactions cannot be believed (a singular position)."""
+    if "unique_multiplier" not in data or "time" not in data["unique_multiplier"].dims:
+        return
+    known = data["unique_multiplier"]
+    doubtful = np.flatnonzero((~known & known.any("time")).any("row").values)
+    t = data["time"].values
+    for k in doubtful:
+        low, high = (0.5 * (t[k] + t[j]) for j in (max(k - 1, 0), min(k + 1, len(t) - 1)))
+        axis.axvspan(low, high, color="#8a94a0", alpha=0.25, linewidth=0)
+
+
 def _components(data, joint: str, frame: str, what: str) -> list[tuple[str, np.ndarray, bool]]:
     """(label, values, unique) of the components that the joint carries."""
     suffix = "" if frame == "world" else "_in_joint"
     mine = data.sel(joint=joint)
-    values, sure = mine[f"reaction_{what}{suffix}"].values, np.atleast_1d(mine[f"unique_{what}{suffix}"].values)
+    values, sure = mine[f"reaction_{what}{suffix}"].values, np.atleast_1d(ever(mine[f"unique_{what}{suffix}"]).values)
     values = values.reshape(len(values), -1)
     letter = "F" if what == "force" else "M"
     axes = "xyz"[: values.shape[1]] if values.shape[1] > 1 else "z"
@@ -328,6 +341,7 @@ def _draw_wrench(axis, data, joint: str, frame: str, what: str, band=None, *, lo
             half = np.asarray(band[label])
             axis.fill_between(t, y - half, y + half, color=colour, alpha=0.12, linewidth=0)
     axis.set_ylabel("N" if what == "force" else "N m")
+    _shade_doubtful(axis, data)
     if axis.get_lines():
         _legend(axis)
     elif long:

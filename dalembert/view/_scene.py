@@ -27,6 +27,11 @@ TANGLE = 30
 """A way so many times longer than it is wide is a tangle, and not drawn unless asked for."""
 
 
+def ever(flags):
+    """Over a motion: whether it is so at any time (flags may have a time axis or none)."""
+    return flags.any("time") if "time" in flags.dims else flags
+
+
 @dataclass(frozen=True)
 class Scene:
     """A machine in motion: T times, B bodies (the ground is number B), J joints. World axes.
@@ -436,7 +441,7 @@ class _Maker:
         if "unique_force_in_joint" not in self.data or joint not in self.data["joint"].values:
             return [True] * 6
         mine = self.data.sel(joint=joint)
-        F, M = (np.atleast_1d(mine[f"unique_{x}_in_joint"].values) for x in ("force", "torque"))
+        F, M = (np.atleast_1d(ever(mine[f"unique_{x}_in_joint"]).values) for x in ("force", "torque"))
         return [bool(x) for x in ([*F, True, True, True, *M] if self.plane else [*F, *M])]
 
     def _links(self) -> list[dict[str, Any]]:

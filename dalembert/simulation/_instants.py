@@ -1,0 +1,176 @@
+"""6 · simulation: what can be believed at each saved instant: rank, digits, and values at singular positions.
+
+Two things are looked at where the rows come near to dependent. A state is **perturbed by rounding**, put back onto the
+constraints and observed again: what differs is lost to conditioning, whatever its cause. At an instant of lower rank
+the equations leave open what the motion does not: v̇, and those reactions that do not grow without bound, are continued
+from **both sides of the instant** (means of the values at ±τ and ±2τ, extrapolated: error O(τ⁴)); what differs on the
+two sides has no value there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert.linalg import RANK_TOLERANCE
+from dalembert.simulation._observe import Observation, observe_all
+
+WEAK = 3e-2
+"""Singular values below this share of the largest make an instant worth a closer look."""
+BELIEVED = 1e-6
+"""Relative change under perturbation up to which a reaction component counts as known."""
+SAFETY = 10.0
+"""A perturbed state is one sample of what rounding does."""
+ASIDE = 1e-3
+"""τ, in units of the time in which the fastest coordinate moves by the machine's size (or a radian)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Instants:
+    """For each saved time: the rank, decimal digits of the reactions that can be believed, and components that can."""
+
+    rank: np.ndarray
+    digits: np.ndarray
+    believed: dict[str, np.ndarray]  # "force", "torque", "joint_force", "joint_torque": (times, joints, …)
+    multipliers: np.ndarray  # (times, rows)
+
+    @property
+    def marked(self) -> np.ndarray:
+        """Times at which something cannot be believed."""
+        return ~np.all(self.multipliers, axis=1) if self.multipliers.size else np.zeros(len(self.rank), bool)
+
+
+def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
+    """All observables at the saved times, mended at singular positions, and what can be believed of them."""
+    system = solution.system
+    t, q, v = (np.asarray(x) for x in (solution.t, solution.q, solution.v))
+    found = _numbers(observe_all(system, solution.formulation, rule, t, q, v))
+    values = found.sigma
+    weakest = values[:, min(rank, values.shape[1]) - 1] / values[:, 0] if rank and values.size else np.ones(len(t))
+    ranks = np.full(len(t), rank)
+    if rank and system.klu is None:
+        ranks = np.minimum(np.sum(values > RANK_TOLERANCE * values[:, :1], axis=1), rank)
+    digits = np.clip(-np.log10(SAFETY * np.finfo(float).eps / weakest**2 + 1e-16), 0.0, 15.0)
+    shown = _shown(found)
+    sure = {name: np.ones(x.shape, bool) for name, x in shown.items()}
+    lost = np.flatnonzero(ranks < rank)
+    near = np.setdiff1d(np.flatnonzero(weakest < WEAK), lost)
+    if near.size:
+        change = {name: np.zeros(x[near].shape) for name, x in shown.items()}
+        for seed in range(2):
+            other = _shown(_at(solution, rule, near, *_perturbed(system, q[near], v[near], seed)))
+            change = {name: np.maximum(c, np.abs(other[name] - shown[name][near])) for name, c in change.items()}
+        for name, c in change.items():
+            sure[name][near] = _within(SAFETY * c, shown[name][near], shown[name])
+        digits[near] = np.minimum(digits[near], _digits(change["multipliers"], shown["multipliers"][near]))
+    if lost.size:
+        found = _continued(solution, rule, found, lost, sure)
+        digits[lost] = np.where(np.all(sure["multipliers"][lost], axis=1), digits[lost], 0.0)
+    multipliers = sure.pop("multipliers")
+    return found, Instants(ranks, digits, sure, multipliers)
+
+
+def _shown(found: Observation) -> dict[str, np.ndarray]:
+    out: dict[str, Any] = {"multipliers": found.lam}
+    if found.wrenches is not None:
+        out |= {name: getattr(found.wrenches, name) for name in ("force", "torque", "joint_force", "joint_torque")}
+    return out
+
+
+def _within(change: np.ndarray, value: np.ndarray, everywhere: np.ndarray) -> np.ndarray:
+    """Whether a change is small against the value, or against a millionth of what is typical of the motion."""
+    typical = np.median(np.max(np.abs(everywhere.reshape(len(everywhere), -1)), axis=1, initial=0.0))
+    return change <= BELIEVED * np.maximum(np.abs(value), BELIEVED * typical)
+
+
+def _digits(change: np.ndarray, value: np.ndarray) -> np.ndarray:
+    top = np.max(np.abs(value), axis=1, initial=0.0)
+    share = SAFETY * np.max(change, axis=1, initial=0.0) / np.where(top > 0, top, 1.0)
+    return np.clip(-np.log10(share + 1e-16), 0.0, 15.0)
+
+
+def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """States moved by rounding."""
+    rng = np.random.default_rng(seed)
+    eps = np.finfo(float).eps
+    scale, size = np.asarray(system.scale()), np.asarray(system.coordinate_scale())
+    speed = np.max(np.abs(v) / scale, axis=1, initial=0.0)[:, None] * scale
+    return q + eps * size * rng.standard_normal(q.shape), v + eps * speed * rng.standard_normal(v.shape)
+
+
+def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0) -> Observation:
+    """Observables at given states for some of the saved times, put onto the constraints.
+
+    Padded to all saved times: the program that is there already serves.
+    """
+    t = np.asarray(solution.t)
+    fill = np.resize(np.arange(len(which)), len(t))
+    times = t[which][fill] + dt
+    state = project_all(solution.system, solution.stabilisation, times, q[fill], v[fill])
+    found = observe_all(solution.system, solution.formulation, rule, times, *(np.asarray(x) for x in state))
+    return jax.tree_util.tree_map(lambda x: np.asarray(x)[: len(which)], found)
+
+
+def _continued(solution, rule, found: Observation, lost: np.ndarray, sure: dict[str, np.ndarray]) -> Observation:
+    """The observables with those at instants of lower rank continued from both sides; marks what has no value."""
+    system = solution.system
+    q, v = np.asarray(solution.q)[lost], np.asarray(solution.v)[lost]
+    rates = np.asarray(qdot_all(system, q, v))
+    speed = np.max(np.abs(v) / np.asarray(system.scale()), axis=1, initial=0.0)
+    tau = ASIDE / np.where(speed > 0, speed, 1.0)
+    sides = {}
+    for k in (-2, -1, 1, 2):
+        step = (k * tau)[:, None]
+        sides[k] = _at(solution, rule, lost, q + step * rates, v + step * found.rates[lost], k * tau[_fill(lost, solution)])
+    moving = speed > 0
+
+    def mean(get):
+        near, far = (0.5 * (get(sides[k]) + get(sides[-k])) for k in (1, 2))
+        return (4 * near - far) / 3
+
+    out = jax.tree_util.tree_map(np.array, found)
+    for get in (lambda o: o.rates, lambda o: o.vdot, lambda o: o.lam):
+        target = get(out)
+        target[lost] = np.where(_wide(moving, target), mean(get), target[lost])
+    if out.wrenches is not None:
+        for name in ("force", "torque", "joint_force", "joint_torque"):
+            target = getattr(out.wrenches, name)
+            target[lost] = np.where(_wide(moving, target), mean(lambda o, name=name: getattr(o.wrenches, name)), target[lost])
+    for name in sure:
+        left, right = (_shown(sides[k])[name] for k in (-1, 1))
+        far_left, far_right = (_shown(sides[k])[name] for k in (-2, 2))
+        # smooth through the instant: the difference of the two sides halves with τ and does not grow
+        value = _shown(out)[name][lost]
+        grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
+        smooth = ~grows & _wide(moving, _shown(out)[name])
+        sure[name][lost] = smooth
+    return out
+
+
+def _fill(which: np.ndarray, solution) -> np.ndarray:
+    return np.resize(np.arange(len(which)), len(np.asarray(solution.t)))
+
+
+def _wide(flags: np.ndarray, like: np.ndarray) -> np.ndarray:
+    return flags.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _numbers(found: Observation) -> Observation:
+    return jax.tree_util.tree_map(np.asarray, found)
+
+
+@eqx.filter_jit
+def project_all(system, stabilisation, t, q, v):
+    """States put onto the constraints, one after the other."""
+    return jax.lax.map(lambda s: tuple(stabilisation.project(system, *s)), (jnp.asarray(t), q, v))
+
+
+@eqx.filter_jit
+def qdot_all(system, q, v):
+    """q̇ at many states."""
+    return jax.vmap(system.qdot)(q, v)
