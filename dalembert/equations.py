@@ -38,6 +38,9 @@ def softened(gap: Scalar) -> Scalar:
     return jnp.clip(SOFT * gap, EPS, SOFTEST)
 
 
+ROUNDED = 2e-15
+"""Violation, relative to the machine, that is rounding: it is left alone, since a correction beside a singular position
+would blow it up by 1/σ."""
 SOFT, SOFTEST = 1e-2, 1e-9
 """Damping over violation, and the largest damping."""
 
@@ -89,10 +92,11 @@ class Equations(eqx.Module):
         felt = None if self.felt is None else np.asarray(self.felt)[rows]
         return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), felt=felt)
 
-    def violation(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> Scalar:
-        """How far the state is off its constraints: Φ and φ in the mass metric, relative to the machine (`scale`).
+    def violations(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> tuple[Scalar, Scalar]:
+        """How far the state is off its constraints in position and in velocity: Φ and φ in the mass metric, relative
+        to the machine (`scale`) and to its speed.
 
-        So measured it compares with singular values of the rows: a violation e turns their directions by e/σ. Of
+        So measured they compare with singular values of the rows: a violation e turns their directions by e/σ. Of
         another state nearby with (Φ, φ, v) = `at`.
         """
         Phi, phi, v = (self.Phi, self.phi, self.v) if at is None else at
@@ -100,7 +104,12 @@ class Equations(eqx.Module):
         size = jnp.sqrt(scale @ self.mass.mv(scale))
         speed = jnp.sqrt(jnp.abs(v @ self.mass.mv(v)))
         position = jnp.max(jnp.abs(S[: len(Phi)] * Phi), initial=0.0) / size
-        return jax.lax.stop_gradient(jnp.maximum(position, jnp.max(jnp.abs(S * phi), initial=0.0) / (size + speed)))
+        velocity = jnp.max(jnp.abs(S * phi), initial=0.0) / (size + speed)
+        return jax.lax.stop_gradient((position, velocity))
+
+    def violation(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> Scalar:
+        """The larger of `violations`."""
+        return jnp.maximum(*self.violations(scale, at))
 
     def corrected(self, system: AbstractSystem, gap: Scalar, wanted) -> tuple[Coordinates, Velocities]:
         """(q, v) after one correction towards the constraints, where `wanted`.
@@ -111,8 +120,9 @@ class Equations(eqx.Module):
         factor = self.factorise(shift=softened(gap))
         dq = -factor.leading(len(self.Phi)).correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
         dv = -factor.correct(self.phi[:, None])[:, 0]
-        q = system.retract(self.q, jnp.where(wanted, dq, 0.0))
-        return jnp.where(wanted, q, self.q), jnp.where(wanted, self.v + dv, self.v)
+        position, velocity = self.violations(system.scale())
+        q = system.retract(self.q, jnp.where(wanted & (position > ROUNDED), dq, 0.0))
+        return jnp.where(wanted, q, self.q), jnp.where(wanted & (velocity > ROUNDED), self.v + dv, self.v)
 
     def _row_scale(self) -> Rows:
         """S: a row over it has length one (or `felt`) in the mass metric."""

@@ -6,16 +6,13 @@ import jax
 import jax.numpy as jnp
 from equinox.internal import unvmap_any, while_loop
 
-from dalembert.equations import Equations, assemble
+from dalembert.equations import ROUNDED, Equations, assemble
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, with_reaction, with_rhs
 from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED
 
 CORRECTIONS = 4
 """At most so many of a stage, which is moved onto the constraints first where the margin of the rows is below `NEAR`: a
 violation e makes accelerations wrong by e/σ², and a step cannot tell that from the motion."""
-CLOSED = 1e-14
-"""Violation, relative to the machine's size, that is rounding."""
-
 
 class Proximal(AbstractFormulation):
     """The augmented equations [M Cᵀ; C 0], solved so that dependent rows and singular positions are normal.
@@ -40,7 +37,7 @@ class Proximal(AbstractFormulation):
             equations = with_rhs(assemble(system, t, q, v), rhs)
             found = equations.factorise().attempt(equations.h, equations.Gamma)
             gap = equations.violation(system.scale())
-            off = (gap > CLOSED) & ~(found.margin > NEAR)
+            off = (gap > ROUNDED) & ~(found.margin > NEAR)
             if not exact:  # a drift that the method is meant to show is not taken away
                 return jnp.array(False), k + 1, q, v, equations, found, gap
             off = off & (k < CORRECTIONS)

@@ -3,8 +3,8 @@
 Two things are looked at where the rows come near to dependent. A state is **perturbed by rounding**, put back onto the
 constraints and observed again: what differs is lost to conditioning, whatever its cause. At an instant of lower rank
 the equations leave open what the motion does not: v̇, and those reactions that do not grow without bound, are continued
-from **both sides of the instant** (means of the values at ±τ and ±2τ, extrapolated: error O(τ⁴)); what differs on the
-two sides has no value there.
+from **both sides of the instant** (means of the values at ±τ, ±2τ and ±3τ, extrapolated: error O(τ⁶)); what grows
+towards the instant has no value there.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ WEAK = 3e-2
 """Singular values below this share of the largest make an instant worth a closer look."""
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
-SAFETY = 10.0
+SAFETY = 3.0
 """A perturbed state is one sample of what rounding does."""
-ASIDE = 1e-3
+SHAKEN = 1e-14
+"""Size of a perturbation, relative to the machine: what a projected state leaves open."""
+TURNED = 1e-7
+"""Relative change of v̇ under perturbation above which it is continued from both sides."""
+ASIDE = 5e-3
 """τ, in units of the time in which the fastest coordinate moves by the machine's size (or a radian)."""
 
 
@@ -51,7 +55,7 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     t, q, v = (np.asarray(x) for x in (solution.t, solution.q, solution.v))
     found = _numbers(observe_all(system, solution.formulation, rule, t, q, v))
     values = found.sigma
-    weakest = values[:, min(rank, values.shape[1]) - 1] / values[:, 0] if rank and values.size else np.ones(len(t))
+    weakest = _weakest(values, rank)
     ranks = np.full(len(t), rank)
     if rank and system.klu is None:
         ranks = np.minimum(np.sum(values > RANK_TOLERANCE * values[:, :1], axis=1), rank)
@@ -62,14 +66,19 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     near = np.setdiff1d(np.flatnonzero(weakest < WEAK), lost)
     if near.size:
         change = {name: np.zeros(x[near].shape) for name, x in shown.items()}
+        turned = np.zeros(len(near))
         for seed in range(2):
-            other = _shown(_at(solution, rule, near, *_perturbed(system, q[near], v[near], seed)))
+            seen = _at(solution, rule, near, *_perturbed(system, q[near], v[near], seed))
+            turned = np.maximum(turned, _share(seen.rates - found.rates[near], found.rates[near]))
+            other = _shown(seen)
             change = {name: np.maximum(c, np.abs(other[name] - shown[name][near])) for name, c in change.items()}
         for name, c in change.items():
             sure[name][near] = _within(SAFETY * c, shown[name][near], shown[name])
         digits[near] = np.minimum(digits[near], _digits(change["multipliers"], shown["multipliers"][near]))
+        # beside a singular position the acceleration itself is noise: it is continued as well
+        lost = np.union1d(lost, near[turned > TURNED])
     if lost.size:
-        found = _continued(solution, rule, found, lost, sure)
+        found = _continued(solution, rule, found, lost, weakest, rank, sure)
         digits[lost] = np.where(np.all(sure["multipliers"][lost], axis=1), digits[lost], 0.0)
     multipliers = sure.pop("multipliers")
     return found, Instants(ranks, digits, sure, multipliers)
@@ -82,6 +91,16 @@ def _shown(found: Observation) -> dict[str, np.ndarray]:
     return out
 
 
+def _weakest(values: np.ndarray, rank: int) -> np.ndarray:
+    """The smallest singular value that belongs to the rank, relative to the largest."""
+    return values[:, min(rank, values.shape[1]) - 1] / values[:, 0] if rank and values.size else np.ones(len(values))
+
+
+def _share(change: np.ndarray, value: np.ndarray) -> np.ndarray:
+    top = np.max(np.abs(value), axis=1, initial=0.0)
+    return np.max(np.abs(change), axis=1, initial=0.0) / np.where(top > 0, top, 1.0)
+
+
 def _within(change: np.ndarray, value: np.ndarray, everywhere: np.ndarray) -> np.ndarray:
     """Whether a change is small against the value, or against a millionth of what is typical of the motion."""
     typical = np.median(np.max(np.abs(everywhere.reshape(len(everywhere), -1)), axis=1, initial=0.0))
@@ -89,18 +108,15 @@ def _within(change: np.ndarray, value: np.ndarray, everywhere: np.ndarray) -> np
 
 
 def _digits(change: np.ndarray, value: np.ndarray) -> np.ndarray:
-    top = np.max(np.abs(value), axis=1, initial=0.0)
-    share = SAFETY * np.max(change, axis=1, initial=0.0) / np.where(top > 0, top, 1.0)
-    return np.clip(-np.log10(share + 1e-16), 0.0, 15.0)
+    return np.clip(-np.log10(SAFETY * _share(change, value) + 1e-16), 0.0, 15.0)
 
 
 def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """States moved by rounding."""
+    """States moved by about as much as a projection leaves open."""
     rng = np.random.default_rng(seed)
-    eps = np.finfo(float).eps
     scale, size = np.asarray(system.scale()), np.asarray(system.coordinate_scale())
     speed = np.max(np.abs(v) / scale, axis=1, initial=0.0)[:, None] * scale
-    return q + eps * size * rng.standard_normal(q.shape), v + eps * speed * rng.standard_normal(v.shape)
+    return q + SHAKEN * size * rng.standard_normal(q.shape), v + SHAKEN * speed * rng.standard_normal(v.shape)
 
 
 def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0) -> Observation:
@@ -116,22 +132,27 @@ def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0)
     return jax.tree_util.tree_map(lambda x: np.asarray(x)[: len(which)], found)
 
 
-def _continued(solution, rule, found: Observation, lost: np.ndarray, sure: dict[str, np.ndarray]) -> Observation:
+def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, rank: int, sure: dict) -> Observation:
     """The observables with those at instants of lower rank continued from both sides; marks what has no value."""
     system = solution.system
     q, v = np.asarray(solution.q)[lost], np.asarray(solution.v)[lost]
-    rates = np.asarray(qdot_all(system, q, v))
     speed = np.max(np.abs(v) / np.asarray(system.scale()), axis=1, initial=0.0)
     tau = ASIDE / np.where(speed > 0, speed, 1.0)
     sides = {}
-    for k in (-2, -1, 1, 2):
-        step = (k * tau)[:, None]
-        sides[k] = _at(solution, rule, lost, q + step * rates, v + step * found.rates[lost], k * tau[_fill(lost, solution)])
     moving = speed > 0
+    vdot = found.rates[lost]
+    for _ in range(2):  # the second time with the acceleration that the first has found
+        for k in (-3, -2, -1, 1, 2, 3):
+            step = (k * tau)[:, None]
+            ahead = np.asarray(qdot_all(system, q, v + 0.5 * step * vdot))
+            sides[k] = _at(solution, rule, lost, q + step * ahead, v + step * vdot, k * tau[_fill(lost, solution)])
+        vdot = np.where(moving[:, None], _mean(sides, lambda o: o.rates), vdot)
+    # only where the two sides are better off
+    beside = np.minimum(*(_weakest(sides[k].sigma, rank) for k in (-1, 1)))
+    moving = moving & (beside > 3 * weakest[lost])
 
     def mean(get):
-        near, far = (0.5 * (get(sides[k]) + get(sides[-k])) for k in (1, 2))
-        return (4 * near - far) / 3
+        return _mean(sides, get)
 
     out = jax.tree_util.tree_map(np.array, found)
     for get in (lambda o: o.rates, lambda o: o.vdot, lambda o: o.lam):
@@ -147,9 +168,18 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, sure: dict[
         # smooth through the instant: the difference of the two sides halves with τ and does not grow
         value = _shown(out)[name][lost]
         grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
-        smooth = ~grows & _wide(moving, _shown(out)[name])
-        sure[name][lost] = smooth
+        # the two extrapolations must agree
+        spread = np.abs(mean(lambda o, n=name: _shown(o)[n]) - _mean(sides, lambda o, n=name: _shown(o)[n], 2))
+        smooth = ~grows & _within(spread, value, _shown(out)[name]) & _wide(moving, _shown(out)[name])
+        still = sure[name][lost] & _wide(weakest[lost] > RANK_TOLERANCE, value)
+        sure[name][lost] = np.where(_wide(moving, value), smooth, still)
     return out
+
+
+def _mean(sides: dict[int, Observation], get, order: int = 3) -> np.ndarray:
+    """The even part of f(kτ) extrapolated to 0, from two or three pairs."""
+    m = [0.5 * (get(sides[k]) + get(sides[-k])) for k in (1, 2, 3)]
+    return (15 * m[0] - 6 * m[1] + m[2]) / 10 if order == 3 else (4 * m[0] - m[1]) / 3
 
 
 def _fill(which: np.ndarray, solution) -> np.ndarray:

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 from equinox.internal import while_loop
 
 from dalembert._typing import Velocities
-from dalembert.equations import Equations, assemble, residuals, softened
+from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import NEAR
 from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem
 
 
-LEFT, ROUNDS = 1e-12, 4
+LEFT, ROUNDS = 1e-14, 4
 """Violation, relative to the machine, above which corrections go on along directions of their own; and how often:
 beside a singular position those of the first correction do not last."""
 
@@ -58,10 +58,12 @@ class Projection(AbstractStabilisation):
             factor, correct = _corrector(system, equations, softened(equations.violation(system.scale())))
             sizes = row_sizes(system, equations)
             Phi, phi = equations.Phi, equations.phi
+            open_q, open_v = (x > ROUNDED for x in equations.violations(system.scale()))
             if error is not None:
                 tangential = _tangential(equations, (factor, correct), error, system.scale())
             for c in range(self.corrections):
                 dq, dv = correct(Phi, phi)
+                dq, dv = jnp.where(open_q, dq, 0.0), jnp.where(open_q | open_v, dv, 0.0)
                 if self.tolerance is not None:
                     dq = jnp.where(_gap(Phi, sizes) > self.tolerance, dq, 0.0)
                     dv = jnp.where(_gap(phi, sizes) > self.tolerance, dv, 0.0)

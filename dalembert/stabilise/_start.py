@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
-from dalembert.equations import Equations, assemble, residuals
+from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import BlockMass, factorise
 from dalembert.stabilise._base import State
 from dalembert.systems import AbsoluteSystem, AbstractSystem
@@ -133,7 +133,9 @@ def _newton(system, t, q, v, free) -> Coordinates:
     def step(carry):
         q, _, _, k = carry
         equations, saddle = _directions(system, t, q, v, free)
-        delta = free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0]
+        gap = equations.violations(system.scale())[0]
+        delta = saddle.leading(system.m_holonomic).correct(-equations.Phi[:, None])[:, 0]
+        delta = free * jnp.where(gap > ROUNDED, delta, 0.0)
         sizes = row_sizes(system, equations)[: system.m_holonomic]
         # of a few damped steps the best: a rough guess may overshoot
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
@@ -154,11 +156,13 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
     start = q
     q = q_found + (q - jax.lax.stop_gradient(q))
     equations, saddle = _directions(system, t, q, v, free)
-    q = system.retract(q, free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0])
+    dq = saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0]
+    q = system.retract(q, free * _unless_rounding(dq, equations.violations(system.scale())[0]))
     equations, saddle = _directions(system, t, q, v, free)
-    phi = equations.phi
+    Phi, phi = equations.Phi, equations.phi
     for _ in range(2):
-        v = v + free * saddle.solve(None, -phi)[0]
+        dv = saddle.solve(None, -phi)[0]
+        v = v + free * _unless_rounding(dv, equations.violations(system.scale(), (Phi, phi, v))[1])
         Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
     before = system.position_residual(t, start) / sizes[: system.m_holonomic]
@@ -166,9 +170,15 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
     return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
 
 
+def _unless_rounding(correction, gap):
+    """A correction with its derivative, and without its value where nothing but rounding is open."""
+    return correction - jnp.where(gap > ROUNDED, 0.0, jax.lax.stop_gradient(correction))
+
+
 def _directions(system, t, q, v, free):
     equations = assemble(system, t, q, v)
-    return equations, factorise(_held_mass(equations.mass, free), equations.rows, equations.klu, equations.felt)
+    mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
+    return equations, factorise(mass, equations.rows, equations.klu, equations.felt, shift)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:
