@@ -24,7 +24,7 @@ WEAK = 3e-2
 """Singular values below this share of the largest make an instant worth a closer look."""
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
-SAFETY = 3.0
+SAFETY = 10.0
 """A perturbed state is one sample of what rounding does."""
 SHAKEN = 1e-14
 """Size of a perturbation, relative to the machine: what a projected state leaves open."""
@@ -148,7 +148,7 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
             sides[k] = _at(solution, rule, lost, q + step * ahead, v + step * vdot, k * tau[_fill(lost, solution)])
         vdot = np.where(moving[:, None], _mean(sides, lambda o: o.rates), vdot)
     # only where the two sides are better off
-    beside = np.minimum(*(_weakest(sides[k].sigma, rank) for k in (-1, 1)))
+    beside = np.min([_weakest(side.sigma, rank) for side in sides.values()], axis=0)
     moving = moving & (beside > 3 * weakest[lost])
 
     def mean(get):
