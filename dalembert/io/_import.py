@@ -29,12 +29,14 @@ def read_robot(
     start: Mapping[str, float] | None = None,
     keyframe: str | None = None,
     stops: float | None = None,
+    strict: bool = False,
 ) -> ModelFile:
     """The model of a robot file, which is URDF or MJCF by its root element; nothing outside its folder is opened.
 
     `base` is "fixed" or "free" (URDF: whether the root link stands on the ground), `loops` a side file (default:
     NAME.loops.yaml beside the file, where there is one), `start` values of joints (URDF) and `keyframe` a key (MJCF) to
-    start from, `stops` the stiffness of end stops at the joints' limits.
+    start from, `stops` the stiffness of end stops at the joints' limits. What has no part in the motion and cannot be
+    used is left out with a remark; `strict` refuses it.
     """
     if path.suffix == ".xacro":
         raise FileError(path, [Complaint(0, 0, "this is a xacro file, a program that writes a URDF; run xacro on it.")])
@@ -47,7 +49,7 @@ def read_robot(
     if root.tag == "robot":
         if keyframe is not None:
             raise DalembertError("A URDF has no keyframes; give start= with values of joints.")
-        robot = _urdf(root, complaints, base, loops, dict(start or {}))
+        robot = _urdf(root, complaints, base, loops, dict(start or {}), strict)
     elif root.tag == "mujoco":
         given = {"base": base != "fixed", "loops": loops is not None, "start": start is not None}
         if any(given.values()):
@@ -82,14 +84,14 @@ def _check_options(base: str, start: Mapping[str, float] | None, stops: float | 
         raise DalembertError(f"stops= is the stiffness of end stops, a number greater than zero, not {stops!r}.")
 
 
-def _urdf(root: Element, complaints: Complaints, base: str, loops, start: dict[str, float]) -> Robot:
+def _urdf(root: Element, complaints: Complaints, base: str, loops, start: dict[str, float], strict: bool) -> Robot:
     beside = root.path.with_suffix(SIDE)
     side = Path(loops) if loops is not None else beside if beside.exists() else None
     if side is not None:
         more, own = read_side(side, follow=loops is not None)
         root.children += more
         start = own | start
-    robot = read_urdf(root, complaints, start=start)
+    robot = read_urdf(root, complaints, start=start, strict=strict)
     robot.free_base = base == "free"
     if side is not None:
         robot.remarks.insert(0, f"Loops and start values of '{side.name}' were read, too.")

@@ -39,7 +39,8 @@ def load(path, **options) -> Model:
 
     A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What a robot file says that is not taken
     over as it stands is told by a `RemarkWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
-    loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops).
+    loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops),
+    strict=True (what has no part in the motion and cannot be used is refused, not left out with a remark).
     """
     found = read(path, **options)
     if found.remarks:

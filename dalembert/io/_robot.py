@@ -136,6 +136,7 @@ class Robot:
     loops: list[Loop] = field(default_factory=list)
     ties: list[Tie] = field(default_factory=list)
     free_base: bool = False
+    lumps: bool = False  # a fixed link with a broken inertia is lumped with the body it is fixed to
     remarks: list[str] = field(default_factory=list)
 
 

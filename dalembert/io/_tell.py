@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dalembert.io._robot import Combined, Joint, Motion, Pose, Robot, combined, listed
+from dalembert.io._robot import Combined, Joint, Link, Motion, Pose, Robot, combined, listed
 from dalembert.io._xml import Complaints, Element
 from dalembert.model import Body, Model, axis_angle, quaternion_of
 
@@ -58,6 +59,8 @@ class _Teller:
             self.below.setdefault(j.parent, []).append(j)
         self.roots = [name for name in robot.links if name not in self.above]
         self.size = self._reach()
+        if robot.lumps:
+            self._lump()
         self._drop_massless()
         order = self._order()
         self._place(order)
@@ -106,6 +109,85 @@ class _Teller:
         self.taken.add(name)
         self.elements[name] = element
         return name
+
+    # ---- links with a broken inertia -------------------------------------------------------------------------
+
+    def _lump(self) -> None:
+        """A link whose inertia no rigid body has, fixed to one with mass: the two are one body, and it is a frame.
+
+        Where that does not make a body that can be, all links that are fixed to each other there are one body.
+        """
+        links = self.robot.links
+        groups: dict[str, list[str]] = {}
+        for name in links:
+            groups.setdefault(self._top(name), []).append(name)
+        for group in groups.values():
+            heavy = [n for n in group if links[n].mass > 0 or np.any(links[n].inertia)]
+            broken = [n for n in heavy if not _physical(links[n])]
+            sound = [n for n in heavy if n not in broken]
+            if broken and not sound:
+                for name in broken:
+                    if links[name].mass == 0:
+                        text = f"Link '{name}': it has an inertia and no mass; give it a mass, or leave <inertial> out."
+                        self.complaints.add(links[name].element, text)
+                continue
+            lumped: dict[str, list[str]] = {}
+            for name in broken:
+                lumped.setdefault(self._host(name, sound), []).append(name)
+            if not all(_physical(self._with(host, names)) for host, names in lumped.items()):
+                host = max(sound, key=lambda n: links[n].mass)
+                lumped = {host: [n for n in heavy if n != host]}
+            for host, names in lumped.items():
+                self._lump_with(host, names, broken)
+
+    def _lump_with(self, host: str, names: list[str], broken: list[str]) -> None:
+        links, whole = self.robot.links, self._with(host, names)
+        odd = [n for n in names if n in broken]
+        if not _physical(whole):
+            moments = np.linalg.eigvalsh(whole.inertia)
+            text = (
+                f"Link '{odd[0]}': its inertia is not that of a rigid body, and together with link '{host}', to which it "
+                f"is fixed, the principal moments are {moments}: no rigid body has these, either; correct them."
+            )
+            self.complaints.add(links[odd[0]].element, text)
+            return
+        links[host] = whole
+        for name in names:
+            links[name] = replace(links[name], mass=0.0, centre=np.zeros(3), inertia=np.zeros((3, 3)))
+        self.robot.remarks.append(
+            f"No rigid body has the inertia of {listed(odd)}: {listed(names)} and '{host}', to which it is fixed, are one "
+            f"body, '{host}', with the inertia of all."
+        )
+
+    def _top(self, name: str) -> str:
+        """The topmost link that a link is fixed to."""
+        while name in self.above and not self.above[name].motions:
+            name = self.above[name].parent
+        return name
+
+    def _host(self, name: str, sound: list[str]) -> str:
+        """The nearest of some links above a link, or else the first of them."""
+        while name in self.above and not self.above[name].motions:
+            name = self.above[name].parent
+            if name in sound:
+                return name
+        return sound[0]
+
+    def _with(self, host: str, names: list[str]) -> Link:
+        links = self.robot.links
+        mass, centre, inertia = _together([(links[n], self._fixed_pose(n, host)) for n in (host, *names)])
+        return replace(links[host], mass=mass, centre=centre, inertia=inertia)
+
+    def _fixed_pose(self, name: str, host: str) -> Pose:
+        """A link's pose in another one that it is fixed to."""
+
+        def from_top(link: str) -> Pose:
+            pose = Pose()
+            while link in self.above and not self.above[link].motions:
+                pose, link = self.above[link].pose @ pose, self.above[link].parent
+            return pose
+
+        return from_top(host).inverse @ from_top(name)
 
     # ---- links without mass ----------------------------------------------------------------------------------
 
@@ -448,6 +530,25 @@ class _Teller:
             given = {"size": picture.size, "file": picture.file, "scale": picture.scale, "colour": picture.colour}
             name = self._name(picture.name, self.robot.links[link_name].element, "shape", own=False)
             self.model.shape(name, body, picture.kind, **{k: x for k, x in given.items() if x}, **where)
+
+
+def _physical(link: Link) -> bool:
+    """Whether a rigid body can have its inertia (as `Model.body` asks for)."""
+    if link.mass <= 0:
+        return False
+    moments = np.linalg.eigvalsh(0.5 * (link.inertia + link.inertia.T))
+    return bool(moments[0] > 0 and moments[2] <= (moments[0] + moments[1]) * (1 + 1e-9))
+
+
+def _together(parts: list[tuple[Link, Pose]]) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre and inertia of links at their poses, as one body."""
+    mass = sum(link.mass for link, _ in parts)
+    centre = sum((link.mass * pose.point(link.centre) for link, pose in parts), np.zeros(3)) / mass
+    inertia = np.zeros((3, 3))
+    for link, pose in parts:
+        r = pose.point(link.centre) - centre
+        inertia += pose.R @ link.inertia @ pose.R.T + link.mass * (r @ r * np.eye(3) - np.outer(r, r))
+    return mass, centre, 0.5 * (inertia + inertia.T)
 
 
 def _term(joint: str, coordinate: str | None, factor: float) -> dict[str, Any]:
