@@ -6,7 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -92,8 +92,10 @@ class AbstractSystem(eqx.Module):
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
 
-    constant_mass: ClassVar[bool] = False
-    """Whether M is the same at all (t, q): then no time is spent on its rate."""
+    @property
+    def constant_mass(self) -> bool:
+        """Whether M is the same at all (t, q): then no time is spent on its rate."""
+        return False
 
     @property
     def scleronomic(self) -> bool:
