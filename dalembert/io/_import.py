@@ -29,14 +29,16 @@ def read_robot(
     start: Mapping[str, float] | None = None,
     keyframe: str | None = None,
     stops: float | None = None,
+    controls: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> ModelFile:
     """The model of a robot file, which is URDF or MJCF by its root element; nothing outside its folder is opened.
 
     `base` is "fixed" or "free" (URDF: whether the root link stands on the ground), `loops` a side file (default:
     NAME.loops.yaml beside the file, where there is one), `start` values of joints (URDF) and `keyframe` a key (MJCF) to
-    start from, `stops` the stiffness of end stops at the joints' limits. What has no part in the motion and cannot be
-    used is left out with a remark; `strict` refuses it.
+    start from, `stops` the stiffness of end stops at the joints' limits, `controls` inputs of actuators (MJCF), by
+    name: a number, a formula of t or a function of time. What has no part in the motion and cannot be used is left out
+    with a remark; `strict` refuses it.
     """
     if path.suffix == ".xacro":
         raise FileError(path, [Complaint(0, 0, "this is a xacro file, a program that writes a URDF; run xacro on it.")])
@@ -49,6 +51,8 @@ def read_robot(
     if root.tag == "robot":
         if keyframe is not None:
             raise DalembertError("A URDF has no keyframes; give start= with values of joints.")
+        if controls is not None:
+            raise DalembertError("controls= is for MJCF; a URDF has no actuators. Add forces to the model.")
         robot = _urdf(root, complaints, base, loops, dict(start or {}), strict)
     elif root.tag == "mujoco":
         given = {"base": base != "fixed", "loops": loops is not None, "start": start is not None}
@@ -57,7 +61,7 @@ def read_robot(
             raise DalembertError(f"{word}= is for URDF; an MJCF file says it itself (freejoint, equality, key).")
         from dalembert.io._mjcf import read_mjcf
 
-        robot = read_mjcf(root, complaints, keyframe=keyframe)
+        robot = read_mjcf(root, complaints, keyframe=keyframe, controls=controls, strict=strict)
     else:
         complaints.add(root, f"<{root.tag[:40]}> is no robot: a URDF begins with <robot>, an MJCF with <mujoco>.")
         robot = Robot("")

@@ -49,7 +49,7 @@ class Dropped(eqx.Module):
     def drift(self, t, q, v):
         """How far each eliminated row is from holding, in the machine's size."""
         Phi, phi = residuals(self.whole, t, q, v)
-        gap = jnp.abs(phi) / self.sizes / (1.0 + jnp.max(jnp.abs(v) / self.whole.scale()))
+        gap = jnp.abs(phi) / self.sizes / (1.0 + jnp.max(jnp.abs(v) / self.whole.scale(), initial=0.0))
         h = self.whole.m_holonomic
         return gap.at[:h].max(jnp.abs(Phi) / self.sizes[:h])[jnp.array(self.rows)]
 
@@ -130,7 +130,7 @@ def _settle(problem: Problem, t, y):
     if not problem.stabilisation.exact or problem.system.m == 0:
         return y, jnp.array(True)
     Phi, phi = residuals(problem.system, t, q, v)
-    speed = 1.0 + jnp.max(jnp.abs(v) / problem.system.scale())
+    speed = 1.0 + jnp.max(jnp.abs(v) / problem.system.scale(), initial=0.0)
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if problem.system.m_holonomic:
         gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: problem.system.m_holonomic]))

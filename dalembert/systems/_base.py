@@ -183,13 +183,17 @@ class AbstractSystem(eqx.Module):
     def replace(self, values: Mapping[str, object]) -> AbstractSystem:
         """A copy with some parameters changed; works under jit, vmap and grad and never recompiles."""
 
+    def _blocks(self, q: Coordinates, v: Velocities):
+        """q and v, a row a block; a block may be empty, where nothing can move."""
+        return q.reshape(self.pattern.blocks, self.dq), v.reshape(self.pattern.blocks, self.dv)
+
     def qdot(self, q: Coordinates, v: Velocities) -> Coordinates:
         """q̇ = N(q) v."""
-        return jax.vmap(self.block_qdot)(q.reshape(-1, self.dq), v.reshape(-1, self.dv)).ravel()
+        return jax.vmap(self.block_qdot)(*self._blocks(q, v)).ravel()
 
     def retract(self, q: Coordinates, delta: Velocities) -> Coordinates:
         """q ⊕ δ, staying on unit quaternions."""
-        return jax.vmap(self.block_retract)(q.reshape(-1, self.dq), delta.reshape(-1, self.dv)).ravel()
+        return jax.vmap(self.block_retract)(*self._blocks(q, delta)).ravel()
 
     def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
         """Φ(t, q): the holonomic rows."""

@@ -50,7 +50,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     """The system of a model. Raises `ModelError` with all mistakes of the model at once.
 
     `coordinates`: "absolute" (each body's own; the default) or "joint" (those of a spanning tree; `cut` names joints
-    that must close loops rather than carry).
+    that must close loops rather than carry, besides those of the model's `closing`).
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
@@ -59,7 +59,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
         system = _absolute(model, model.constraints)
         _check_user_functions(model, system)
         return system
-    carriers = spanning_tree(model, cut)
+    carriers = spanning_tree(model, (*model.closing, *cut))
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
     carrier = _absolute(model, closing, sparse=False)
