@@ -574,7 +574,7 @@ def test_convert_says_what_it_took_and_what_not(tmp_path):
     out = tmp_path / "leg.yaml"
     result = dalembert("convert", str(ROBOTS / "leg.xml"), str(out), "--stops", "100")
     assert result.returncode == 0, result.stderr
-    for words in ("bodies   8", "1 prismatic, 6 revolute, 2 spherical, 1 coupling", "1 stop", "Armature"):
+    for words in ("bodies   8", "1 prismatic, 6 revolute, 2 spherical, 1 coupling", "1 stop", "1 armature"):
         assert words in result.stdout
     assert da.load(out) == read(ROBOTS / "leg.xml", stops=100.0).model
     again = dalembert("convert", str(ROBOTS / "leg.xml"), str(out))

@@ -684,8 +684,8 @@ class _Compiled:
             file = self.source.meshes.get(geom.meshname, "")
             text = (
                 f"Mesh '{geom.meshname}'{f' ({file})' if file else ''} is not closed: {gaps[k]} of its edges have a "
-                f"face on one side only, so it has no volume to give body '{body.name}' a mass; close it, or give the body "
-                'an <inertial>, or the mesh inertia="convex" or "shell".'
+                f"face on one side only, so it has no volume to give body '{body.name}' a mass; close it, or give the "
+                'body an <inertial>, or the mesh inertia="convex" or "shell".'
             )
             self.complaints.add(self.source.element_of("mesh", geom.meshname), text)
 

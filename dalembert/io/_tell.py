@@ -346,10 +346,13 @@ class _Teller:
         if found is None:
             names = listed(m.name for m in joint.motions)
             kinds = ", then ".join(m.kind for m in joint.motions)
+            why = ""
+            if kinds == "turn, then turn" and abs(joint.motions[0].axis @ joint.motions[1].axis) > 1 - 1e-9:
+                why = " (two parallel axes: between them is a link without mass, for which there is no equation of motion)"
             self.complaints.add(
                 joint.element,
-                f"Link '{joint.child}': joints {names} ({kinds}) act together as no joint that there is here; "
-                "put links with mass between them.",
+                f"Link '{joint.child}': joints {names} ({kinds}) act together as no joint that there is here{why}; "
+                "put links with mass between them, however light.",
             )
             return
         several = len(joint.motions) > 1
