@@ -190,6 +190,8 @@ def mujoco_state(robot, system, q, u):
     tree = system.tree
     for k in range(tree.count):
         joint, a, b = tree.joints[k], tree.q_start[k], tree.v_start[k]
+        if tree.kinds[k] == "weld":
+            continue
         if joint in system.body_names:  # a free body: slides of the centre of mass, then a ball
             body = robot.body(joint)
             j = robot.jnt_dofadr[body.jntadr[0]]

@@ -36,7 +36,7 @@ AGREE = 1e-9  # of the largest acceleration of a machine: two factorisations, on
 CARRYING = {space: [kind for s, kind in CHAINS if s == space and kind != "free"] for space in ("plane", "space")}
 FORCES = (
     "force", "force_body", "torque", "drag", "law", "spring_damper", "bushing", "beam", "joint_spring", "joint_force",
-    "stop", "friction", "pd_control", "motor", "motor_rotor", "central_gravity", "armature",
+    "stop", "friction", "pd_control", "motor", "motor_rotor", "central_gravity",
 )  # fmt: skip
 OTHERS = {
     "plane": ("driver", "speed_driver", *PRESCRIBED, "coupling", "coupling_speeds", *FORCES, "free"),
@@ -53,7 +53,7 @@ def words(space: str) -> list[str]:
 # `test_tree_pinocchio.py`
 DAILY = [
     "carry:revolute", "close:revolute", "close:rolling_disc", "driver", "coupling", "spring_damper", "joint_spring",
-    "armature", "free",
+    "free",
 ]  # fmt: skip
 
 
@@ -106,7 +106,6 @@ def add_element(model, word: str, a, b, s, t) -> None:
         "bushing": lambda: model.bushing(word, a, b, at=t.at, stiffness=stiff, damping=0.1 * stiff),
         "beam": lambda: model.beam(word, model.ground, b, at_i=s.off, at_j=t.at, E=1e3, area=0.1, **section),
         "joint_spring": lambda: model.joint_spring(word, crank, stiffness=8.0, damping=0.3, free=0.2),
-        "armature": lambda: [model.armature(f"{word}_{k}", joint, 0.4) for k, joint in enumerate((crank, slide))],
         "joint_force": lambda: model.joint_force(word, slide, "2*sin(t) - value - 0.1*rate"),
         "stop": lambda: model.stop(word, slide, stiffness=300.0, upper=-0.5, damping=3.0),
         "friction": lambda: model.friction(word, crank, normal=5.0, coulomb=0.2, static=0.3, transition_speed=0.1),

@@ -348,7 +348,7 @@ class _Teller:
             kinds = ", then ".join(m.kind for m in joint.motions)
             why = ""
             if kinds == "turn, then turn" and abs(joint.motions[0].axis @ joint.motions[1].axis) > 1 - 1e-9:
-                why = " (two parallel axes: between them is a link without mass, for which there is no equation of motion)"
+                why = " (two parallel axes: between them would be a link without mass)"
             self.complaints.add(
                 joint.element,
                 f"Link '{joint.child}': joints {names} ({kinds}) act together as no joint that there is here{why}; "
