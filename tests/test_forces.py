@@ -13,6 +13,7 @@ from _helpers_joints import moved, rotation, rotation_2
 from scipy.integrate import solve_ivp
 
 import dalembert as da
+from dalembert.formulations import all_formulations
 from dalembert.functions import harmonic, polynomial, step
 from dalembert.model import axis_angle
 
@@ -759,6 +760,29 @@ def test_what_is_asked_of_a_machine_with_a_rotor():
         system = da.build(still, coordinates=coordinates)
         found = np.linalg.eigvals(da.linearise(system).A)
         np.testing.assert_allclose(np.sort(found.imag), [-omega, omega], rtol=1e-9)
+        # turned by 1 rad/s² from rest: the whole moment of inertia, the rotor's with it
+        turning = [1.0] if coordinates == "joint" else [0.5, 0.0, 1.0]
+        motor = np.array([[1.0]] if coordinates == "joint" else [[0.0], [0.0], [1.0]])
+        effort = da.inverse_dynamics(system, system.q0, system.v0, turning, actuators=motor).effort
+        np.testing.assert_allclose(effort, [0.1 + 0.5 + 0.4], rtol=1e-10)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", all_formulations())
+def test_every_formulation_takes_the_full_mass_matrix_of_a_rotor(name):
+    model = arm_with_rotor("plane")
+    tree, system = da.build(model, coordinates="joint"), da.build(model)
+    formulation = da.prepared(all_formulations()[name], system)
+    q, v = tree.lift(jnp.asarray(tree.q0) + 0.3, jnp.asarray([0.3, -0.8]))
+
+    @eqx.filter_jit
+    def accelerate(formulation, q, v):
+        w, memory = formulation.pack(system, 0.0, q, v)
+        return formulation.motion(system, 0.0, q, w, memory, lambda e: e.Gamma).acceleration.vdot
+
+    expected = accelerate(da.Proximal(), q, v)
+    tolerance = {"penalty": 1e-5, "augmented-lagrangian": 1e-6}.get(name, 1e-11)  # as far as these converge
+    np.testing.assert_allclose(accelerate(formulation, q, v), expected, atol=tolerance * np.max(np.abs(expected)))
 
 
 def test_a_rotor_is_said_and_refused_clearly():
