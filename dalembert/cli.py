@@ -140,6 +140,9 @@ def convert(
     loops: Annotated[Path | None, typer.Option(help="URDF: a side file with loops; default NAME.loops.yaml.")] = None,
     keyframe: Annotated[str | None, typer.Option(help="MJCF: the keyframe to start from.")] = None,
     stops: Annotated[float | None, typer.Option(help="Stiffness of end stops at the joints' limits.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse what is left out with a remark otherwise: odd pictures, …")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT.yaml if it exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -153,6 +156,7 @@ def convert(
     if target.exists() and not force:
         raise DalembertError(f"'{target}' exists already; choose another name, or give --force.")
     options = {"base": base if base != "fixed" else None, "loops": loops, "keyframe": keyframe, "stops": stops}
+    options["strict"] = strict or None
     found = read(source, **{k: x for k, x in options.items() if x is not None})
     remarks = list(found.remarks)
     if found.model.shapes and any(s.file for s in found.model.shapes.values()) and target.parent != source.parent:

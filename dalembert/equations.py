@@ -209,7 +209,7 @@ def _through_tree(system: TreeSystem, chains, rows: BlockRows) -> tuple[Float[Ar
             return jnp.sum(moved[b] * (forces @ chains.S.T), axis=0)
 
         one = jax.vmap(jax.vmap(row, (0, None, None, None)), (0, 0, None, None))
-        out.append(one(block, b, R, r).reshape(-1, system.dv))
+        out.append(one(block, b, R, r).reshape(group.rows.size, system.dv))  # dv is 0 where nothing can move
     if not out:
         return jnp.zeros((0, system.dv)), jnp.zeros(0)
     C = jnp.concatenate(out)[rows.pattern.row_order]

@@ -125,6 +125,7 @@ def plane_forces() -> da.Model:
     m.bushing("bushing", "a", "c", stiffness=[1e3, 1e3, 10.0], damping=np.eye(3), at=(2, 0), axis=(1, 0))
     m.beam("beam", "a", "b", at_i=(1, 0), at_j=(2, 0), E=2.1e11, area=1e-4, I=1e-8, damping=1e-3)
     m.joint_spring("coil", "pin", stiffness=2.0, damping=0.1, free=0.5, coordinate="angle")
+    m.armature("rotor", "pin", 0.02, coordinate="angle")
     m.joint_force("actuator", "slot", "-k*value - 0.1*rate + t", coordinate="angle", parameters={"k": 2})
     m.joint_force("constant", "guide", 3.0)
     m.joint_force("pulse", "guide", f.step(0, 1))

@@ -13,6 +13,7 @@ from _helpers_joints import moved, rotation, rotation_2
 from scipy.integrate import solve_ivp
 
 import dalembert as da
+from dalembert.formulations import all_formulations
 from dalembert.functions import harmonic, polynomial, step
 from dalembert.model import axis_angle
 
@@ -689,3 +690,105 @@ def test_a_rotor_starts_as_its_joint_turns():
     _, solution = space_motion()
     assert abs(solution.dataset.sel(body="wheel")["angular_velocity"].values[0, 2] - 1.0) < 1e-9
     assert abs(solution.dataset.sel(body="motor_rotor")["angular_velocity"].values[0, 2] - 2.5) < 1e-9
+
+
+# ---- inertia on a joint coordinate -----------------------------------------------------------------------------------
+
+
+def arm_with_rotor(space: str, inertia: float = 0.7) -> da.Model:
+    """A rod with an armature on its hinge, which a turning base carries about the same point."""
+    flat = space == "plane"
+    model = da.Model("rotor", space=space, gravity=(0, -9.81) if flat else (0, -9.81, 0))
+
+    def at(*p):
+        return p if flat else (*p, 0.0)
+
+    more = {} if flat else {"axis": (0, 0, 1)}
+    model.body("base", mass=3.0, inertia=0.2 if flat else (0.2, 0.2, 0.2), position=at(0.0, 0.0))
+    model.body("rod", mass=2.0, inertia=0.1 if flat else (0.01, 0.1, 0.1), position=at(0.5, 0.0))
+    model.revolute("hinge", model.ground, "base", at=at(0, 0), **more)
+    model.revolute("elbow", "base", "rod", at=at(0, 0), **more)
+    model.armature("rotor", "elbow", inertia)
+    return model
+
+
+@pytest.mark.parametrize("space", ["plane", "space"])
+def test_a_rotor_on_a_joint_is_the_closed_form(space):
+    """Two turns about one point: M = [I_b + I_o, I_o; I_o, I_o + a] in (hinge, elbow), I_o = I + m l^2, in all
+    coordinates; its energy is ½ a ȧ², and no row or freedom is added."""
+    model, a, I_o, I_b = arm_with_rotor(space), 0.7, 0.1 + 2.0 * 0.25, 0.2
+    M = np.array([[I_b + I_o, I_o], [I_o, I_o + a]])
+    moving = np.array([0.3, -0.8])
+    weight = np.full(2, -2.0 * 9.81 * 0.5)
+
+    @eqx.filter_jit
+    def look(system, q, v):
+        equations = da.assemble(system, 0.0, q, v)
+        return equations.M, da.Proximal().solve(equations).vdot, 0.5 * v @ equations.mass.mv(v), system.force(0.0, q, v)
+
+    tree = da.build(model, coordinates="joint")
+    q, v = jnp.asarray(tree.q0), jnp.asarray(moving)
+    mass, udot, energy, force = look(tree, q, v)
+    np.testing.assert_allclose(mass, M, atol=1e-14)
+    np.testing.assert_allclose(force, weight, atol=1e-13)
+    expected = np.linalg.solve(M, weight)
+    np.testing.assert_allclose(udot, expected, atol=1e-12)
+    assert float(energy) == pytest.approx(0.5 * moving @ M @ moving, rel=1e-14)
+    system = da.build(model)
+    assert system.m == (4 if space == "plane" else 10) and not system.constant_mass
+    vdot, energy = look(system, *tree.lift(q, v))[1:3]
+    turning = np.asarray(vdot).reshape(2, -1)[:, -1]
+    np.testing.assert_allclose(turning, [expected[0], expected[0] + expected[1]], atol=1e-12)
+    assert float(energy) == pytest.approx(0.5 * moving @ M @ moving, rel=1e-14)
+    # it is a parameter like any other
+    heavier = look(system.replace({"rotor.inertia": 2 * a}), *tree.lift(q, v))[1]
+    M[1, 1] = I_o + 2 * a
+    np.testing.assert_allclose(np.asarray(heavier).reshape(2, -1)[0, -1], np.linalg.solve(M, weight)[0], atol=1e-12)
+
+
+def test_what_is_asked_of_a_machine_with_a_rotor():
+    """Counting, reactions, frequencies and efforts: all of them from M, in both kinds of coordinates."""
+    model = arm_with_rotor("plane")
+    free = {k: da.check(s).mobility for k, s in (("absolute", model), ("joint", da.build(model, coordinates="joint")))}
+    assert free == {"absolute": 2, "joint": 2}
+    still = da.Model("still", space="plane", gravity=(0, -9.81))
+    still.body("rod", mass=2.0, inertia=0.1, position=(0.0, -0.5))
+    still.revolute("hinge", still.ground, "rod", at=(0, 0))
+    still.armature("rotor", "hinge", 0.4)
+    omega = np.sqrt(2.0 * 9.81 * 0.5 / (0.1 + 0.5 + 0.4))
+    for coordinates in ("absolute", "joint"):
+        system = da.build(still, coordinates=coordinates)
+        found = np.linalg.eigvals(da.linearise(system).A)
+        np.testing.assert_allclose(np.sort(found.imag), [-omega, omega], rtol=1e-9)
+        # turned by 1 rad/s² from rest: the whole moment of inertia, the rotor's with it
+        turning = [1.0] if coordinates == "joint" else [0.5, 0.0, 1.0]
+        motor = np.array([[1.0]] if coordinates == "joint" else [[0.0], [0.0], [1.0]])
+        effort = da.inverse_dynamics(system, system.q0, system.v0, turning, actuators=motor).effort
+        np.testing.assert_allclose(effort, [0.1 + 0.5 + 0.4], rtol=1e-10)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", all_formulations())
+def test_every_formulation_takes_the_full_mass_matrix_of_a_rotor(name):
+    model = arm_with_rotor("plane")
+    tree, system = da.build(model, coordinates="joint"), da.build(model)
+    formulation = da.prepared(all_formulations()[name], system)
+    q, v = tree.lift(jnp.asarray(tree.q0) + 0.3, jnp.asarray([0.3, -0.8]))
+
+    @eqx.filter_jit
+    def accelerate(formulation, q, v):
+        w, memory = formulation.pack(system, 0.0, q, v)
+        return formulation.motion(system, 0.0, q, w, memory, lambda e: e.Gamma).acceleration.vdot
+
+    expected = accelerate(da.Proximal(), q, v)
+    tolerance = {"penalty": 1e-5, "augmented-lagrangian": 1e-6}.get(name, 1e-11)  # as far as these converge
+    np.testing.assert_allclose(accelerate(formulation, q, v), expected, atol=tolerance * np.max(np.abs(expected)))
+
+
+def test_a_rotor_is_said_and_refused_clearly():
+    model = arm_with_rotor("plane")
+    assert "type: armature" in da.io.text_of(model)  # which reads it back, and compares
+    model.armature("none", "elbow", 0.0)
+    model.armature("nowhere", "no", 1.0)
+    told = "\n".join(model.mistakes())
+    assert "Force 'none': inertia must be greater than zero, not 0." in told and "'no'" in told

@@ -180,8 +180,6 @@ CHAINS = {
     "sleeve_s_sleeve_t": [("sleeve_s", -1), ("sleeve_t", 1)],  # it slides against the axis it turns about
     "slot_s_slot_t": [("slot_s", 1), ("slot_t", 1)],
     "cross_t_cross_s": [("cross_t", 1), ("cross_s", 1)],
-    "ball_joint": [("ball", 1)],
-    "toe_joint": [("toe", 1)],
 }
 
 
@@ -192,6 +190,8 @@ def mujoco_state(robot, system, q, u):
     tree = system.tree
     for k in range(tree.count):
         joint, a, b = tree.joints[k], tree.q_start[k], tree.v_start[k]
+        if tree.kinds[k] == "weld":
+            continue
         if joint in system.body_names:  # a free body: slides of the centre of mass, then a ball
             body = robot.body(joint)
             j = robot.jnt_dofadr[body.jntadr[0]]
@@ -210,7 +210,8 @@ def mujoco_state(robot, system, q, u):
             data.qpos[at : at + 3] = q[a - 3 : a] - R @ c
             data.qpos[at + 3 : at + 7] = q[a : a + 4]
             continue
-        name, sign = CHAINS.get(joint, [(joint, 1)])[seen.setdefault(joint, 0)]
+        own = joint.removesuffix("_joint") if joint.endswith("_joint") else joint  # renamed where a body has its name
+        name, sign = CHAINS.get(joint, [(own, 1)])[seen.setdefault(joint, 0)]
         seen[joint] += 1
         at, dof = robot.joint(name).qposadr[0], robot.joint(name).dofadr[0]
         size = tree.v_start[k + 1] - b
@@ -258,7 +259,7 @@ def test_loops_of_an_mjcf_satisfy_mujocos_equations():
     """
     _, system = tree_of("leg.xml", cut=["heel"])
     robot = mujoco.MjModel.from_xml_path(str(ROBOTS / "leg.xml"))
-    robot.dof_armature[:] = 0.0
+    assert robot.dof_armature.any()
     robot.jnt_limited[:] = 0
     rng = np.random.default_rng(7)
     start = system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.1, 0.1, system.n)))
@@ -294,6 +295,58 @@ def test_loops_of_an_mjcf_satisfy_mujocos_equations():
     Jdot = (ends[0] - ends[1]) / (2 * h)
     # differences of J leave 1e-11/h
     np.testing.assert_allclose(J @ X @ at.vdot, -Jdot @ X @ u, atol=1e-6)
+
+
+def test_a_biped_with_rotors_balls_and_drives_is_mujocos():
+    """M, bias and accelerations of the tree; then with its loops closed the same accelerations in absolute coordinates,
+    where the rotors make M a full matrix. Its own joints carry: the connects are the rows."""
+    controls = {"left-hip-motor": 0.5, "left-knee-servo": 0.3, "left-crank-speed": -0.2}
+    model, system = tree_of("biped.xml", controls=controls)
+    robot = mujoco.MjModel.from_xml_path(str(ROBOTS / "biped.xml"))
+    assert (system.n, system.m) == (robot.nv, 6) and {o.name for o in system.owners} == {"left-heel", "left-toe"}
+    rng = np.random.default_rng(11)
+    q = np.asarray(system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.3, 0.3, system.n))))
+    u = rng.uniform(-1, 1, system.n)
+    at = evaluate(system, q, u)
+    robot.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_EQUALITY)
+    data, X, bias = mujoco_state(robot, system, q, u)
+    data.ctrl[:] = list(controls.values())
+    mujoco.mj_forward(robot, data)
+    M = mass_of(robot, data)
+    matches(at.M, X.T @ M @ X)
+    matches(at.h, X.T @ (data.qfrc_passive + data.qfrc_actuator - data.qfrc_bias - M @ bias))
+    matches(np.linalg.solve(at.M, at.h), np.linalg.solve(X, data.qacc - bias), ACCELERATIONS)
+    assert np.max(np.abs(data.qfrc_actuator)) > 1 and robot.dof_armature[X[:, 7] != 0].any()
+    q, u = closed(system, np.asarray(system.q0), u)
+    at, absolute = evaluate(system, q, u), da.build(model)
+    there = evaluate(absolute, *system.lift(jnp.asarray(q), jnp.asarray(u)))
+    assert absolute.n == 6 * len(model.bodies) and np.max(np.abs(there.Phi)) < 1e-13
+    carried = np.asarray(system.accelerations(system.carried(jnp.asarray(q), jnp.asarray(u)), jnp.asarray(at.vdot)))
+    matches(there.vdot, carried.ravel(), ACCELERATIONS)
+
+
+def test_inputs_of_actuators(tmp_path):
+    """Numbers, formulas and functions of time; those of a keyframe; what drives no joint is named."""
+    text = (ROBOTS / "biped.xml").read_text()
+    path = tmp_path / "biped.xml"
+    ten = " ".join(["0"] * 2 + ["1"] + ["1", "0", "0", "0"] + ["0"] + ["1", "0", "0", "0"] + ["0"] * 4)
+    key = f'<keyframe><key name="push" qpos="{ten}" ctrl="1 2 3"/></keyframe>'
+    site = '<general name="odd" joint="left-knee" dyntype="filter" gainprm="2"/></actuator>'
+    path.write_text(text.replace("</actuator>", f"{site}{key.replace('1 2 3', '1 2 3 4')}"))
+    found = read(path, keyframe="push", controls={"left-hip-motor": "sin(t)", "left-knee-servo": lambda t: 0.1 * t})
+    assert found.model.forces["left-crank-speed"].numbers["control"] == 3.0
+    assert "left-knee-servo_damping" in found.model.forces  # a control that moves has no rate in MuJoCo
+    assert any("<actuator> general: 'odd'" in r for r in found.remarks)
+    assert any("'left-crank-speed (3)'" in r for r in found.remarks)
+    for controls, sentence in (
+        ({"left-hip-moto": 1.0}, "no actuator 'left-hip-moto'.*Did you mean 'left-hip-motor'"),
+        ({"left-hip-motor": [1.0]}, "a number, a formula of t or a function"),
+        ({"odd": 1.0}, "'odd' is left out"),
+    ):
+        with pytest.raises(DalembertError, match=sentence):
+            read(path, controls=controls)
+    with pytest.raises(DalembertError, match="controls= is for MJCF"):
+        read(ROBOTS / "arm6.urdf", controls={"x": 1.0})
 
 
 @pytest.mark.parametrize(("name", "key"), [("double_pendulum.xml", "raised"), ("joints.xml", "tumbling")])
@@ -444,17 +497,59 @@ def test_a_mesh_of_an_mjcf_is_a_picture_with_its_inertia(tmp_path):
     np.testing.assert_allclose(body.rotation @ shape.rotation, np.eye(3), atol=1e-6)
 
 
+CUBE = "0 0 0  1 0 0  1 1 0  0 1 0  0 0 1  1 0 1  1 1 1  0 1 1"
+FACES = ("0 2 1", "0 3 2", "4 5 6", "4 6 7", "0 1 5", "0 5 4", "1 2 6", "1 6 5", "2 3 7", "2 7 6", "3 0 4", "3 4 7")
+GIVEN = '<inertial pos="0 0 0" mass="2" diaginertia="1 1 1"/>'
+
+
+def cube(faces, asset: str = "", body: str = "", geom: str = "") -> str:
+    mesh = f'<mesh name="m" vertex="{CUBE}" face="{"  ".join(faces)}" {asset}/>'
+    inside = f'<freejoint/>{body}<geom type="mesh" mesh="m" {geom}/>'
+    return f'<mujoco><asset>{mesh}</asset><worldbody><body name="b">{inside}</body></worldbody></mujoco>'
+
+
+def test_a_mesh_with_holes_gives_no_mass(tmp_path):
+    """Without two faces MuJoCo makes 804 kg of the cube's 1000; turned inside out it is the same cube."""
+    path = tmp_path / "cube.xml"
+    inside_out = [" ".join(reversed(f.split())) for f in FACES]
+    for faces in (FACES, inside_out):
+        path.write_text(cube(faces))
+        body = read(path).model.bodies["b"]
+        assert body.mass == pytest.approx(1000, rel=1e-6)
+        np.testing.assert_allclose(np.linalg.eigvalsh(body.inertia), 1000 / 6, rtol=1e-6)
+    for geom in ("", 'mass="3"'):
+        path.write_text(cube(FACES[:-2], geom=geom))
+        with pytest.raises(FileError, match="Mesh 'm' is not closed: 4 of its edges .* body 'b' a mass"):
+            read(path)
+    for mass, more in ((2.0, {"body": GIVEN}), (1000.0, {"asset": 'inertia="convex"'})):  # which need no volume
+        path.write_text(cube(FACES[:-2], **more))
+        assert read(path).model.bodies["b"].mass == pytest.approx(mass)
+
+
+def test_a_mesh_that_is_not_there_is_a_picture_where_inertia_is_given(tmp_path):
+    path = tmp_path / "r.xml"
+    for file, given in (("none.obj", GIVEN), ("../secret.stl", GIVEN), ("none.obj", "")):
+        path.write_text(cube(FACES, body=given).replace(f'vertex="{CUBE}" face="{"  ".join(FACES)}"', f'file="{file}"'))
+        if given:
+            found = read(path)
+            assert "Left out, 1 <mesh> that cannot be read (a picture only): 'm'." in found.remarks
+            assert found.model.bodies["b"].mass == 2.0 and not found.model.shapes
+        for strict in (True,) if given else (True, False):
+            with pytest.raises(FileError, match="there is no such file|leads out of the folder"):
+                read(path, strict=strict)
+
+
 def test_what_an_mjcf_says_besides_is_told():
     found = read(ROBOTS / "double_pendulum.xml")
     for words in (
-        "<actuator> motor: 'drive'",
+        "Taken over, 1 <actuator>: 'drive'. Inputs that were not given (controls=): 'drive (0)'.",
         "<sensor> jointpos: 'angle'",
         "<light>",
         "keyframes: 'raised'",
         "Friction",
     ):
         assert any(words in r for r in found.remarks), words
-    assert any("Armature" in r and "knee (0.02)" in r for r in read(ROBOTS / "leg.xml").remarks)
+    assert read(ROBOTS / "leg.xml").model.forces["knee_armature"].numbers["inertia"] == 0.02
     assert found.model.limits["pivot_limit"].upper == 2.0
     assert {"floor", "bracket"} <= {s.name for s in found.model.statements}  # a site is a marker
 
@@ -481,7 +576,7 @@ def test_convert_says_what_it_took_and_what_not(tmp_path):
     out = tmp_path / "leg.yaml"
     result = dalembert("convert", str(ROBOTS / "leg.xml"), str(out), "--stops", "100")
     assert result.returncode == 0, result.stderr
-    for words in ("bodies   8", "1 prismatic, 6 revolute, 2 spherical, 1 coupling", "1 stop", "Armature"):
+    for words in ("bodies   8", "1 prismatic, 6 revolute, 2 spherical, 1 coupling", "1 stop", "1 armature"):
         assert words in result.stdout
     assert da.load(out) == read(ROBOTS / "leg.xml", stops=100.0).model
     again = dalembert("convert", str(ROBOTS / "leg.xml"), str(out))

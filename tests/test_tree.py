@@ -232,3 +232,28 @@ def test_a_latch_in_joint_coordinates():
         np.testing.assert_allclose(other.wrenches[joint][0], one.wrenches[joint][0], atol=1e-10)
     with pytest.raises(da.DalembertError, match="'A' carries the tree"):
         da.switchable(jumps[1][0], "A")
+
+
+@pytest.mark.parametrize(("space", "rows"), [("plane", 2), ("space", 5)])
+def test_a_tree_that_cannot_move(space, rows):
+    """A body welded to the ground, and a joint beside: no joint coordinate is left, and all questions have answers."""
+    model = da.Model("still", space=space, gravity=(0, -9.81) if space == "plane" else (0, -9.81, 0))
+    flat = space == "plane"
+    at, axis = ((1, 0), {}) if flat else ((1, 0, 0), {"axis": (0, 0, 1)})
+    inertia, middle = (0.1, (0.5, 0)) if flat else ((0.1, 0.1, 0.1), (0.5, 0, 0))
+    model.body("b", mass=1.0, inertia=inertia, position=middle)
+    model.weld("w", model.ground, "b")
+    model.revolute("r", model.ground, "b", at=at, **axis)
+    system = da.build(model, coordinates="joint")
+    assert (system.n, system.m) == (0, rows)
+    found = da.check(system)
+    assert found.redundancy == da.check(model).redundancy == rows and found.mobility == 0
+    if not flat:
+        return
+    solution = da.simulate(system, 0.1, save=3)
+    assert solution.status == da.Status.done and solution.q.shape == (3, 0)
+    np.testing.assert_allclose(solution.dataset["position"].values, np.tile([0.5, 0.0], (3, 1, 1)), atol=1e-15)
+    with pytest.warns(da.RedundancyWarning):
+        together = sum(solution.reactions(joint)["force"].values[-1] for joint in "wr")
+    np.testing.assert_allclose(together, [0.0, 9.81], atol=1e-12)
+    assert da.linearise(system).A.shape == (0, 0)

@@ -165,6 +165,8 @@ def force_factors(model_name, f, units):
         return {k: sizes[what] for k, what in LAW_DIMENSIONS[kind].items() if k in f.numbers or "bearing" not in kind}
     if f.kind == "spring_damper":
         return {"stiffness": line, "damping": line, "length": units.length}
+    if f.kind.startswith("armature:"):
+        return {"inertia": units.energy if f.kind.rsplit(":", 1)[1].startswith("angle") else line}
     if f.kind.startswith("joint_spring:"):
         angle = f.kind.rsplit(":", 1)[1].startswith("angle")
         size = units.energy if angle else line

@@ -275,7 +275,7 @@ def _neighbours(system: AbstractSystem, t: float, here: State, first: _Instant) 
     Rows that depend on time are let go for this: with a driver held a machine has no neighbours, yet its pose may be
     singular for the driver's own coordinate.
     """
-    if system.m == 0:
+    if system.m == 0 or system.n == 0:
         return []
     rng = np.random.default_rng(20130305)
     closing = Closing(system, t, timeless=True)

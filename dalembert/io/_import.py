@@ -29,12 +29,16 @@ def read_robot(
     start: Mapping[str, float] | None = None,
     keyframe: str | None = None,
     stops: float | None = None,
+    controls: Mapping[str, Any] | None = None,
+    strict: bool = False,
 ) -> ModelFile:
     """The model of a robot file, which is URDF or MJCF by its root element; nothing outside its folder is opened.
 
     `base` is "fixed" or "free" (URDF: whether the root link stands on the ground), `loops` a side file (default:
     NAME.loops.yaml beside the file, where there is one), `start` values of joints (URDF) and `keyframe` a key (MJCF) to
-    start from, `stops` the stiffness of end stops at the joints' limits.
+    start from, `stops` the stiffness of end stops at the joints' limits, `controls` inputs of actuators (MJCF), by
+    name: a number, a formula of t or a function of time. What has no part in the motion and cannot be used is left out
+    with a remark; `strict` refuses it.
     """
     if path.suffix == ".xacro":
         raise FileError(path, [Complaint(0, 0, "this is a xacro file, a program that writes a URDF; run xacro on it.")])
@@ -47,7 +51,9 @@ def read_robot(
     if root.tag == "robot":
         if keyframe is not None:
             raise DalembertError("A URDF has no keyframes; give start= with values of joints.")
-        robot = _urdf(root, complaints, base, loops, dict(start or {}))
+        if controls is not None:
+            raise DalembertError("controls= is for MJCF; a URDF has no actuators. Add forces to the model.")
+        robot = _urdf(root, complaints, base, loops, dict(start or {}), strict)
     elif root.tag == "mujoco":
         given = {"base": base != "fixed", "loops": loops is not None, "start": start is not None}
         if any(given.values()):
@@ -55,7 +61,7 @@ def read_robot(
             raise DalembertError(f"{word}= is for URDF; an MJCF file says it itself (freejoint, equality, key).")
         from dalembert.io._mjcf import read_mjcf
 
-        robot = read_mjcf(root, complaints, keyframe=keyframe)
+        robot = read_mjcf(root, complaints, keyframe=keyframe, controls=controls, strict=strict)
     else:
         complaints.add(root, f"<{root.tag[:40]}> is no robot: a URDF begins with <robot>, an MJCF with <mujoco>.")
         robot = Robot("")
@@ -82,14 +88,14 @@ def _check_options(base: str, start: Mapping[str, float] | None, stops: float | 
         raise DalembertError(f"stops= is the stiffness of end stops, a number greater than zero, not {stops!r}.")
 
 
-def _urdf(root: Element, complaints: Complaints, base: str, loops, start: dict[str, float]) -> Robot:
+def _urdf(root: Element, complaints: Complaints, base: str, loops, start: dict[str, float], strict: bool) -> Robot:
     beside = root.path.with_suffix(SIDE)
     side = Path(loops) if loops is not None else beside if beside.exists() else None
     if side is not None:
         more, own = read_side(side, follow=loops is not None)
         root.children += more
         start = own | start
-    robot = read_urdf(root, complaints, start=start)
+    robot = read_urdf(root, complaints, start=start, strict=strict)
     robot.free_base = base == "free"
     if side is not None:
         robot.remarks.insert(0, f"Loops and start values of '{side.name}' were read, too.")

@@ -8,6 +8,7 @@ opens a file itself, and what has no counterpart here is named before anything i
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,9 +16,9 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from dalembert._results import DalembertError, FileError, did_you_mean
+from dalembert._results import Complaint, DalembertError, FileError, did_you_mean
 from dalembert.io._disk import beside, read_bytes, read_text
-from dalembert.io._robot import Joint, Link, Loop, Motion, Picture, Pose, Robot, Tie, listed, pose_of
+from dalembert.io._robot import Actuator, Joint, Link, Loop, Motion, Picture, Pose, Robot, Tie, listed, pose_of
 from dalembert.io._xml import LARGEST_NUMBER, Complaints, Element, need_extra, read_xml
 
 KEPT = ("compiler", "option", "default", "asset", "worldbody", "deformable", "equality", "keyframe")
@@ -37,16 +38,27 @@ FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
 _STUCK: list[bool] = []  # whether the compiler failed for a reason that it does not know itself
 
 
-def read_mjcf(root: Element, complaints: Complaints, *, keyframe: str | None = None) -> Robot:
-    """A robot from the root element of an MJCF file; every mistake goes to `complaints`."""
+def read_mjcf(
+    root: Element,
+    complaints: Complaints,
+    *,
+    keyframe: str | None = None,
+    controls: Mapping[str, Any] | None = None,
+    strict: bool = False,
+) -> Robot:
+    """A robot from the root element of an MJCF file; every mistake goes to `complaints`.
+
+    `controls` are the inputs of actuators, by name; `strict` refuses meshes that cannot be read even where they are
+    pictures only.
+    """
     need_extra("mujoco", "Reading MJCF")
-    source = _Source(root, complaints)
+    source = _Source(root, complaints, strict)
     if complaints.found:
         return Robot("")
     compiled = source.compile()
     if compiled is None:
         return Robot("")
-    return _Compiled(compiled, source, complaints).robot(keyframe)
+    return _Compiled(compiled, source, complaints).robot(keyframe, dict(controls or {}))
 
 
 def _mujoco() -> Any:
@@ -59,8 +71,10 @@ def _mujoco() -> Any:
 class _Source:
     """The elements of a file and of those it includes, looked at and cleaned; `compile` hands them to MuJoCo."""
 
-    def __init__(self, root: Element, complaints: Complaints):
+    def __init__(self, root: Element, complaints: Complaints, strict: bool):
         self.root, self.complaints, self.folder = root, complaints, root.path.parent
+        self.strict = strict
+        self.unread: dict[str, Complaint] = {}  # of each mesh that cannot be read, why
         self.read: set[str] = {root.path.name}
         self.files: dict[str, bytes] = {}
         self.meshes: dict[str, str] = {}  # of each mesh its file
@@ -76,6 +90,7 @@ class _Source:
         root.children = [s for s in root.children if s.tag not in SETTINGS]
         self.settings = self._compiler()
         self._clean(root, 1)
+        self._leave_out_unread()
 
     def _wrong(self, element: Element | None, text: str) -> None:
         self.complaints.add(element, text)
@@ -173,7 +188,11 @@ class _Source:
             for key in ("user", "texture"):
                 child.attributes.pop(key, None)
             if child.tag == "mesh" and element.tag == "asset":
+                before = len(self.complaints.found)
                 self._mesh(child)
+                if len(self.complaints.found) > before and not self.strict:
+                    name = child.attributes.get("name") or PurePosixPath(child.attributes.get("file", "")).stem
+                    self.unread[name] = self.complaints.found.pop()
             for key, value in child.attributes.items():
                 if not value.strip():
                     self._wrong(child, f"<{child.tag}>: {key} is empty.")
@@ -188,6 +207,39 @@ class _Source:
                 ):
                     self._not_a_number(child, key, value)
             self._clean(child, number)
+
+    def _leave_out_unread(self) -> None:
+        """Meshes that cannot be read are left out where they are pictures only: their bodies' inertia is given."""
+        if not self.unread:
+            return
+        given = all(e.attributes.get("inertiafromgeom", "auto") != "true" for e in self.root.all("compiler"))
+        used: dict[str, list[tuple[Element, Element]]] = {}
+        fixed: set[str] = set()  # whose geoms all belong to bodies with an inertia, or to the ground
+        everywhere = [(e, c) for e in self.root.walk() for c in e.children if "mesh" in c.attributes]
+        for parent, child in everywhere:
+            used.setdefault(child.attributes["mesh"], []).append((parent, child))
+        for name in self.unread:
+            ends = used.get(name, [])
+            sound = all(
+                c.tag == "geom" and (p.tag == "worldbody" or (p.tag == "body" and given and p.all("inertial")))
+                for p, c in ends
+            )
+            if sound:
+                fixed.add(name)
+        for name, why in self.unread.items():
+            if name not in fixed:
+                self.complaints.found.append(why)
+                continue
+            for parent, child in used.get(name, []):
+                parent.children = [c for c in parent.children if c is not child]
+            self.left_out.setdefault("<mesh> that cannot be read (a picture only)", []).append(name)
+        for asset in self.root.all("asset"):
+            asset.children = [
+                c
+                for c in asset.children
+                if c.tag != "mesh"
+                or (c.attributes.get("name") or PurePosixPath(c.attributes.get("file", "")).stem) not in fixed
+            ]
 
     def _not_a_number(self, element: Element, key: str, value: str) -> None:
         words = value.split()
@@ -308,13 +360,15 @@ class _Compiled:
         for word in ("SPRING", "DAMPER"):  # one flag for both in older versions
             self.flags.setdefault(word, self.flags.get("PASSIVE", False))
         self.geoms = mujoco.mjtGeom
+        self.mujoco = mujoco
         self.equalities = mujoco.mjtEq
         self.name_of = lambda kind, k: mujoco.mj_id2name(m, kind, k) or ""
         self.remarks: list[str] = []
 
-    def robot(self, keyframe: str | None) -> Robot:
+    def robot(self, keyframe: str | None, controls: dict[str, Any]) -> Robot:
         m = self.m
         self._need_finite()
+        self._need_closed_meshes()
         if self.complaints.found:
             return Robot("")
         gravity = np.zeros(3) if self.flags["GRAVITY"] else m.opt.gravity
@@ -329,6 +383,7 @@ class _Compiled:
                 robot.joints.append(self._joint(b, body))
         self._pictures(robot)
         self._equalities(robot)
+        self._actuators(robot, keyframe, controls)
         self._tell_left_out(robot)
         return robot
 
@@ -427,6 +482,7 @@ class _Compiled:
             made.damping = float(m.dof_damping[dof])
         if not self.flags["FRICTIONLOSS"] and not self.flags["CONSTRAINT"]:
             made.friction = float(m.dof_frictionloss[dof])
+        made.armature = float(m.dof_armature[dof])
         if m.jnt_limited[k]:
             low, high = (float(x) for x in m.jnt_range[k])
             made.limit = {"lower": low - m.qpos0[at], "upper": high - m.qpos0[at]} if size == 1 else {"upper": high}
@@ -523,6 +579,127 @@ class _Compiled:
         other = self.joints[second] if second >= 0 else None
         robot.ties.append(Tie(name, self.joints[first], other, float(data[1]), float(data[0]), element))
 
+    def _actuators(self, robot: Robot, keyframe: str | None, controls: dict[str, Any]) -> None:
+        """Drives of joints, straight lines of control, value and rate; others stay named as left out."""
+        m = self.m
+        count = getattr(m, "nactuator", m.nu)
+        names = self._names(self.kind.mjOBJ_ACTUATOR, count, "actuator")
+        for name, value in controls.items():
+            if name not in names:
+                hint = did_you_mean(name, names)
+                raise DalembertError(
+                    f"controls: there is no actuator '{name}'; there are {listed(names) or 'none'}.{hint}"
+                )
+            if isinstance(value, bool) or not (callable(value) or isinstance(value, str | int | float)):
+                raise DalembertError(
+                    f"controls: '{name}' must be a number, a formula of t or a function, not {value!r}."
+                )
+        elements = [e for section in self.source.root.all("actuator") for e in section.children]
+        keys = [self.name_of(self.kind.mjOBJ_KEY, k) for k in range(m.nkey)]
+        given = np.zeros(m.nu) if keyframe is None else np.array(m.key_ctrl[keys.index(keyframe)])
+        idle, odd = [], []
+        for k, name in enumerate(names):
+            element = elements[k] if len(elements) == count else None
+            if not self._drives_a_joint(k) or self.flags["ACTUATION"]:
+                if name in controls:
+                    raise DalembertError(
+                        f"controls: actuator '{name}' is left out: only those that drive a joint are not."
+                    )
+                continue
+            control = controls.get(name, float(given[k]))
+            control = float(control) if isinstance(control, int | float) else control
+            if m.actuator_ctrllimited[k]:
+                low, high = (float(x) for x in m.actuator_ctrlrange[k])
+                if isinstance(control, float):
+                    control = min(max(control, low), high)
+                else:
+                    odd.append(f"{name} (ctrlrange)")
+            if m.actuator_forcelimited[k]:
+                odd.append(f"{name} (forcerange)")
+            joint = int(m.actuator_trnid[k, 0])
+            gear, bias = float(m.actuator_gear[k, 0]), m.actuator_biasprm[k]
+            affine = int(m.actuator_biastype[k]) == int(self.mujoco.mjtBias.mjBIAS_AFFINE)
+            b0, b1, b2 = (float(bias[i]) if affine else 0.0 for i in range(3))
+            zero = float(m.qpos0[m.jnt_qposadr[joint]])
+            kind = element.tag if element is not None else "general"
+            robot.actuators.append(
+                Actuator(
+                    name, kind, self.joints[joint], gear, float(m.actuator_gainprm[k, 0]), (b0, b1, b2), control, zero,
+                    element,
+                )
+            )  # fmt: skip
+            if element is not None:
+                left = self.source.left_out[f"<actuator> {element.tag}"]
+                left.remove(element.attributes.get("name", ""))
+                if not left:
+                    del self.source.left_out[f"<actuator> {element.tag}"]
+            if name not in controls:
+                idle.append(f"{name} ({control:g})")
+        if robot.actuators:
+            told = f" Inputs that were not given (controls=): {listed(idle)}." if idle else ""
+            taken = listed(a.name for a in robot.actuators)
+            self.remarks.append(f"Taken over, {len(robot.actuators)} <actuator>: {taken}.{told}")
+        if odd:
+            self.remarks.append(f"Ranges of actuators are left out: {listed(odd)}.")
+
+    def _drives_a_joint(self, k: int) -> bool:
+        """Whether an actuator acts on a hinge or a slide, without a state, by a line of control, value and rate."""
+        m, mj = self.m, self.mujoco
+        if int(m.actuator_trntype[k]) not in (int(mj.mjtTrn.mjTRN_JOINT), int(mj.mjtTrn.mjTRN_JOINTINPARENT)):
+            return False
+        if int(m.jnt_type[m.actuator_trnid[k, 0]]) not in (SLIDE, HINGE):
+            return False
+        straight = (int(mj.mjtBias.mjBIAS_NONE), int(mj.mjtBias.mjBIAS_AFFINE))
+        own = [
+            getattr(m, f"actuator_{word}", np.zeros((m.nu + 1, 1)))[k]
+            for word in ("armature", "damping", "dampingpoly")
+        ]
+        return (
+            int(m.actuator_dyntype[k]) == int(mj.mjtDyn.mjDYN_NONE)
+            and int(m.actuator_gaintype[k]) == int(mj.mjtGain.mjGAIN_FIXED)
+            and int(m.actuator_biastype[k]) in straight
+            and not any(np.any(x) for x in own)
+        )
+
+    def _need_closed_meshes(self) -> None:
+        """A mesh with holes has no volume: a body must not get its mass by one."""
+        m = self.m
+        gaps = {k: gap for k in range(m.nmesh) if (gap := self._gap(k))}
+        if not gaps:
+            return
+        mujoco = self.mujoco
+        spec = mujoco.MjSpec.from_string(self.source.text(), assets=self.source.files)
+        whole = (mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX, mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
+        solid = {x.name for x in spec.meshes if x.inertia not in whole}
+        low, high = spec.compiler.inertiagrouprange
+        always = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+        for geom in spec.geoms:
+            body = geom.parent
+            k = mujoco.mj_name2id(m, self.kind.mjOBJ_MESH, geom.meshname) if geom.meshname else -1
+            if k not in gaps or geom.meshname not in solid or not low <= geom.group <= high or body.name == "world":
+                continue
+            light = geom.mass == 0 or (np.isnan(geom.mass) and geom.density == 0)
+            if light or (body.explicitinertial and not always) or int(geom.type) != int(self.geoms.mjGEOM_MESH):
+                continue
+            file = self.source.meshes.get(geom.meshname, "")
+            text = (
+                f"Mesh '{geom.meshname}'{f' ({file})' if file else ''} is not closed: {gaps[k]} of its edges have a "
+                f"face on one side only, so it has no volume to give body '{body.name}' a mass; close it, or give the "
+                'body an <inertial>, or the mesh inertia="convex" or "shell".'
+            )
+            self.complaints.add(self.source.element_of("mesh", geom.meshname), text)
+
+    def _gap(self, k: int) -> int:
+        """Edges of a mesh that an odd number of faces share: none where it is closed, whichever way its faces turn."""
+        m = self.m
+        first, count = int(m.mesh_vertadr[k]), int(m.mesh_vertnum[k])
+        points = np.asarray(m.mesh_vert)[first : first + count]
+        same = np.unique(points, axis=0, return_inverse=True)[1].reshape(-1)  # corners of one place are one
+        faces = same[np.asarray(m.mesh_face)[int(m.mesh_faceadr[k]) : int(m.mesh_faceadr[k] + m.mesh_facenum[k])]]
+        edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+        edges = edges[edges[:, 0] != edges[:, 1]]
+        return int(np.count_nonzero(np.unique(np.sort(edges, axis=1), axis=0, return_counts=True)[1] % 2))
+
     # ---- the rest --------------------------------------------------------------------------------------------
 
     def _tell_left_out(self, robot: Robot) -> None:
@@ -539,11 +716,6 @@ class _Compiled:
             gone = [name for name in said if not any(n.startswith(name) for n in there)]  # copies get longer names
             if gone:
                 remarks.append(f"The compiler dropped or merged each <{word}> named {listed(gone)}.")
-        heavy = [f"{self.joints[m.dof_jntid[d]]} ({m.dof_armature[d]:g})" for d in range(m.nv) if m.dof_armature[d]]
-        if heavy:
-            remarks.append(
-                f"Armature (inertia added to a joint) is left out, so these joints are lighter: {listed(heavy)}."
-            )
         if m.opt.density or m.opt.viscosity:
             remarks.append("Forces of a fluid (density, viscosity, wind) are left out.")
         rubbing = [mo.name for j in robot.joints for mo in j.motions if mo.friction]

@@ -39,7 +39,9 @@ def load(path, **options) -> Model:
 
     A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What a robot file says that is not taken
     over as it stands is told by a `RemarkWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
-    loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops).
+    loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops),
+    controls={actuator: value} (MJCF; a number, a formula of t or a function of time),
+    strict=True (what has no part in the motion and cannot be used is refused, not left out with a remark).
     """
     found = read(path, **options)
     if found.remarks:
@@ -129,7 +131,8 @@ class _Reader:
         if "space" in wrong or len(self.complaints) > ENOUGH:
             return None
         gravity = None if "gravity" in wrong else said.get("gravity")
-        blank = functools.partial(Model, str(said.get("name")), space=said["space"], gravity=gravity)
+        closing = None if "closing" in wrong else said.get("closing")
+        blank = functools.partial(Model, str(said.get("name")), space=said["space"], gravity=gravity, closing=closing)
         with sketching() as left_out:
             model = self._tell(blank(), entries)
         if left_out and not self.complaints:

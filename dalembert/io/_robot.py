@@ -77,6 +77,7 @@ class Motion:
     damping: float = 0.0
     rest: float = 0.0
     friction: float = 0.0
+    armature: float = 0.0
     limit: dict[str, float] = field(default_factory=dict)
     element: Element | None = None
 
@@ -86,7 +87,7 @@ class Motion:
 
     @property
     def acts(self) -> bool:
-        return bool(self.stiffness or self.damping or self.friction)
+        return bool(self.stiffness or self.damping or self.friction or self.armature)
 
 
 @dataclass(eq=False)
@@ -126,6 +127,24 @@ class Tie:
 
 
 @dataclass(eq=False)
+class Actuator:
+    """A drive of a joint's value x: effort = gear · (gain · control + bias · (1, gear · x, gear · ẋ)).
+
+    `control` is a number, a formula of t or a function of time; `reference` is x where the joint is at zero.
+    """
+
+    name: str
+    kind: str
+    joint: str
+    gear: float
+    gain: float
+    bias: tuple[float, float, float]
+    control: Any = 0.0
+    reference: float = 0.0
+    element: Element | None = None
+
+
+@dataclass(eq=False)
 class Robot:
     """All of it. `roots` are links that nothing carries: fixed to the ground at their pose, unless free."""
 
@@ -135,7 +154,9 @@ class Robot:
     joints: list[Joint] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     ties: list[Tie] = field(default_factory=list)
+    actuators: list[Actuator] = field(default_factory=list)
     free_base: bool = False
+    lumps: bool = False  # a fixed link with a broken inertia is lumped with the body it is fixed to
     remarks: list[str] = field(default_factory=list)
 
 

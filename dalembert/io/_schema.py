@@ -456,6 +456,9 @@ def _head_fields() -> dict[str, Any]:
         "summary": _field(_SUMMARY, None, "what it is, in a line"),
         "space": (Literal["plane", "space"], Field(description="plane (2 dimensions) or space (3)")),
         "gravity": _field(KINDS["Vector"], None, "acceleration of gravity, in m/s²"),
+        "closing": _field(
+            KINDS["Places"], None, "joints that close loops in joint coordinates, where the others carry"
+        ),
     }
 
 

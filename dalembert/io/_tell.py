@@ -7,12 +7,12 @@ or on either side of a link without mass, act as one joint of the library where 
 from __future__ import annotations
 
 import itertools
-import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dalembert.io._robot import Combined, Joint, Motion, Pose, Robot, combined, listed
+from dalembert.io._robot import Actuator, Combined, Joint, Link, Motion, Pose, Robot, combined, listed
 from dalembert.io._xml import Complaints, Element
 from dalembert.model import Body, Model, axis_angle, quaternion_of
 
@@ -58,6 +58,8 @@ class _Teller:
             self.below.setdefault(j.parent, []).append(j)
         self.roots = [name for name in robot.links if name not in self.above]
         self.size = self._reach()
+        if robot.lumps:
+            self._lump()
         self._drop_massless()
         order = self._order()
         self._place(order)
@@ -77,6 +79,8 @@ class _Teller:
                 self._weld_root(name)
         self._tell_loops()
         self._tell_ties()
+        for actuator in robot.actuators:
+            self._tell_actuator(actuator)
         for name in order:
             self._tell_pictures(name)
         if self.massless:
@@ -106,6 +110,85 @@ class _Teller:
         self.taken.add(name)
         self.elements[name] = element
         return name
+
+    # ---- links with a broken inertia -------------------------------------------------------------------------
+
+    def _lump(self) -> None:
+        """A link whose inertia no rigid body has, fixed to one with mass: the two are one body, and it is a frame.
+
+        Where that does not make a body that can be, all links that are fixed to each other there are one body.
+        """
+        links = self.robot.links
+        groups: dict[str, list[str]] = {}
+        for name in links:
+            groups.setdefault(self._top(name), []).append(name)
+        for group in groups.values():
+            heavy = [n for n in group if links[n].mass > 0 or np.any(links[n].inertia)]
+            broken = [n for n in heavy if not _physical(links[n])]
+            sound = [n for n in heavy if n not in broken]
+            if broken and not sound:
+                for name in broken:
+                    if links[name].mass == 0:
+                        text = f"Link '{name}': it has an inertia and no mass; give it a mass, or leave <inertial> out."
+                        self.complaints.add(links[name].element, text)
+                continue
+            lumped: dict[str, list[str]] = {}
+            for name in broken:
+                lumped.setdefault(self._host(name, sound), []).append(name)
+            if not all(_physical(self._with(host, names)) for host, names in lumped.items()):
+                host = max(sound, key=lambda n: links[n].mass)
+                lumped = {host: [n for n in heavy if n != host]}
+            for host, names in lumped.items():
+                self._lump_with(host, names, broken)
+
+    def _lump_with(self, host: str, names: list[str], broken: list[str]) -> None:
+        links, whole = self.robot.links, self._with(host, names)
+        odd = [n for n in names if n in broken]
+        if not _physical(whole):
+            moments = np.linalg.eigvalsh(whole.inertia)
+            text = (
+                f"Link '{odd[0]}': its inertia is not that of a rigid body, and together with link '{host}', to which "
+                f"it is fixed, the principal moments are {moments}: no rigid body has these, either; correct them."
+            )
+            self.complaints.add(links[odd[0]].element, text)
+            return
+        links[host] = whole
+        for name in names:
+            links[name] = replace(links[name], mass=0.0, centre=np.zeros(3), inertia=np.zeros((3, 3)))
+        self.robot.remarks.append(
+            f"No rigid body has the inertia of {listed(odd)}: {listed(names)} and '{host}', to which it is fixed, are "
+            f"one body, '{host}', with the inertia of all."
+        )
+
+    def _top(self, name: str) -> str:
+        """The topmost link that a link is fixed to."""
+        while name in self.above and not self.above[name].motions:
+            name = self.above[name].parent
+        return name
+
+    def _host(self, name: str, sound: list[str]) -> str:
+        """The nearest of some links above a link, or else the first of them."""
+        while name in self.above and not self.above[name].motions:
+            name = self.above[name].parent
+            if name in sound:
+                return name
+        return sound[0]
+
+    def _with(self, host: str, names: list[str]) -> Link:
+        links = self.robot.links
+        mass, centre, inertia = _together([(links[n], self._fixed_pose(n, host)) for n in (host, *names)])
+        return replace(links[host], mass=mass, centre=centre, inertia=inertia)
+
+    def _fixed_pose(self, name: str, host: str) -> Pose:
+        """A link's pose in another one that it is fixed to."""
+
+        def from_top(link: str) -> Pose:
+            pose = Pose()
+            while link in self.above and not self.above[link].motions:
+                pose, link = self.above[link].pose @ pose, self.above[link].parent
+            return pose
+
+        return from_top(host).inverse @ from_top(name)
 
     # ---- links without mass ----------------------------------------------------------------------------------
 
@@ -263,10 +346,13 @@ class _Teller:
         if found is None:
             names = listed(m.name for m in joint.motions)
             kinds = ", then ".join(m.kind for m in joint.motions)
+            why = ""
+            if kinds == "turn, then turn" and abs(joint.motions[0].axis @ joint.motions[1].axis) > 1 - 1e-9:
+                why = " (two parallel axes: between them would be a link without mass)"
             self.complaints.add(
                 joint.element,
-                f"Link '{joint.child}': joints {names} ({kinds}) act together as no joint that there is here; "
-                "put links with mass between them.",
+                f"Link '{joint.child}': joints {names} ({kinds}) act together as no joint that there is here{why}; "
+                "put links with mass between them, however light.",
             )
             return
         several = len(joint.motions) > 1
@@ -337,14 +423,14 @@ class _Teller:
         names = listed(m.name for m in joint.motions)
         self.robot.remarks.append(f"Joint {names}: body '{body.name}' is free; it needs no joint here.")
         for m in joint.motions:
-            if m.kind == "free" and not (m.stiffness or m.friction):
+            if m.kind == "free" and not (m.stiffness or m.friction or m.armature):
                 if m.damping:
                     at = _tidy(self.at[joint.child].p, self.size)
                     air = self._name(f"{m.name}_damping", m.element, own=False)
                     self.model.drag(air, body, linear=m.damping, angular=m.damping, at=at)
             elif m.acts:
                 self.complaints.add(
-                    m.element, f"Joint '{m.name}': a free body with stiffness or friction is not known here."
+                    m.element, f"Joint '{m.name}': a free body with stiffness, friction or armature is not known here."
                 )
 
     def _tell_motion(self, m: Motion, joint: str, found: Combined) -> None:
@@ -362,6 +448,8 @@ class _Teller:
             model.joint_spring(name, joint, **spring, damping=m.damping, **which)
         if m.friction:
             model.friction(self._name(f"{m.name}_friction", m.element, own=False), joint, coulomb=m.friction, **which)
+        if m.armature:
+            model.armature(self._name(f"{m.name}_armature", m.element, own=False), joint, m.armature, **which)
         if m.limit:
             limit = dict(m.limit)
             if sign < 0:
@@ -375,11 +463,11 @@ class _Teller:
                 model.stop(stop, joint, stiffness=self.stops, **ends, **which)
 
     def _tell_on_ball(self, m: Motion, joint: str, *, alone: bool) -> None:
-        """A ball has no coordinate: its spring is a bushing alike about all axes, its damping a law -d (ω_j - ω_i)."""
+        """A ball has no coordinate: its spring is a bushing alike about all axes, its damping -d (ω_j - ω_i)."""
         if m.limit:
             self.robot.remarks.append(f"Joint '{m.name}': its range is left out; a ball has no coordinate here.")
         if m.friction or (m.acts and not alone):
-            what = "friction" if m.friction else "spring or damping"
+            what = "friction" if m.friction else "spring, damping or armature"
             text = f"Joint '{m.name}': {what} on a motion that is part of a ball joint is not known here."
             self.complaints.add(m.element, text)
             return
@@ -393,21 +481,10 @@ class _Teller:
             stiffness = [0.0] * 3 + [m.stiffness] * 3
             self.model.bushing(self._name(f"{m.name}_spring", m.element, own=False), *pair, stiffness=stiffness)
         if m.damping:
-            i, j = made.bodies
-            odd = [b.name for b in (i, j) if not re.fullmatch(r"[A-Za-z_]\w*", b.name, re.ASCII)]
-            if odd:
-                text = (
-                    f"Joint '{m.name}': its damping is a formula of names of letters, digits and _; rename '{odd[0]}'."
-                )
-                self.complaints.add(m.element, text)
-                return
-            spins = [f"{j.name}.w{k}" + ("" if i.is_ground else f" - {i.name}.w{k}") for k in "xyz"]
-            law = [
-                {"torque": [f"{way}damping*({s})" for s in spins]} for way, b in (("", i), ("-", j)) if not b.is_ground
-            ]
-            bodies = [b for b in (i, j) if not b.is_ground]
-            name = self._name(f"{m.name}_damping", m.element, own=False)
-            self.model.force_law(name, bodies, law, parameters={"damping": m.damping})
+            damping = self._name(f"{m.name}_damping", m.element, own=False)
+            self.model.joint_spring(damping, joint, damping=m.damping)
+        if m.armature:
+            self.model.armature(self._name(f"{m.name}_armature", m.element, own=False), joint, m.armature)
 
     def _tell_loops(self) -> None:
         for loop in self.robot.loops:
@@ -419,6 +496,7 @@ class _Teller:
                 ends.append(self._marker(self._name(f"{name}_{word}", None, own=False), body, here, loop.element))
             length = {} if loop.length is None else {"length": loop.length}
             getattr(self.model, loop.kind)(name, *ends, **length)
+            self.model.closing = (*self.model.closing, name)  # the robot's own joints carry
 
     def _tell_ties(self) -> None:
         for tie in self.robot.ties:
@@ -438,6 +516,45 @@ class _Teller:
             terms = [_term(joint, which, sign), _term(other, other_which, -tie.factor * other_sign)]
             self.model.coupling(name, terms, constant=tie.offset)
 
+    def _tell_actuator(self, a: Actuator) -> None:
+        where = self.coordinate.get(a.joint)
+        if where is None:
+            text = f"Left out, <actuator> '{a.name}': joint '{a.joint}' has no coordinate of its own here."
+            self.robot.remarks.append(text)
+            return
+        joint, coordinate, sign = where
+        which = {} if coordinate is None else {"coordinate": coordinate}
+        model, gear, (b0, b1, b2) = self.model, sign * a.gear, a.bias
+        name = self._name(a.name, a.element, "actuator")
+        if not (b0 or b1 or b2):
+            model.motor(name, joint, torque=a.control, gear=gear * a.gain, **which)
+        elif b1 and not b0 and a.gain == -b1:  # held at a position: stiffness against control/gear
+            reference = _shifted(a.control, 1.0 / gear, -sign * a.reference)
+            # the file's damping is of the joint's rate alone: a control that moves has no rate there
+            held = isinstance(a.control, float)
+            damping = {"damping": -(gear**2) * b2} if held and b2 else {}
+            model.pd_control(name, joint, reference, stiffness=gear**2 * a.gain, **damping, **which)
+            if b2 and not held:
+                rubbing = self._name(f"{name}_damping", a.element, own=False)
+                model.joint_spring(rubbing, joint, damping=-(gear**2) * b2, **which)
+        elif not b1:  # a speed, or a constant force beside the control
+            numbers = {"gear": gear, "gain": a.gain, "constant": b0, "slope": b2}
+            law = "gear*(gain*{} + constant + slope*gear*rate)"
+            if isinstance(a.control, float):
+                model.joint_force(
+                    name, joint, law.format("control"), parameters=numbers | {"control": a.control}, **which
+                )
+            elif isinstance(a.control, str):
+                model.joint_force(name, joint, law.format(f"({a.control})"), parameters=numbers, **which)
+            else:
+                model.motor(name, joint, torque=a.control, gear=gear * a.gain, **which)
+                rest = self._name(f"{name}_rest", a.element, own=False)
+                model.joint_force(rest, joint, law.format("0"), parameters=numbers, **which)
+        else:
+            self.taken.discard(name)
+            text = f"Left out, <actuator> '{a.name}': its law is no torque, position or speed."
+            self.robot.remarks.append(text)
+
     def _tell_pictures(self, link_name: str) -> None:
         body = self.body[link_name]
         for picture in self.robot.links[link_name].pictures:
@@ -448,6 +565,34 @@ class _Teller:
             given = {"size": picture.size, "file": picture.file, "scale": picture.scale, "colour": picture.colour}
             name = self._name(picture.name, self.robot.links[link_name].element, "shape", own=False)
             self.model.shape(name, body, picture.kind, **{k: x for k, x in given.items() if x}, **where)
+
+
+def _physical(link: Link) -> bool:
+    """Whether a rigid body can have its inertia (as `Model.body` asks for)."""
+    if link.mass <= 0:
+        return False
+    moments = np.linalg.eigvalsh(0.5 * (link.inertia + link.inertia.T))
+    return bool(moments[0] > 0 and moments[2] <= (moments[0] + moments[1]) * (1 + 1e-9))
+
+
+def _together(parts: list[tuple[Link, Pose]]) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre and inertia of links at their poses, as one body."""
+    mass = sum(link.mass for link, _ in parts)
+    centre = sum((link.mass * pose.point(link.centre) for link, pose in parts), np.zeros(3)) / mass
+    inertia = np.zeros((3, 3))
+    for link, pose in parts:
+        r = pose.point(link.centre) - centre
+        inertia += pose.R @ link.inertia @ pose.R.T + link.mass * (r @ r * np.eye(3) - np.outer(r, r))
+    return mass, centre, 0.5 * (inertia + inertia.T)
+
+
+def _shifted(control: Any, factor: float, offset: float) -> Any:
+    """factor · control + offset, of a number, a formula or a function."""
+    if isinstance(control, float):
+        return factor * control + offset
+    if isinstance(control, str):
+        return f"{factor!r}*({control}) + ({offset!r})"
+    return lambda t: factor * control(t) + offset
 
 
 def _term(joint: str, coordinate: str | None, factor: float) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""edge · files: URDF, the robots' XML, read strictly: every element and attribute is known, or told.
+"""edge · files: URDF, the robots' XML: every element and attribute is taken over, named in a remark, or refused.
+
+What has no part in the motion (pictures, elements and attributes of other programs) is left out with a remark; what has
+is refused, and so is what looks like a misspelt part of it. A strict reading refuses both.
 
 As the format says (wiki.ros.org/urdf/XML): links form a tree from one root, which is fixed to the ground here unless it
 is to be free; a joint's origin is the child's frame at zero, its axis is in that frame; a mimic joint follows another's
@@ -11,7 +14,9 @@ value. The format has no loops; `<loop_joint>` (or `<constraint>`) closes one, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -22,6 +27,9 @@ from dalembert.io._xml import Complaints, Element, Reader
 from dalembert.model import frame_on_axis
 
 FOREIGN = ("transmission", "gazebo", "sensor", "ros2_control", "mujoco", "plugin", "contact", "self_collision_checking")
+MOVES = ("link", "joint", "inertial", "mass", "inertia", "parent", "child", "axis", "dynamics", "limit", "mimic")
+"""Elements that say how the machine moves: an unknown element around one of them is not left out."""
+MISSPELT = 0.8  # likeness (difflib's ratio) from which on a word is taken for a misspelt known one
 JOINTS = ("fixed", "revolute", "continuous", "prismatic", "floating", "planar")
 LOOPS = {
     "fixed": "weld", "revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic",
@@ -31,14 +39,21 @@ LOOPS = {
 """The types of loop joints, and the joints they are."""
 
 
-def read_urdf(root: Element, complaints: Complaints, *, start: Mapping[str, float] | None = None) -> Robot:
-    """A robot from the root element of a URDF; every mistake goes to `complaints`."""
-    return _Urdf(complaints).robot(root, dict(start or {}))
+def read_urdf(
+    root: Element, complaints: Complaints, *, start: Mapping[str, float] | None = None, strict: bool = False
+) -> Robot:
+    """A robot from the root element of a URDF; every mistake goes to `complaints`.
+
+    `strict` refuses what has no part in the motion as well, instead of leaving it out with a remark.
+    """
+    return _Urdf(complaints, strict).robot(root, dict(start or {}))
 
 
 class _Urdf(Reader):
-    def __init__(self, complaints: Complaints):
+    def __init__(self, complaints: Complaints, strict: bool):
         super().__init__(complaints)
+        self.strict = strict
+        self.pictures: list[str] = []  # what is wrong with pictures, which are left out
         self.left_out: dict[str, list[str]] = {}
         self.colours: dict[str, tuple[float, ...]] = {}
         self.prefixes: tuple[str, ...] = ()
@@ -46,7 +61,7 @@ class _Urdf(Reader):
 
     def robot(self, root: Element, start: dict[str, float]) -> Robot:
         name = self.text("Robot", root, "name")
-        robot = Robot(name)
+        robot = Robot(name, lumps=not self.strict)
         if any(e.tag.startswith("xacro:") or "${" in "".join(e.attributes.values()) for e in root.walk()):
             self.wrong(
                 root, "this is a xacro text, a program that writes a URDF; run xacro on it and read what it writes."
@@ -63,7 +78,8 @@ class _Urdf(Reader):
         )
         self.look("Robot", root, "name version", kinds)
         for e in root.all("material"):
-            self._material("Robot", e, defines=True)
+            with self._picture():
+                self._material("Robot", e, defines=True)
         for link in root.all("link"):  # colours may be defined anywhere before they are called
             for visual in link.all("visual"):
                 for e in visual.all("material"):
@@ -74,9 +90,11 @@ class _Urdf(Reader):
             self.wrong(root, "there is no link; add one.")
         for e in root.all("joint"):
             self._joint(robot, e)
+        strict, self.strict = self.strict, True  # loops are this package's own words
         for e in root.children:
             if e.tag in ("loop_joint", "constraint"):
                 self._loop(robot, e)
+        self.strict = strict
         if not self.complaints.found:
             self._tree(robot, root)
         if not self.complaints.found:
@@ -88,11 +106,39 @@ class _Urdf(Reader):
         """Whether an element is for other programs: a known one, or one of a name space that the file declares."""
         return e.tag in FOREIGN or (bool(self.prefixes) and e.tag.startswith(self.prefixes))
 
+    def unknown(self, who: str, element: Element, key: str | None, known: list[str], text: str) -> None:
+        """For other programs, unless it looks like something that is known here, or holds it."""
+        word = element.tag if key is None else key
+        like = difflib.get_close_matches(word[:100].lower(), known, n=1, cutoff=MISSPELT)
+        holds = key is None and any(e.tag in MOVES for e in element.walk())
+        if self.strict or like or holds:
+            self.wrong(element, text)
+            return
+        what = word if key is None else f"{element.tag}> {word}"
+        self.left_out.setdefault(what, []).append(_named(who))
+
+    @contextmanager
+    def _picture(self) -> Iterator[None]:
+        """What is wrong inside concerns a picture: named in a remark, unless the reading is strict."""
+        before, strict = len(self.complaints.found), self.strict
+        try:
+            yield
+        finally:
+            if not strict:
+                told = self.complaints.found[before:]
+                self.pictures += [f"line {c.line}: {c.text}" for c in told]
+                del self.complaints.found[before:]
+
     def _remarks(self, robot: Robot) -> None:
+        if self.pictures:
+            more = f" (and {len(self.pictures) - 3} more)" if len(self.pictures) > 3 else ""
+            told = " ".join(self.pictures[:3])
+            robot.remarks.append(f"Left out, as they are pictures only, {len(self.pictures)}: {told}{more}")
         robot.remarks.append("Gravity is (0, 0, -9.81): a URDF does not say.")
         for tag, names in self.left_out.items():
             told = listed(n for n in names if n)
-            robot.remarks.append(f"Left out, {len(names)} <{tag}>{': ' + told if told else ''}.")
+            what = f"<{tag}" if ">" in tag and "<" not in tag else f"<{tag}>"  # <limit> current: an attribute
+            robot.remarks.append(f"Left out, {len(names)} {what}{': ' + told if told else ''}.")
         if self.missing:
             robot.remarks.append(f"Meshes that are not in the folder, kept by name: {listed(self.missing)}.")
         if any(m.limit for j in robot.joints for m in j.motions):
@@ -120,9 +166,11 @@ class _Urdf(Reader):
         if inertial is not None:
             self._inertial(who, link, inertial)
         for k, visual in enumerate(e.all("visual")):
-            self._visual(who, link, visual, k)
+            with self._picture():
+                self._visual(who, link, visual, k)
         for collision in e.all("collision"):
-            self._guard_files(who, collision)
+            with self._picture():
+                self._guard_files(who, collision)
             self.left_out.setdefault("collision", []).append(name)
         robot.links[name] = link
 
@@ -139,7 +187,7 @@ class _Urdf(Reader):
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         if link.mass < 0:
             self.wrong(mass, f"{who}: mass must not be negative, not {link.mass:g}.")
-        if link.mass == 0 and np.any(tensor):
+        if link.mass == 0 and np.any(tensor) and self.strict:
             self.wrong(mass, f"{who}: it has an inertia and no mass; give it a mass, or leave <inertial> out.")
         same = np.array_equal(pose.R, np.eye(3))
         link.centre, link.inertia = pose.p, tensor if same else pose.R @ tensor @ pose.R.T
@@ -149,9 +197,13 @@ class _Urdf(Reader):
         pose = self._origin(who, e)
         geometry = self.one(who, e, "geometry", needed=True)
         material = self.one(who, e, "material")
-        colour = None if material is None else self._material(who, material)
+        colour = None
+        if material is not None:
+            with self._picture():  # a shape without its colour is a shape
+                colour = self._material(who, material)
         if geometry is None:
             return
+        before = len(self.complaints.found)
         self.look(who, geometry, "", "box sphere cylinder capsule mesh")
         if len(geometry.children) != 1:
             self.wrong(geometry, f"{who}: <geometry> holds one of box, sphere, cylinder, capsule, mesh.")
@@ -173,7 +225,8 @@ class _Urdf(Reader):
                 self.left_out.setdefault(f"{shape.tag} of size zero", []).append(link.name)
                 return
             picture.size = tuple(sizes)
-        link.pictures.append(picture)
+        if len(self.complaints.found) == before:
+            link.pictures.append(picture)
 
     def _mesh(self, who: str, e: Element, picture: Picture) -> None:
         name = self.text(who, e, "filename")
@@ -208,10 +261,13 @@ class _Urdf(Reader):
                 self.look(who, found[0], "rgba")
             before = len(self.complaints.found)
             rgba = tuple(self.numbers(who, found[0], "rgba", 4))
+            if any(not 0 <= x <= 1 for x in rgba):
+                self.wrong(found[0], f"{who}: <color>: rgba must be numbers from 0 to 1.")
+            broken = len(self.complaints.found) > before
             if quiet:
                 del self.complaints.found[before:]  # told where the link is read
-            elif any(not 0 <= x <= 1 for x in rgba):
-                self.wrong(found[0], f"{who}: <color>: rgba must be numbers from 0 to 1.")
+            if broken:
+                return None
             if name and defines:
                 self.colours.setdefault(name, rgba)
             return rgba
@@ -339,7 +395,7 @@ class _Urdf(Reader):
                 self.wrong(found, f"{who}: <limit>: lower ({lower:g}) is greater than upper ({upper:g}).")
             limit = {"lower": lower, "upper": upper} | limit
         elif kind == "continuous" and {"lower", "upper"} & set(found.attributes):
-            self.left_out.setdefault("limit> lower, upper of a <joint of type continuous", []).append(who.split("'")[1])
+            self.left_out.setdefault("limit> lower, upper of a <joint of type continuous", []).append(_named(who))
         if any(limit.get(k, 0.0) < 0 for k in ("effort", "velocity")):
             self.wrong(found, f"{who}: <limit>: effort and velocity must not be negative.")
         return limit
@@ -358,7 +414,9 @@ class _Urdf(Reader):
         self.look(who, e, "joint multiplier offset")
         other = self.text(who, e, "joint")
         factor, offset = self.number(who, e, "multiplier", 1.0), self.number(who, e, "offset", 0.0)
-        if kind not in ("revolute", "continuous", "prismatic"):
+        if kind == "fixed" and not self.strict:
+            self.left_out.setdefault("mimic> of a <joint of type fixed", []).append(name)
+        elif kind not in ("revolute", "continuous", "prismatic"):
             self.wrong(e, f"{who}: a {kind} joint cannot mimic another.")
         elif other:
             robot.ties.append(Tie(f"{name}_mimic", name, other, factor, offset, e))
@@ -453,3 +511,8 @@ class _Urdf(Reader):
                 return
             for link in reversed(chain):
                 motions[link.joint].start = link.factor * motions[str(link.other)].start + link.offset
+
+
+def _named(who: str) -> str:
+    """The name in "Link 'name'"."""
+    return who.split("'")[1] if "'" in who else ""

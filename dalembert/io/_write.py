@@ -39,6 +39,7 @@ def text_of(model: Model, *, run: Mapping[str, Any] | None = None, summary: str 
     head |= {"space": model.space}
     gravity = model.gravity.tolist()
     head |= {"gravity": gravity} if any(gravity) else {}
+    head |= {"closing": list(model.closing)} if model.closing else {}
     head |= {"run": dict(run)} if run else {}
     lines = ["# A dalembert model: SI units, angles in radians."]
     for key, value in head.items():

@@ -180,20 +180,27 @@ class Reader:
         for key in element.attributes:
             if key not in known and not key.startswith("xmlns"):
                 words = f"known are {', '.join(known)}" if known else "it has none"
-                self.wrong(element, f"{who}: <{element.tag}>: '{key}' is unknown; {words}.{did_you_mean(key, known)}")
+                text = f"{who}: <{element.tag}>: '{key}' is unknown; {words}.{did_you_mean(key, known)}"
+                self.unknown(who, element, key, known, text)
         several = {word.removesuffix("*"): word.endswith("*") for word in children.split()}
         seen: dict[str, Element] = {}
         for child in element.children:
             if child.tag not in several:
                 words = f"known are {', '.join(several)}" if several else "nothing may stand there"
                 hint = did_you_mean(child.tag, several)
-                self.wrong(child, f"{who}: <{child.tag}> in <{element.tag}> is unknown; {words}.{hint}")
+                text = f"{who}: <{child.tag}> in <{element.tag}> is unknown; {words}.{hint}"
+                self.unknown(who, child, None, list(several), text)
             elif child.tag in seen and not several[child.tag]:
                 first = seen[child.tag].line
                 self.wrong(child, f"{who}: a second <{child.tag}> (the first is in line {first}); remove one.")
             seen.setdefault(child.tag, child)
         if element.text.strip():
-            self.wrong(element, f"{who}: <{element.tag}>: the text '{element.text.strip()[:40]}' has no meaning there.")
+            text = f"{who}: <{element.tag}>: the text '{element.text.strip()[:40]}' has no meaning there."
+            self.unknown(who, element, "text", [], text)
+
+    def unknown(self, who: str, element: Element, key: str | None, known: list[str], text: str) -> None:
+        """What to do with an attribute (`key`) or an element that is not known there."""
+        self.wrong(element, text)
 
     def one(self, who: str, element: Element, tag: str, *, needed: bool = False) -> Element | None:
         found = element.all(tag)

@@ -107,7 +107,10 @@ class BlockRows(eqx.Module):
         return out
 
     def weighted_square(self, weights: Float[Array, "nb d d"]) -> Float[Array, " m"]:
-        """diag(C W Cᵀ) for block-diagonal W: one number a row, without forming the product."""
+        """diag(C W Cᵀ) for block-diagonal W: one number a row, without forming the product; or for one full block W."""
+        if weights.shape[0] != self.pattern.blocks:
+            C = self.dense()
+            return jnp.sum(C * (C @ weights[0]), axis=1)
         extended = jnp.concatenate([weights, jnp.zeros((1, *weights.shape[1:]))])
         out = []
         for g, block in zip(self.pattern.groups, self.member_blocks(), strict=True):

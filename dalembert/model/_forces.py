@@ -241,11 +241,36 @@ class Forces(Drivers):
         free: Number = 0.0,
         coordinate: Coordinate | None = None,
     ) -> Force:
-        """A torsional (on a sliding joint: linear) spring-damper on a joint coordinate; `free` is its rest value."""
+        """A torsional (on a sliding joint: linear) spring-damper on a joint coordinate; `free` is its rest value.
+
+        On a spherical joint it acts alike about all axes: −stiffness · the rotation vector of j against i (below half
+        a turn) − damping · the relative angular velocity.
+        """
         who = f"Force '{name}'"
         words = {"stiffness": stiffness, "damping": damping, "free": free}
         numbers = {k: np.asarray(self._number(f"{who}: {k}", x)) for k, x in words.items()}
-        return self._on_coordinate("joint_spring", name, joint, coordinate, numbers)
+        if self._is_ball(joint, coordinate) and free != 0:
+            self._wrong(f"{who}: on a spherical joint free must be 0; place its markers where the spring rests.")
+        return self._on_coordinate("joint_spring", name, joint, coordinate, numbers, ball=True)
+
+    @element("forces")
+    def armature(
+        self,
+        name: Name,
+        joint: JointName,
+        inertia: Positive,
+        *,
+        coordinate: Coordinate | None = None,
+    ) -> Force:
+        """Inertia on a joint coordinate a, as a rotor's seen through its gear: ½ · inertia · ȧ² of kinetic energy.
+
+        For a rotor of moment J and ratio n it is n²J (on a sliding joint a mass, in kg). The rotor's own weight and its
+        gyroscopic torque are not in it; `motor(rotor_inertia=…)` is a rotor that is a body. On a spherical joint it is
+        alike about all axes. It couples the two bodies of the joint in M, which is then a full matrix in absolute
+        coordinates; in joint coordinates it stands on the diagonal.
+        """
+        numbers = {"inertia": np.asarray(self._number(f"Force '{name}': inertia", inertia, positive=True))}
+        return self._on_coordinate("armature", name, joint, coordinate, numbers, ball=True)
 
     @element("forces")
     def joint_force(
@@ -462,7 +487,15 @@ class Forces(Drivers):
         self._register(self.forces, name, made, "Force")
         return made
 
-    def _on_coordinate(self, kind, name, joint, coordinate, numbers, functions=()) -> Force:
+    def _is_ball(self, joint, coordinate) -> bool:
+        """Whether a law is to act about all axes of a spherical joint, which has no coordinate."""
+        found = self.constraints.get(getattr(joint, "name", joint)) if coordinate is None else None
+        return found is not None and found.kind == "spherical"
+
+    def _on_coordinate(self, kind, name, joint, coordinate, numbers, functions=(), *, ball: bool = False) -> Force:
+        if ball and self._is_ball(joint, coordinate):
+            found = self.constraints[getattr(joint, "name", joint)]
+            return self._force(name, f"{kind}:spherical:ball", found.markers, numbers, functions)
         target = self._target(f"Force '{name}'", joint, coordinate)
         if target is None:
             return self._force(name, f"{kind}:weld:angle", (), numbers, functions)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from dalembert._results import ModelError
+from dalembert._results import ModelError, did_you_mean
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker
 from dalembert.model._information import Information, Limit, Shape
@@ -23,10 +24,16 @@ class Model(Information):
     mistake and raises them together. All points and axes given by `at` and `axis` are in the world frame, in
     the start configuration that the bodies' poses describe. Units: any consistent set (SI in all examples).
     Two models are equal when they were told the same (`statements`).
+
+    `closing` names joints that close loops: in joint coordinates they are rows, and the others carry. Without it
+    `da.build` chooses.
     """
 
-    def __init__(self, name: str = "model", *, space: Space = "plane", gravity=None):
+    def __init__(
+        self, name: str = "model", *, space: Space = "plane", gravity=None, closing: Sequence[str] | None = None
+    ):
         self.name = name
+        self.closing = tuple(closing or ())
         self.space: Space = space
         self.statements: list[Statement] = []
         self._saying: Statement | None = None
@@ -48,8 +55,8 @@ class Model(Information):
     def __eq__(self, other) -> bool:
         if not isinstance(other, Model):
             return NotImplemented
-        return (self.name, self.space, plain(self.gravity), self.sections()) == (
-            other.name, other.space, plain(other.gravity), other.sections(),
+        return (self.name, self.space, plain(self.gravity), self.closing, self.sections()) == (
+            other.name, other.space, plain(other.gravity), other.closing, other.sections(),
         )  # fmt: skip
 
     def __hash__(self) -> int:
@@ -67,6 +74,10 @@ class Model(Information):
         said = {s.name: s for s in reversed(self.statements)}  # of two with one name the first is kept
         if not self.bodies:
             found.append(Mistake("There is no body. Add one with model.body(...)."))
+        for name in self.closing:
+            if name not in self.constraints:
+                hint = did_you_mean(name, self.constraints)
+                found.append(Mistake(f"closing: there is no joint '{name}'.{hint}"))
         # ground stands in for a name that is unknown: what follows from that is not told
         unknown = {id(m.statement) for m in self._mistakes if ": there is no body or marker '" in m}
         for c in self.constraints.values():

@@ -50,7 +50,7 @@ class Dropped(eqx.Module):
     def drift(self, t, q, v):
         """How far each eliminated row is from holding, in the machine's size."""
         Phi, phi = residuals(self.whole, t, q, v)
-        gap = jnp.abs(phi) / self.sizes / (1.0 + jnp.max(jnp.abs(v) / self.whole.scale()))
+        gap = jnp.abs(phi) / self.sizes / (1.0 + jnp.max(jnp.abs(v) / self.whole.scale(), initial=0.0))
         h = self.whole.m_holonomic
         return gap.at[:h].max(jnp.abs(Phi) / self.sizes[:h])[jnp.array(self.rows)]
 
@@ -133,8 +133,9 @@ def _settle(problem: Problem, t, y, error):
     (q, v), seen = problem.stabilisation.settle(system, t, before, given, seen)
     if seen is not None and problem.stabilisation.exact:
         # a velocity moved by a share x changes the energy by x²: a step that needs more than that was too long
-        moved = jnp.abs(v - given)
-        seen = jnp.abs(seen) + moved * jnp.max(moved / system.scale()) / (1.0 + jnp.max(jnp.abs(v) / system.scale()))
+        moved, scale = jnp.abs(v - given), system.scale()
+        share = jnp.max(moved / scale, initial=0.0) / (1.0 + jnp.max(jnp.abs(v) / scale, initial=0.0))
+        seen = jnp.abs(seen) + moved * share
         error = (error[0], seen, *error[2:])
     memory, integral = y[3]
     w, memory = formulation.repack(system, t, q, v, memory)
@@ -142,7 +143,7 @@ def _settle(problem: Problem, t, y, error):
     if not problem.stabilisation.exact or system.m == 0:
         return y, error, jnp.array(True)
     Phi, phi = residuals(system, t, q, v)
-    speed = 1.0 + jnp.max(jnp.abs(v) / system.scale())
+    speed = 1.0 + jnp.max(jnp.abs(v) / system.scale(), initial=0.0)
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if system.m_holonomic:
         gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: system.m_holonomic]))

@@ -105,7 +105,7 @@ def violation(system: AbstractSystem, equations, vdot) -> Float[Array, " 3"]:
     sizes = row_sizes(system, equations)
     position = jnp.abs(equations.Phi) / sizes[: system.m_holonomic]
     gap = jnp.abs(equations.rows.mv(vdot) - equations.Gamma) / sizes
-    typical = jnp.max(jnp.abs(vdot) / system.scale()) + jnp.max(jnp.abs(equations.Gamma) / sizes)
+    typical = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0) + jnp.max(jnp.abs(equations.Gamma) / sizes)
     top = [jnp.max(position, initial=0.0), jnp.max(jnp.abs(equations.phi) / sizes)]
     return jnp.stack([*top, jnp.max(gap) / jnp.maximum(typical, 1.0)])
 

@@ -360,7 +360,7 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
             return Status.no_load, unsettled
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
         return Status.not_finite, _first_bad_force(system, last.t_end, q, v)
-    if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale())) > BLOWN_UP:
+    if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0) > BLOWN_UP:
         return Status.not_finite, "The speeds have grown beyond all measure. "
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
     q, v = problem.stabilisation.project(system, t, q, v)

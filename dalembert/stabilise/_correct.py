@@ -127,7 +127,7 @@ def _tangential(equations: Equations, correct, error: Velocities, scale: Velocit
     factor, apply = correct
     left = error + apply(jnp.zeros_like(equations.Phi), equations.rows.mv(error))[1]
     # what rounding of the state itself makes of the tangent's direction
-    fastest = scale * jnp.max(jnp.abs(equations.v) / scale)
+    fastest = scale * jnp.max(jnp.abs(equations.v) / scale, initial=0.0)
     noise = NOISE * jnp.finfo(float).eps / jnp.maximum(factor.margin, jnp.finfo(float).eps) * fastest
     left = jnp.sign(left) * jnp.maximum(jnp.abs(left) - noise, 0.0)
     return jnp.where(factor.margin > NEAR, error, left)

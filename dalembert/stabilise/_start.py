@@ -141,7 +141,7 @@ def _newton(system, t, q, v, free) -> Coordinates:
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
         errors = jax.vmap(lambda q: jnp.linalg.norm(system.position_residual(t, q) / sizes))(trials)
         best = jnp.argmin(errors)
-        return trials[best], errors[best], jnp.max(jnp.abs(delta / system.scale())), k + 1
+        return trials[best], errors[best], jnp.max(jnp.abs(delta / system.scale()), initial=0.0), k + 1
 
     def going(carry):
         _, error, move, k = carry
@@ -166,7 +166,7 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
         Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
     before = system.position_residual(t, start) / sizes[: system.m_holonomic]
-    moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale())
+    moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale(), initial=0.0)
     return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
 
 
@@ -187,7 +187,7 @@ def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:
     f = free.reshape(nb, d)
     keep = f[:, :, None] * f[:, None, :]
     # for a full block the inverse of the free part is not the free part of the inverse: make held ones heavy
-    heavy = mass.blocks + 1e9 * jnp.max(jnp.abs(mass.blocks)) * (1 - f)[:, :, None] * jnp.eye(d)
+    heavy = mass.blocks + 1e9 * jnp.max(jnp.abs(mass.blocks), initial=0.0) * (1 - f)[:, :, None] * jnp.eye(d)
     inverse = jnp.linalg.inv(heavy) * keep
     return BlockMass(heavy, jnp.where(jnp.all(f == 1), mass.inverse, inverse))
 

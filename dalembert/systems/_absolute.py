@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
-from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
+from dalembert.linalg import KLU, BlockMass, BlockPattern, Group, dense_of_blocks
 from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
 from dalembert.systems._constraints import kind_of
+from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
 
 
@@ -48,14 +49,13 @@ class AbsoluteSystem(AbstractSystem):
     """Absolute coordinates of all bodies [Wojtyra, Fraczek 2013, eq. 28].
 
     In the plane q = (x, y, θ) and v = q̇ for each body. In space q = (position, unit quaternion) and v = (ṙ in
-    the world frame, ω in the body frame). M is then constant and block-diagonal. Cost: linear in the bodies
-    when sparse. Made by `da.build(model)`.
+    the world frame, ω in the body frame). M is then constant and block-diagonal, unless armatures couple bodies.
+    Cost: linear in the bodies when sparse. Made by `da.build(model)`.
     """
 
     masses: Float[Array, " nb"]
     inertias: Float[Array, "nb dw dw"]
     gravity: Float[Array, " d"]
-    constant_mass: ClassVar[bool] = True
 
     families: tuple[Family, ...]
     forces: tuple[ForceFamily, ...]
@@ -78,6 +78,15 @@ class AbsoluteSystem(AbstractSystem):
     def bearings(self) -> tuple[ForceFamily, ...]:
         """The force families that depend on the load of a joint."""
         return tuple(f for f in self.forces if f.joints)
+
+    @property
+    def armatures(self) -> tuple[ForceFamily, ...]:
+        """The families that put inertia on joint coordinates."""
+        return tuple(f for f in self.forces if isinstance(f.law, Armature))
+
+    @property
+    def constant_mass(self) -> bool:
+        return not self.armatures
 
     @property
     def kinematics(self):
@@ -109,7 +118,26 @@ class AbsoluteSystem(AbstractSystem):
             bottom = jnp.concatenate([corner.transpose(0, 2, 1), I], axis=2)
             return jnp.concatenate([top, bottom], axis=1)
 
-        return BlockMass(blocks(self.masses, self.inertias), blocks(1.0 / self.masses, _small_inverse(self.inertias)))
+        own = blocks(self.masses, self.inertias)
+        if not self.armatures:
+            return BlockMass(own, blocks(1.0 / self.masses, _small_inverse(self.inertias)))
+        G, inertia = self.armature_rows(self.places(q))
+        G = G.reshape(len(G), -1)
+        return BlockMass.dense_one(dense_of_blocks(own) + G.T @ (inertia[:, None] * G))
+
+    def armature_rows(self, places) -> tuple[Float[Array, "r nb dv"], Float[Array, " r"]]:
+        """G with ȧ = G v of all coordinates that have an armature, and its inertias; places with the ground's last."""
+        K, nb = self.kinematics, self.masses.shape[0]
+        rows, inertias = [], []
+        for f in self.armatures:
+            G = jax.vmap(lambda at, p, law=f.law: law.directions(K, at, p))(f.gather(places), f.p)
+            count, r = G[0].shape[:2]
+            whole = jnp.zeros((count, r, nb + 1, K.dv))
+            for slot, part in enumerate(G):
+                whole = whole.at[jnp.arange(count), :, f.group.columns[:, slot]].add(part)
+            rows.append(whole[:, :, :-1].reshape(count * r, nb, K.dv))
+            inertias.append(jnp.repeat(jnp.asarray(f.p["inertia"]), r))
+        return jnp.concatenate(rows), jnp.concatenate(inertias)
 
     def force(self, t, q, v):
         places = self.places(q)
@@ -136,11 +164,15 @@ class AbsoluteSystem(AbstractSystem):
                 shares = shares.at[f.group.columns[:, k]].add(share)
         return shares[:-1]
 
-    def mass_blocks_mv(self, x: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
-        """M x, a row a body."""
+    def mass_mv(self, places, x: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
+        """M x of bodies at given places (ground last), a row a body."""
         d = self.kinematics.d
         turning = jnp.sum(self.inertias * x[:, None, d:], axis=-1)
-        return jnp.concatenate([self.masses[:, None] * x[:, :d], turning], axis=1)
+        own = jnp.concatenate([self.masses[:, None] * x[:, :d], turning], axis=1)
+        if not self.armatures:
+            return own
+        G, inertia = self.armature_rows(places)
+        return own + jnp.tensordot(inertia * jnp.tensordot(G, x, 2), G, 1)
 
     def force_shares(self, law, t, places, twists, u, p) -> list[Float[Array, " dv"]]:
         """One force element → the share of each of its bodies in h."""

@@ -6,7 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -92,8 +92,10 @@ class AbstractSystem(eqx.Module):
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
 
-    constant_mass: ClassVar[bool] = False
-    """Whether M is the same at all (t, q): then no time is spent on its rate."""
+    @property
+    def constant_mass(self) -> bool:
+        """Whether M is the same at all (t, q): then no time is spent on its rate."""
+        return False
 
     @property
     def scleronomic(self) -> bool:
@@ -181,13 +183,17 @@ class AbstractSystem(eqx.Module):
     def replace(self, values: Mapping[str, object]) -> AbstractSystem:
         """A copy with some parameters changed; works under jit, vmap and grad and never recompiles."""
 
+    def _blocks(self, q: Coordinates, v: Velocities):
+        """q and v, a row a block; a block may be empty, where nothing can move."""
+        return q.reshape(self.pattern.blocks, self.dq), v.reshape(self.pattern.blocks, self.dv)
+
     def qdot(self, q: Coordinates, v: Velocities) -> Coordinates:
         """q̇ = N(q) v."""
-        return jax.vmap(self.block_qdot)(q.reshape(-1, self.dq), v.reshape(-1, self.dv)).ravel()
+        return jax.vmap(self.block_qdot)(*self._blocks(q, v)).ravel()
 
     def retract(self, q: Coordinates, delta: Velocities) -> Coordinates:
         """q ⊕ δ, staying on unit quaternions."""
-        return jax.vmap(self.block_retract)(q.reshape(-1, self.dq), delta.reshape(-1, self.dv)).ravel()
+        return jax.vmap(self.block_retract)(*self._blocks(q, delta)).ravel()
 
     def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
         """Φ(t, q): the holonomic rows."""

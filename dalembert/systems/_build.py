@@ -20,6 +20,8 @@ from dalembert.systems._build_tree import spanning_tree, tree_system
 from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
 from dalembert.systems._forces import (
     ON_COORDINATE,
+    Armature,
+    BallSpring,
     BearingFriction,
     Bushing,
     CentralGravity,
@@ -48,7 +50,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     """The system of a model. Raises `ModelError` with all mistakes of the model at once.
 
     `coordinates`: "absolute" (each body's own; the default) or "joint" (those of a spanning tree; `cut` names joints
-    that must close loops rather than carry).
+    that must close loops rather than carry, besides those of the model's `closing`).
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
@@ -57,7 +59,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
         system = _absolute(model, model.constraints)
         _check_user_functions(model, system)
         return system
-    carriers = spanning_tree(model, cut)
+    carriers = spanning_tree(model, (*model.closing, *cut))
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
     carrier = _absolute(model, closing, sparse=False)
@@ -80,13 +82,16 @@ def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool 
     pattern = BlockPattern(m, len(bodies), width, [f.group for f in families])
     # KLU runs on the CPU only; on an accelerator a dense factorisation is batched instead
     sparse = sparse and pattern.n >= SPARSE_FROM and m > 0 and jax.default_backend() == "cpu"
+    forces = _forces(model, index)
+    # an armature couples bodies in M, which is then no longer block-diagonal
+    sparse = sparse and not any(isinstance(f.law, Armature) for f in forces)
     return AbsoluteSystem(
         # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would be felt
         masses=np.array([b.mass for b in bodies]),
         inertias=np.array([np.reshape(b.inertia, (dw, dw)) for b in bodies]),
         gravity=np.asarray(model.gravity),
         families=families,
-        forces=_forces(model, index),
+        forces=forces,
         q0=q0,
         v0=v0,
         size=np.asarray(_size(model)),
@@ -241,6 +246,11 @@ def _law(space: str, f: Force):
     kind, *rest = f.kind.split(":")
     if kind in ("force", "torque"):
         return Load(f.functions[0], kind, rest[0])
+    if kind == "armature":
+        ball = rest[1] == "ball"
+        return Armature(None if ball else coordinate_of(space, rest[0].replace("/", ":"), rest[1]))
+    if kind == "joint_spring" and rest[1] == "ball":
+        return BallSpring()
     if kind in ON_COORDINATE:
         coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
         around = is_angle(rest[1]) and space == "space"  # in the plane angles count full turns

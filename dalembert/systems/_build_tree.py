@@ -150,7 +150,7 @@ def tree_system(
 def _rates(system: TreeSystem, q, v):
     """The joint rates whose motion is nearest, in the mass metric, to given absolute velocities."""
     chains = system.chains(q)
-    momentum = system.pull_back(chains, system.carrier.mass_blocks_mv(v))
+    momentum = system.pull_back(chains, system.carrier.mass_mv(system.body_places(q, chains), v))
     return jax.scipy.linalg.solve(system.mass_matrix(chains), momentum, assume_a="pos")
 
 

@@ -154,6 +154,50 @@ class JointSpring(OnCoordinate):
         return 0.5 * p["stiffness"] * self.gap(self.coordinate(*frames) - p["free"]) ** 2
 
 
+@dataclass(frozen=True)
+class BallSpring:
+    """−k x − c ω on a ball, alike about all axes: x the rotation vector of j against i, ω their angular velocity."""
+
+    def __call__(self, t, frames, p):
+        i, j = frames
+        torque = -p["stiffness"] * rotate(i.R, rotation_vector(i, j)) - p["damping"] * (j.w - i.w)
+        return [(jnp.zeros(3), -torque), (jnp.zeros(3), torque)]
+
+    def potential(self, t, frames, p):
+        x = rotation_vector(*frames)
+        return 0.5 * p["stiffness"] * dot(x, x)
+
+
+@dataclass(frozen=True)
+class Armature:
+    """Inertia on a joint's rates ȧ = G u (a ball's: ω of j against i, along i's axes): T = ½ I ȧᵀȧ.
+
+    Its part of the equations is Gᵀ I (G v̇ + Ġ u): Gᵀ I G belongs to the mass matrix, −Gᵀ I Ġu to the force.
+    """
+
+    coordinate: Callable | None  # None: a ball
+
+    def rates(self, K, places: list, u: list, p):
+        """ȧ, (r,), of the two bodies' velocities."""
+        coordinate = self.coordinate
+        twists = [K.twist(at, x) for at, x in zip(places, u, strict=True)]
+        if coordinate is None:
+            return back(places[0].R, twists[1].w - twists[0].w)
+        moving = [K.rate(at, twist) for at, twist in zip(places, twists, strict=True)]
+        return jax.jvp(lambda at: coordinate(*marker_frames(K.name, at, p)), (places,), (moving,))[1][None]
+
+    def directions(self, K, places: list, p) -> list:
+        """G, of each body (r, dv)."""
+        zero = [jnp.zeros(K.dv) for _ in places]
+        return jax.jacfwd(lambda u: self.rates(K, places, u, p))(zero)
+
+    def generalised(self, K, t, places: list, u: list, p):
+        """−Gᵀ I Ġu, the shares of the two bodies."""
+        moving = [K.rate(at, K.twist(at, x)) for at, x in zip(places, u, strict=True)]
+        bias = jax.jvp(lambda at: self.rates(K, at, u, p), (places,), (moving,))[1]
+        return [-p["inertia"] * (bias @ G) for G in self.directions(K, places, p)]
+
+
 class JointForce(OnCoordinate):
     """The user's effort(t, a, ȧ)."""
 

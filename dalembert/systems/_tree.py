@@ -223,14 +223,20 @@ class TreeSystem(AbstractSystem):
     def body_places(self, q: Coordinates, chains: Chains) -> Place:
         """The bodies' places as the absolute system sees them, ground last."""
         tree = self.tree
-        R = jnp.concatenate([chains.R[tree.bodies], jnp.eye(3)[None]])
-        p = jnp.concatenate([chains.p[tree.bodies], jnp.zeros((1, 3))])
         if self.space == "space":
-            return Place(p, R, jnp.zeros((len(p), 0)))
+            return self._frames(chains, None)
         # in the plane angles count full turns: the sum of all turns above a body
         turns = jnp.append(q, 0.0)[tree.q_index[:, 0]] * self.links["turn"] + self.links["start_angle"]
-        angle = jnp.append(tree.above[:, tree.bodies].T.astype(float) @ turns, 0.0)
-        return Place(p[:, :2], R[:, :2, :2], angle)
+        return self._frames(chains, jnp.append(tree.above[:, tree.bodies].T.astype(float) @ turns, 0.0))
+
+    def _frames(self, chains: Chains, angles) -> Place:
+        """The bodies' frames, ground last; `angles` are those that the plane counts."""
+        bodies = self.tree.bodies
+        R = jnp.concatenate([chains.R[bodies], jnp.eye(3)[None]])
+        p = jnp.concatenate([chains.p[bodies], jnp.zeros((1, 3))])
+        if self.space == "space":
+            return Place(p, R, jnp.zeros((len(p), 0)))
+        return Place(p[:, :2], R[:, :2, :2], angles)
 
     def carried(self, q: Coordinates, u: Velocities) -> Carried:
         """The absolute motion of the bodies."""
@@ -304,7 +310,13 @@ class TreeSystem(AbstractSystem):
         momentum = jnp.sum(hanging.reshape(-1, 6, 6) * chains.S[:, None, :], axis=2)
         G = chains.S @ momentum.T  # Sᵢ · I_j^c Sⱼ
         above = tree.axes_above
-        return jnp.where(above, G, jnp.where(above.T, G.T, 0.0))
+        M = jnp.where(above, G, jnp.where(above.T, G.T, 0.0))
+        if not self.carrier.armatures:
+            return M
+        # the rates that have an armature, in joint velocities: of a joint of the tree, one of them
+        rows, inertia = self.carrier.armature_rows(self._frames(chains, jnp.zeros(len(tree.bodies) + 1)))
+        own = jax.vmap(lambda shares: self.pull_back(chains, shares))(rows)
+        return M + own.T @ (inertia[:, None] * own)
 
     def mass(self, t, q):
         return BlockMass.dense_one(self.mass_matrix(self.chains(q)))
@@ -315,7 +327,7 @@ class TreeSystem(AbstractSystem):
     def bias_force(self, t, at: Carried) -> Velocities:
         """Jᵀ(h_abs − M_abs J̇u)."""
         carrier = self.carrier
-        shares = carrier.force_on(t, at.places, at.twists, at.v) - carrier.mass_blocks_mv(at.bias)
+        shares = carrier.force_on(t, at.places, at.twists, at.v) - carrier.mass_mv(at.places, at.bias)
         return self.pull_back(at.chains, shares)
 
     def potential(self, t, q):
