@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from dalembert._results import FIGURES, check_output
+from dalembert import _streams
+from dalembert._results import DalembertError, check_output
 
 app = typer.Typer(
     add_completion=False,
@@ -80,7 +81,6 @@ def check(
 
 def _check(model, coordinates, t_end, settings, at, motion):
     """The check of a model at its start, at a time of its motion, or along it."""
-    from dalembert._results import DalembertError
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
     from dalembert.systems import build
@@ -109,8 +109,7 @@ def new(
     like: Annotated[str | None, typer.Option(help="Begin with a built-in mechanism or another file.")] = None,
 ) -> None:
     """Write a model file to start from; an existing file is never touched."""
-    from dalembert._results import DalembertError
-    from dalembert.io import FILE_ENDINGS, starter, text_of
+    from dalembert.io import FILE_ENDINGS, starter, text_of, write_in_place
 
     path = Path(name if name.endswith(FILE_ENDINGS) else f"{name}.yaml")
     if not path.stem.strip(" .") or "." in path.stem:
@@ -123,12 +122,9 @@ def new(
         model.name = path.stem
         text = text_of(model, run=entry.settings(), summary=entry.summary)
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        write_in_place(path, ".yaml", lambda name: Path(name).write_text(text, encoding="utf-8"), replace=False)
     except FileExistsError:
         raise DalembertError(f"'{path}' exists already; choose another name.") from None
-    except (OSError, ValueError) as error:
-        raise DalembertError(f"Cannot write '{path}': {getattr(error, 'strerror', None) or error}.") from None
     print(f"Written: {path}. Next: dalembert check {path}")
 
 
@@ -144,7 +140,6 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Read a robot file and write it as a model file; tells what was taken over and what was not."""
-    from dalembert._results import DalembertError
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read, save
 
     check_output(target, FILE_ENDINGS)
@@ -187,7 +182,7 @@ def schema() -> None:
     """The form of model files as JSON Schema, for editors."""
     from dalembert.io import json_schema
 
-    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+    print(json.dumps(json_schema(), indent=1, ensure_ascii=not _streams.speaks_unicode(sys.stdout)))
 
 
 @app.command()
@@ -211,10 +206,18 @@ def run(
 ) -> None:
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
-    check_output(plot, FIGURES)
+    _check_plot(plot)
     settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
+
+
+def _check_plot(path: Path | None) -> None:
+    """Refuse a figure that cannot be made before the work is done."""
+    if path is not None:
+        from dalembert.view import check_figure
+
+        check_figure(path)
 
 
 def _rule(name: str | None):
@@ -240,9 +243,11 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
-    from dalembert.view import Server, animate_dataset, page_of_dataset
+    from dalembert.view import Server, animate_dataset, need_matplotlib, page_of_dataset
 
     check_output(output, (".html", ".gif", ".mp4"))
+    if output is not None and output.suffix != ".html":
+        need_matplotlib()
 
     def read():
         return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples)
@@ -268,7 +273,7 @@ def view(
 
 def _moved(name: str, t_end: float | None, samples: int):
     """The result of a model's run; one that ends early is shown as far as it came."""
-    from dalembert._results import DalembertError, RedundancyWarning
+    from dalembert._results import RedundancyWarning
     from dalembert.simulation import simulate
 
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
@@ -281,8 +286,6 @@ def _moved(name: str, t_end: float | None, samples: int):
 
 
 def _read_result(path: Path):
-    from dalembert._results import DalembertError
-
     try:
         import xarray as xr
 
@@ -352,7 +355,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """One motion by every formulation, complement and stabilisation, side by side."""
-    check_output(plot, FIGURES)
+    _check_plot(plot)
     from dalembert.analysis import compare as compare_ways
     from dalembert.complements import all_complements
     from dalembert.formulations import all_formulations
@@ -382,7 +385,11 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out"),
 ) -> None:
     """The main job on built-in mechanisms: describe, simulate, save, plot, and a report to send."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DalembertError(f"Cannot make the folder '{folder}': {reason}.") from None
     for name in ("four-bar", "bricard"):
         _simulate(name, folder / f"{name}.nc", folder / f"{name}.png", None, {}, 501, True, False)
         print()
@@ -430,7 +437,7 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
 
 def _entry(name: str):
     """What a person means by MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
-    from dalembert._results import DalembertError, RemarkWarning
+    from dalembert._results import RemarkWarning
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
 
@@ -458,7 +465,6 @@ def _model_files(folder: Path) -> list[Path]:
 
 
 def _file_row(path: Path, name: str) -> dict:
-    from dalembert._results import DalembertError
     from dalembert.io import read
 
     try:
@@ -524,19 +530,32 @@ def _save(solution, output, plot, *, quiet: bool) -> None:
 
 def main() -> None:
     """Entry point: every error that is meant for a person is one sentence, never a traceback."""
-    from dalembert._results import DalembertError
-
+    _streams.carry_any_text()
     # a warning is a sentence, too, and said once
     warnings.showwarning = lambda message, *_: print(f"dalembert: {message}", file=sys.stderr)
     warnings.simplefilter("once", UserWarning)
+    sys.exit(_command() or _streams.finish())
+
+
+def _command() -> int:
+    """Do what the arguments say; the exit code."""
     try:
         app()
+    except SystemExit as end:
+        code = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
+        return _streams.finish() or code
     except DalembertError as error:
         print(f"dalembert: {error}", file=sys.stderr)
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
         print("dalembert: stopped.", file=sys.stderr)
-        sys.exit(130)
+        return 130
+    except OSError as error:
+        if error.filename is None:  # a print
+            return _streams.refuse(error)
+        print(f"dalembert: '{error.filename}': {error.strerror}.", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,9 +11,11 @@ import pytest
 import xarray as xr
 
 
-def dalembert(*arguments, timeout=240):
+def dalembert(*arguments, timeout=240, **environment):
     command = [sys.executable, "-m", "dalembert.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_help():
@@ -88,3 +91,54 @@ def test_wrong_input_is_one_sentence(arguments, sentence):
 def test_wrong_option_is_not_a_traceback():
     result = dalembert("run", "four-bar", "--t-end", "soon")
     assert result.returncode == 2 and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_streams_that_are_not_unicode(encoding):
+    """Pipes of Windows, terminals without UTF-8: other signs for the same words, and JSON that means the same."""
+    from dalembert.io import json_schema
+
+    result = dalembert("schema", PYTHONIOENCODING=encoding)
+    assert result.returncode == 0 and result.stderr == ""
+    assert json.loads(result.stdout) == json_schema()
+
+
+def test_every_text_finds_signs_that_a_stream_can_carry():
+    from dalembert import _streams  # noqa: F401  knows the signs
+
+    text = "Φ = −3 … 4 · x → Größe ≤ 1°, \udcff 中"
+    plain = text.encode("ascii", "dalembert-plain").decode()
+    assert plain == "Phi = -3 ... 4 * x -> Gro?e <= 1 deg, \\xff ?"
+    assert "−2 · Größe".encode("latin-1", "dalembert-plain").decode("latin-1") == "-2 · Größe"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "dalembert.cli", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == "dalembert: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes differ")
+def test_a_closed_pipe_needs_no_words():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dalembert.cli", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == "" and process.wait() == 1
+    process.stderr.close()
+
+
+def test_a_backend_that_is_none_is_told_before_the_work(tmp_path):
+    result = dalembert("run", "pendulum", "--plot", str(tmp_path / "x.png"), MPLBACKEND="nonsense")
+    assert result.returncode == 2 and result.stdout == "" and "MPLBACKEND='nonsense'" in result.stderr
+    assert "Traceback" not in result.stderr

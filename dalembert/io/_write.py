@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dalembert._disk import write_in_place
 from dalembert._results import DalembertError, check_output
-from dalembert.io._disk import write_in_place
 from dalembert.io._read import FILE_ENDINGS, read_from_text
 from dalembert.io._schema import FORMAT
 from dalembert.io._yaml import resolve
