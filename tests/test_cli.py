@@ -10,6 +10,8 @@ import sys
 import pytest
 import xarray as xr
 
+import dalembert as da
+
 
 def dalembert(*arguments, timeout=240, **environment):
     command = [sys.executable, "-m", "dalembert.cli", *arguments]
@@ -79,6 +81,7 @@ def test_run_says_what_a_person_wants_to_know():
         (("run", "four-bar", "--rule", "wieghted"), "The rule 'wieghted' is unknown; use one of minimum_norm"),
         (("run", "four-bar", "--integrator", "magic"), "integrator='magic' is unknown"),
         (("check", ""), "There is no mechanism ''"),
+        (("view", "run.nc", "--set", "crank.mass=2"), "--set changes a model; 'run.nc' is a result."),
         (("report", "four-bar", "-o", "x.pdf"), "its name must end in .html"),
     ],
 )
@@ -142,3 +145,63 @@ def test_a_backend_that_is_none_is_told_before_the_work(tmp_path):
     result = dalembert("run", "pendulum", "--plot", str(tmp_path / "x.png"), MPLBACKEND="nonsense")
     assert result.returncode == 2 and result.stdout == "" and "MPLBACKEND='nonsense'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_version():
+    result = dalembert("--version")
+    assert result.returncode == 0 and result.stdout == f"dalembert {da.__version__}\n"
+
+
+def test_numbers_of_a_model_are_set_by_name(four_bar):
+    """In this process: another one would only start more slowly."""
+    from dalembert.cli import _changed
+
+    changed = _changed(
+        four_bar, ["crank.mass=2", "gravity=0, -9.81*2", "B.frame_j=90*deg", "crank.mass=3"]
+    ).parameters()
+    assert changed["crank.mass"] == 3 and changed["gravity"][1] == -19.62 and changed["coupler.mass"] == 2
+    assert changed["B.frame_j"] == pytest.approx(1.5707963267948966)
+    hinge = da.build(da.mechanism("door-two-balls"))
+    name = next(k for k, x in hinge.parameters().items() if x.shape == (3, 3))
+    turned = _changed(hinge, [f"{name}=0,-1,0; 1,0,0; 0,0,1"]).parameters()[name]
+    assert turned.tolist() == [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("crank.mas=2", "'four-bar' has no parameter 'crank.mas'. Did you mean 'crank.mass'? 'crank' has crank.mass"),
+        ("crank.mass=two", "--set crank.mass=two: expression 'two': 'two' is no number"),
+        ("crank.mass=1e", "--set crank.mass=1e: expression '1e': 'e' is not expected"),
+        ("crank.mass=-1", "must be greater than zero"),
+        ("crank.mass=1,2", "--set crank.mass=1,2: crank.mass is one number; this is 2."),
+        ("B.point_j=1", "--set B.point_j=1: B.point_j is 2 numbers, with commas; this is 1."),
+        ("crank.mass", "write NAME=VALUE, such as --set crank.mass=2"),
+        ("=2", "write NAME=VALUE"),
+    ],
+)
+def test_numbers_that_cannot_be_set(four_bar, change, sentence):
+    from dalembert.cli import _changed
+
+    with pytest.raises(da.DalembertError) as caught:
+        _changed(four_bar, [change])
+    assert sentence in str(caught.value)
+
+
+def test_the_shell_completes_models_and_rules(tmp_path):
+    """As the shell asks, by the variables it sets."""
+
+    def asked(*words):
+        line = " ".join(("dalembert", *words))
+        code = "import sys; sys.argv[0] = 'dalembert'; from dalembert.cli import main; main()"
+        variables = {"_DALEMBERT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path,
+            env={**os.environ, **variables},
+        )  # fmt: skip
+        return result.stdout.split()
+
+    (tmp_path / "four-legs.yaml").write_text("")
+    (tmp_path / "four.txt").write_text("")
+    assert asked("run", "four") == ["four-bar", "four-legs.yaml"]
+    assert asked("run", "four-bar", "--rule", "wei") == ["weighted"]
