@@ -162,7 +162,7 @@ def test_numbers_of_a_model_are_set_by_name(four_bar):
     assert changed["crank.mass"] == 3 and changed["gravity"][1] == -19.62 and changed["coupler.mass"] == 2
     assert changed["B.frame_j"] == pytest.approx(1.5707963267948966)
     hinge = da.build(da.mechanism("door-two-balls"))
-    name = next(k for k, x in hinge.parameters().items() if x.shape == (3, 3))
+    name = next(k for k in hinge.parameters() if k.endswith(".frame_i"))
     turned = _changed(hinge, [f"{name}=0,-1,0; 1,0,0; 0,0,1"]).parameters()[name]
     assert turned.tolist() == [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
 
