@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +44,10 @@ def check_output(path, endings: tuple[str, ...]) -> None:
         raise DalembertError(f"Cannot write '{path}': its name must end in {' or '.join(endings)}.")
     if not path.parent.is_dir():
         raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
+    if path.is_dir():
+        raise DalembertError(f"Cannot write '{path}': it is a folder.")
+    if not os.access(path.parent, os.W_OK):
+        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' is read-only for you.")
 
 
 class Complaint(NamedTuple):

@@ -6,7 +6,7 @@ Importing any numerical room of dalembert imports this file first. It does three
 - has XLA run the operations of a program one after the other: ours are many and small, and handing them to
   several threads takes longer than doing them (a third of a four-bar's time). An `XLA_FLAGS` that speaks of it wins;
 - points JAX's persistent compile cache at a folder of the user, so that the second run of a mechanism
-  starts in a second instead of several. Set ``DALEMBERT_CACHE=off`` to turn it off, or
+  waits a few seconds instead of a compiler. Set ``DALEMBERT_CACHE=off`` to turn it off, or
   ``DALEMBERT_CACHE=/some/folder`` to move it. A cache folder the user has already given to JAX is kept.
 """
 

@@ -4,30 +4,92 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dalembert._results import FIGURES, check_output
+from dalembert import _streams
+from dalembert._results import DalembertError, check_output
+
+_STARTED = time.perf_counter()
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="dalembert: the dynamics of constrained mechanical systems.",
 )
 
+
+def _models(incomplete: str) -> list[str]:
+    """For the shell: built-in mechanisms, model and robot files, folders. Loads nothing of weight."""
+    built_in = sorted(p.stem for p in (Path(__file__).parent / "mechanisms" / "files").glob("*.yaml"))
+    folder = Path(incomplete).parent if "/" in incomplete else Path()
+    endings = (".yaml", ".yml", ".urdf", ".xml", ".mjcf")
+    beside = [f"{p}/" if p.is_dir() else str(p) for p in folder.glob("[!.]*") if p.is_dir() or p.suffix in endings]
+    return [name for name in (*built_in, *sorted(beside)) if name.startswith(incomplete)]
+
+
+def _rules(incomplete: str) -> list[str]:
+    from dalembert.model import RULES
+
+    return [name for name in RULES if name.startswith(incomplete)]
+
+
+def _kinds_of_coordinates(incomplete: str) -> list[str]:
+    return [name for name in ("absolute", "joint") if name.startswith(incomplete)]
+
+
 ModelName = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A model file (.yaml), a robot (.urdf, .xml) or a built-in (`dalembert list`)."
+        metavar="MODEL",
+        help="A model file (.yaml), a robot (.urdf, .xml) or a built-in (`dalembert list`).",
+        autocompletion=_models,
     ),
 ]
-Coordinates = Annotated[str, typer.Option(help="absolute (each body's own) or joint (those of a spanning tree).")]
+Coordinates = Annotated[
+    str,
+    typer.Option(
+        help="absolute (each body's own) or joint (those of a spanning tree).", autocompletion=_kinds_of_coordinates
+    ),
+]
+RuleName = Annotated[
+    str | None,
+    typer.Option(
+        help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …", autocompletion=_rules
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a number of the model: crank.mass=2, B.point_j=0,1, drive.speed=90*deg. Repeat for several.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from dalembert import __version__
+
+        print(f"dalembert {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _any_command(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command("list")
@@ -62,12 +124,13 @@ def check(
     model: ModelName,
     at: Annotated[float | None, typer.Option(help="Look at the state that the motion reaches at this time.")] = None,
     motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
+    changes: Changes = None,
     coordinates: Coordinates = "absolute",
     as_json: AsJson = False,
 ) -> None:
     """Mobility, redundancy, contradictions, and which reactions can be believed."""
     entry = _entry(model)
-    found = _check(entry.model(), coordinates, entry.t_end, entry.run, at, motion)  # a bad file is refused before this
+    found = _check(_built(entry, coordinates, changes), entry.t_end, entry.run, at, motion)
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -78,14 +141,54 @@ def check(
         raise typer.Exit(1)
 
 
-def _check(model, coordinates, t_end, settings, at, motion):
-    """The check of a model at its start, at a time of its motion, or along it."""
-    from dalembert._results import DalembertError
-    from dalembert.analysis import check as check_model
-    from dalembert.simulation import simulate
+def _built(entry, coordinates: str, changes: list[str] | None):
+    """The system of a model, with some of its numbers changed. A bad file is refused before JAX is loaded."""
+    model = entry.model()
     from dalembert.systems import build
 
     system = build(model, coordinates=coordinates)
+    return _changed(system, changes) if changes else system
+
+
+def _changed(system, changes: list[str]):
+    """The system with numbers as `--set NAME=VALUE` says."""
+    from dalembert._results import did_you_mean
+    from dalembert.model import value_of
+
+    known, values = system.parameters(), {}
+    for text in changes:
+        name, equals, value = text.partition("=")
+        name, who = name.strip(), f"--set {text}"
+        if not equals or not name or not value.strip():
+            example = next((k for k, x in known.items() if not x.shape), next(iter(known)))
+            raise DalembertError(f"{who}: write NAME=VALUE, such as --set {example}=2.")
+        if name not in known:
+            item = name.partition(".")[0]
+            of_item = [k for k in known if k.partition(".")[0] == item]
+            listed = f" '{item}' has {', '.join(of_item)}." if of_item else ""
+            raise DalembertError(
+                f"{who}: '{system.name}' has no parameter '{name}'.{did_you_mean(name, known)}{listed}"
+            )
+        try:
+            numbers = [value_of(part) for part in value.replace(";", ",").strip("[]() ").split(",")]
+        except DalembertError as error:
+            raise DalembertError(f"{who}: {error}") from None
+        shape = tuple(known[name].shape)
+        size = math.prod(shape)
+        if len(numbers) != size:
+            wanted = "one number" if size == 1 else f"{size} numbers, with commas"
+            raise DalembertError(f"{who}: {name} is {wanted}; this is {len(numbers)}.")
+        import numpy as np
+
+        values[name] = np.reshape(numbers, shape)
+    return system.replace(values)
+
+
+def _check(system, t_end, settings, at, motion):
+    """The check of a system at its start, at a time of its motion, or along it."""
+    from dalembert.analysis import check as check_model
+    from dalembert.simulation import simulate
+
     if not motion and at is None:
         return check_model(system)
     first = check_model(system, reactions=False)
@@ -109,8 +212,7 @@ def new(
     like: Annotated[str | None, typer.Option(help="Begin with a built-in mechanism or another file.")] = None,
 ) -> None:
     """Write a model file to start from; an existing file is never touched."""
-    from dalembert._results import DalembertError
-    from dalembert.io import FILE_ENDINGS, starter, text_of
+    from dalembert.io import FILE_ENDINGS, starter, text_of, write_in_place
 
     path = Path(name if name.endswith(FILE_ENDINGS) else f"{name}.yaml")
     if not path.stem.strip(" .") or "." in path.stem:
@@ -123,12 +225,9 @@ def new(
         model.name = path.stem
         text = text_of(model, run=entry.settings(), summary=entry.summary)
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        write_in_place(path, ".yaml", lambda name: Path(name).write_text(text, encoding="utf-8"), replace=False)
     except FileExistsError:
         raise DalembertError(f"'{path}' exists already; choose another name.") from None
-    except (OSError, ValueError) as error:
-        raise DalembertError(f"Cannot write '{path}': {getattr(error, 'strerror', None) or error}.") from None
     print(f"Written: {path}. Next: dalembert check {path}")
 
 
@@ -147,7 +246,6 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Read a robot file and write it as a model file; tells what was taken over and what was not."""
-    from dalembert._results import DalembertError
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read, save
 
     check_output(target, FILE_ENDINGS)
@@ -191,7 +289,7 @@ def schema() -> None:
     """The form of model files as JSON Schema, for editors."""
     from dalembert.io import json_schema
 
-    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+    print(json.dumps(json_schema(), indent=1, ensure_ascii=not _streams.speaks_unicode(sys.stdout)))
 
 
 @app.command()
@@ -205,20 +303,27 @@ def run(
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
     integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, kvaerno5, …; default by tolerance.")] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
-    rule: Annotated[
-        str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
-    ] = None,
+    rule: RuleName = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
+    changes: Changes = None,
     coordinates: Coordinates = "absolute",
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
-    check_output(plot, FIGURES)
+    _check_plot(plot)
     settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
-    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
+    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes)
+
+
+def _check_plot(path: Path | None) -> None:
+    """Refuse a figure that cannot be made before the work is done."""
+    if path is not None:
+        from dalembert.view import check_figure
+
+        check_figure(path)
 
 
 def _rule(name: str | None):
@@ -233,23 +338,34 @@ def _rule(name: str | None):
 @app.command()
 def view(
     what: Annotated[
-        str, typer.Argument(metavar="MODEL or RESULT", help="A model file or mechanism, or a result (.nc) of `run -o`.")
+        str,
+        typer.Argument(
+            metavar="MODEL or RESULT",
+            help="A model file or mechanism, or a result (.nc) of `run -o`.",
+            autocompletion=_models,
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write it instead: .html (a page to send), .gif or .mp4.")
     ] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
+    changes: Changes = None,
     port: Annotated[int, typer.Option(help="Port on this machine; 0 picks a free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
-    from dalembert.view import Server, animate_dataset, page_of_dataset
+    from dalembert.view import Server, animate_dataset, need_matplotlib, page_of_dataset
 
     check_output(output, (".html", ".gif", ".mp4"))
+    if output is not None and output.suffix != ".html":
+        need_matplotlib()
+
+    if changes and what.endswith(".nc"):
+        raise DalembertError(f"--set changes a model; '{what}' is a result.")
 
     def read():
-        return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples)
+        return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples, changes)
 
     first = _stamp(Path(what))
     data = read()
@@ -270,23 +386,21 @@ def view(
     server.run()
 
 
-def _moved(name: str, t_end: float | None, samples: int):
+def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | None = None):
     """The result of a model's run; one that ends early is shown as far as it came."""
-    from dalembert._results import DalembertError, RedundancyWarning
+    from dalembert._results import RedundancyWarning
     from dalembert.simulation import simulate
 
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     entry = _entry(name)
     end = entry.t_end if t_end is None else t_end
-    solution = simulate(entry.model(), end, save=samples, throw=False, **entry.run)
+    solution = simulate(_built(entry, "absolute", changes), end, save=samples, throw=False, **entry.run)
     if len(solution.t) == 0:
         raise DalembertError(f"'{name}' does not move: {solution.status.sentence}")
     return solution.dataset
 
 
 def _read_result(path: Path):
-    from dalembert._results import DalembertError
-
     try:
         import xarray as xr
 
@@ -314,20 +428,21 @@ def report(
     ] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
-    rule: Annotated[
-        str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
-    ] = None,
+    rule: RuleName = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
+    changes: Changes = None,
     coordinates: Coordinates = "absolute",
 ) -> None:
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
     check_output(path, (".html",))
     settings = {"rtol": rtol, "rule": _rule(rule)}
-    _write_report(model, path, t_end, settings, samples, coordinates)
+    _write_report(model, path, t_end, settings, samples, coordinates, changes)
 
 
-def _write_report(name: str, path: Path, t_end, settings: dict, samples: int, coordinates: str = "absolute") -> None:
+def _write_report(
+    name: str, path: Path, t_end, settings: dict, samples: int, coordinates: str = "absolute", changes=None
+) -> None:
     entry = _entry(name)
     model = entry.model()
     from dalembert._results import RedundancyWarning
@@ -336,8 +451,13 @@ def _write_report(name: str, path: Path, t_end, settings: dict, samples: int, co
     warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     end = entry.t_end if t_end is None else t_end
-    about = {"about": entry.summary, "samples": samples, "coordinates": coordinates}
-    print(f"Written: {report_model(model, path, t_end=end, progress=True, **about, **chosen)}")
+    told = {"about": entry.summary, "samples": samples, "progress": True}
+    if changes:  # the model as a file would not be what was simulated
+        model = _built(entry, coordinates, changes)
+        told["about"] = f"{entry.summary or model.name}; changed: {', '.join(changes)}"
+    else:
+        told["coordinates"] = coordinates
+    print(f"Written: {report_model(model, path, t_end=end, **told, **chosen)}")
 
 
 @app.command()
@@ -353,10 +473,11 @@ def compare(
     integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, …; default by tolerance.")] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a figure: .png, .pdf or .svg.")] = None,
+    changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
     """One motion by every formulation, complement and stabilisation, side by side."""
-    check_output(plot, FIGURES)
+    _check_plot(plot)
     from dalembert.analysis import compare as compare_ways
     from dalembert.complements import all_complements
     from dalembert.formulations import all_formulations
@@ -367,7 +488,7 @@ def compare(
 
     entry = _entry(model)
     found = compare_ways(
-        entry.model(),
+        _built(entry, "absolute", changes),
         t_end,
         formulations=listed(formulations, all_formulations()),
         complements=listed(complements, all_complements()),
@@ -386,7 +507,11 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out"),
 ) -> None:
     """The main job on built-in mechanisms: describe, simulate, save, plot, and a report to send."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DalembertError(f"Cannot make the folder '{folder}': {reason}.") from None
     for name in ("four-bar", "bricard"):
         _simulate(name, folder / f"{name}.nc", folder / f"{name}.png", None, {}, 501, True, False)
         print()
@@ -395,17 +520,21 @@ def demo(
     print(f"\nLook at the pictures in {folder}/, open {page} in a browser, and try: dalembert view bricard")
 
 
-def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute") -> None:
+def _simulate(
+    name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute", changes=None
+) -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
+    # the first run of a program has waited for the program, too
+    began = time.perf_counter() if "dalembert.simulation" in sys.modules else _STARTED
     entry = _entry(name)
-    model = entry.model()
     warnings.simplefilter("ignore", RedundancyWarning)  # said in words below, once
+    system = _built(entry, coordinates, changes)
+    from dalembert._runtime import compile_stopwatch
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
-    from dalembert.systems import build
 
-    system = build(model, coordinates=coordinates)
+    compiled = compile_stopwatch.seconds
     if not as_json:
         print(check_model(system, reactions=False).summary(), flush=True)
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
@@ -426,6 +555,8 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
         _print_report(report, solution)
     if enough:
         _save(solution, output, plot, quiet=as_json)
+        if not as_json:
+            _print_time(time.perf_counter() - began, report["wall_s"], compile_stopwatch.seconds - compiled)
     if failure:
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)
@@ -434,7 +565,7 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
 
 def _entry(name: str):
     """What a person means by MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
-    from dalembert._results import DalembertError, RemarkWarning
+    from dalembert._results import RemarkWarning
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
 
@@ -462,7 +593,6 @@ def _model_files(folder: Path) -> list[Path]:
 
 
 def _file_row(path: Path, name: str) -> dict:
-    from dalembert._results import DalembertError
     from dalembert.io import read
 
     try:
@@ -504,7 +634,6 @@ def _print_report(report: dict, solution) -> None:
     if share > CHANGED:
         print(f"  start      velocities changed by up to {share:.0%} of the largest, to what the joints allow")
     print(f"  steps      {report['accepted']} ({rejected})")
-    print(f"  time       {report['wall_s'] * 1e3:.0f} ms to simulate, {report['compile_s']:.1f} s to compile")
     print(
         f"  violation  position {v['position']:.1e}, velocity {v['velocity']:.1e}, "
         f"acceleration {v['acceleration']:.1e} (relative to the machine's size)"
@@ -512,6 +641,15 @@ def _print_report(report: dict, solution) -> None:
     print(f"  energy     drift {report['energy_drift']:.1e} of the energy that moves")
     if report["redundancy"]:
         print(f"  reactions  not all unique; picked by: {report['reaction_rule']}")
+
+
+def _print_time(total: float, simulate: float, compile_: float) -> None:
+    """All of the wait, and what it went into."""
+    rest = max(0.0, total - simulate - compile_)
+    print(
+        f"  time       {total:.1f} s: {simulate * 1e3:.0f} ms to simulate, {compile_:.1f} s to compile, "
+        f"{rest:.1f} s to load, check, evaluate and write"
+    )
 
 
 def _save(solution, output, plot, *, quiet: bool) -> None:
@@ -528,19 +666,32 @@ def _save(solution, output, plot, *, quiet: bool) -> None:
 
 def main() -> None:
     """Entry point: every error that is meant for a person is one sentence, never a traceback."""
-    from dalembert._results import DalembertError
-
+    _streams.carry_any_text()
     # a warning is a sentence, too, and said once
     warnings.showwarning = lambda message, *_: print(f"dalembert: {message}", file=sys.stderr)
     warnings.simplefilter("once", UserWarning)
+    sys.exit(_command() or _streams.finish())
+
+
+def _command() -> int:
+    """Do what the arguments say; the exit code."""
     try:
         app()
+    except SystemExit as end:
+        code = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
+        return _streams.finish() or code
     except DalembertError as error:
         print(f"dalembert: {error}", file=sys.stderr)
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
         print("dalembert: stopped.", file=sys.stderr)
-        sys.exit(130)
+        return 130
+    except OSError as error:
+        if error.filename is None:  # a print
+            return _streams.refuse(error)
+        print(f"dalembert: '{error.filename}': {error.strerror}.", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 
 # low to high; a room may import itself and what stands before it. view knows only labelled data, io the model, too.
 ORDER = [
-    "_runtime", "_typing", "_results", "view", "model", "functions", "io", "linalg", "complements", "systems",
+    "_runtime", "_typing", "_results", "_disk", "view", "model", "functions", "io", "linalg", "complements", "systems",
     "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "analysis",
-    "mechanisms", "cli",
+    "mechanisms", "_streams", "cli",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 import xarray as xr
 
+import dalembert as da
 
-def dalembert(*arguments, timeout=240):
+
+def dalembert(*arguments, timeout=240, **environment):
     command = [sys.executable, "-m", "dalembert.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_help():
@@ -76,6 +81,7 @@ def test_run_says_what_a_person_wants_to_know():
         (("run", "four-bar", "--rule", "wieghted"), "The rule 'wieghted' is unknown; use one of minimum_norm"),
         (("run", "four-bar", "--integrator", "magic"), "integrator='magic' is unknown"),
         (("check", ""), "There is no mechanism ''"),
+        (("view", "run.nc", "--set", "crank.mass=2"), "--set changes a model; 'run.nc' is a result."),
         (("report", "four-bar", "-o", "x.pdf"), "its name must end in .html"),
     ],
 )
@@ -88,3 +94,114 @@ def test_wrong_input_is_one_sentence(arguments, sentence):
 def test_wrong_option_is_not_a_traceback():
     result = dalembert("run", "four-bar", "--t-end", "soon")
     assert result.returncode == 2 and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_streams_that_are_not_unicode(encoding):
+    """Pipes of Windows, terminals without UTF-8: other signs for the same words, and JSON that means the same."""
+    from dalembert.io import json_schema
+
+    result = dalembert("schema", PYTHONIOENCODING=encoding)
+    assert result.returncode == 0 and result.stderr == ""
+    assert json.loads(result.stdout) == json_schema()
+
+
+def test_every_text_finds_signs_that_a_stream_can_carry():
+    from dalembert import _streams  # noqa: F401  knows the signs
+
+    text = "Φ = −3 … 4 · x → Größe ≤ 1°, \udcff 中"
+    plain = text.encode("ascii", "dalembert-plain").decode()
+    assert plain == "Phi = -3 ... 4 * x -> Gro?e <= 1 deg, \\xff ?"
+    assert "−2 · Größe".encode("latin-1", "dalembert-plain").decode("latin-1") == "-2 · Größe"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "dalembert.cli", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == "dalembert: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes differ")
+def test_a_closed_pipe_needs_no_words():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dalembert.cli", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == "" and process.wait() == 1
+    process.stderr.close()
+
+
+def test_a_backend_that_is_none_is_told_before_the_work(tmp_path):
+    result = dalembert("run", "pendulum", "--plot", str(tmp_path / "x.png"), MPLBACKEND="nonsense")
+    assert result.returncode == 2 and result.stdout == "" and "MPLBACKEND='nonsense'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_version():
+    result = dalembert("--version")
+    assert result.returncode == 0 and result.stdout == f"dalembert {da.__version__}\n"
+
+
+def test_numbers_of_a_model_are_set_by_name(four_bar):
+    """In this process: another one would only start more slowly."""
+    from dalembert.cli import _changed
+
+    changed = _changed(
+        four_bar, ["crank.mass=2", "gravity=0, -9.81*2", "B.frame_j=90*deg", "crank.mass=3"]
+    ).parameters()
+    assert changed["crank.mass"] == 3 and changed["gravity"][1] == -19.62 and changed["coupler.mass"] == 2
+    assert changed["B.frame_j"] == pytest.approx(1.5707963267948966)
+    hinge = da.build(da.mechanism("door-two-balls"))
+    name = next(k for k in hinge.parameters() if k.endswith(".frame_i"))
+    turned = _changed(hinge, [f"{name}=0,-1,0; 1,0,0; 0,0,1"]).parameters()[name]
+    assert turned.tolist() == [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("crank.mas=2", "'four-bar' has no parameter 'crank.mas'. Did you mean 'crank.mass'? 'crank' has crank.mass"),
+        ("crank.mass=two", "--set crank.mass=two: expression 'two': 'two' is no number"),
+        ("crank.mass=1e", "--set crank.mass=1e: expression '1e': 'e' is not expected"),
+        ("crank.mass=-1", "must be greater than zero"),
+        ("crank.mass=1,2", "--set crank.mass=1,2: crank.mass is one number; this is 2."),
+        ("B.point_j=1", "--set B.point_j=1: B.point_j is 2 numbers, with commas; this is 1."),
+        ("crank.mass", "write NAME=VALUE, such as --set crank.mass=2"),
+        ("=2", "write NAME=VALUE"),
+    ],
+)
+def test_numbers_that_cannot_be_set(four_bar, change, sentence):
+    from dalembert.cli import _changed
+
+    with pytest.raises(da.DalembertError) as caught:
+        _changed(four_bar, [change])
+    assert sentence in str(caught.value)
+
+
+def test_the_shell_completes_models_and_rules(tmp_path):
+    """As the shell asks, by the variables it sets."""
+
+    def asked(*words):
+        line = " ".join(("dalembert", *words))
+        code = "import sys; sys.argv[0] = 'dalembert'; from dalembert.cli import main; main()"
+        variables = {"_DALEMBERT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path,
+            env={**os.environ, **variables},
+        )  # fmt: skip
+        return result.stdout.split()
+
+    (tmp_path / "four-legs.yaml").write_text("")
+    (tmp_path / "four.txt").write_text("")
+    assert asked("run", "four") == ["four-bar", "four-legs.yaml"]
+    assert asked("run", "four-bar", "--rule", "wei") == ["weighted"]

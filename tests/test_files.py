@@ -15,6 +15,7 @@ import dalembert as da
 from dalembert import functions
 from dalembert._results import DalembertError, FileError
 from dalembert.io import json_schema, read, starter, text_of
+from dalembert.io._read import read_from_text
 from dalembert.io._schema import KINDS
 from dalembert.io._yaml import read_tree, resolve
 from dalembert.mechanisms import FILES, mechanisms
@@ -202,6 +203,40 @@ def test_scalars(text, value):
     assert found == value and type(found) is type(value)
 
 
+def test_any_number_may_be_a_formula(tmp_path):
+    """Angles in degrees and sums where numbers stand; what is written afterwards is plain numbers."""
+    path = tmp_path / "formulas.yaml"
+    path.write_text("""
+dalembert: 1
+name: formulas
+space: plane
+gravity: [0, -9.81*2]
+run: {t_end: 2*pi}
+bodies:
+  - {name: a, mass: 2*0.3, inertia: 1/12, position: [0.5*cos(30*deg), "max(1, 2)"], angle: 45 deg, velocity: [0, 1/2]}
+  - {name: b, mass: 1, inertia: 1, angular_velocity: -90°}
+joints:
+  - {type: revolute, name: pin, i: ground, j: a, at: [0, 1e-1 + .1]}
+  - {type: revolute, name: other, i: ground, j: b, at: [0, 0]}
+  - {type: coupling, name: c, terms: [[pin, 2*3], [other, 1]], constant: sqrt(4)}
+forces:
+  - {type: spring_damper, name: s, i: ground, j: a, stiffness: 2^3, length: 1 + 1}
+  - {type: torque, name: m, body: a, torque: {harmonic: {amplitude: 2*2, omega: 2*pi}}}
+  - {type: torque, name: f, body: a, torque: k*t, parameters: {k: 1/4}}
+""")
+    found = read(path)
+    body = {s.name: s.arguments for s in found.model.statements}
+    assert body["a"]["mass"] == 0.6 and body["a"]["inertia"] == 1 / 12 and body["a"]["angle"] == 45 * da.deg
+    assert body["a"]["position"] == [0.5 * math.cos(30 * da.deg), 2] and body["b"]["angular_velocity"] == -90 * da.deg
+    assert found.run == {"t_end": 2 * math.pi} and found.model.gravity[1] == -2 * 9.81
+    assert body["pin"]["at"] == [0, 0.2] and body["c"]["constant"] == 2
+    assert body["c"]["terms"] == [["pin", 6], ["other", 1]]
+    assert (body["s"]["stiffness"], body["s"]["length"]) == (8, 2) and body["f"]["parameters"] == {"k": 0.25}
+    assert body["m"]["torque"] == {"harmonic": {"amplitude": 4, "omega": 2 * math.pi}} and body["f"]["torque"] == "k*t"
+    text = text_of(found.model)
+    assert "deg" not in text and read_from_text(text, path).model == found.model
+
+
 def test_quotes_make_a_text_and_keys_are_texts():
     tree, wrong = read_tree("a: '1'\nb: \"true\"\n1: 2\ntrue: 3\n'<<': 4\n")
     assert not wrong and tree is not None
@@ -252,6 +287,35 @@ joints:
     ]  # fmt: skip
     for complaint, word in zip(found, words, strict=True):
         assert word in complaint.text
+
+
+def test_an_unknown_body_hides_no_other_mistake(tmp_path):
+    """What is wrong whatever body was meant is told with it; what may follow from it is not."""
+    text = """dalembert: 1
+name: m
+space: plane
+bodies:
+  - {name: rod, mass: 1, inertia: 1}
+joints:
+  - {type: prismatic, name: slide, i: grund, j: rd, at: [0, 0, 0], axis: [0, 0]}
+  - {type: spherical, name: ball, i: ground, j: rd, at: [0, 0]}
+  - {type: driver, name: drive, joint: slied, motion: 2*s}
+forces:
+  - {type: force, name: push, body: rd, force: [1, 2, 3]}
+"""
+    found = [(c.line, c.text.split(".")[0]) for c in complaints(tmp_path, text)]
+    assert found == [
+        (7, "Joint 'slide': there is no body or marker 'grund'"),
+        (7, "Joint 'slide': there is no body or marker 'rd'"),
+        (7, "Joint 'slide': at must be 2 numbers (the model is in the plane), not [0, 0, 0]"),
+        (7, "Joint 'slide': axis has no direction (zero vector)"),
+        (8, "Joint 'ball': a spherical joint exists only in space; this model is in the plane"),
+        (8, "Joint 'ball': there is no body or marker 'rd'"),
+        (9, "Driver 'drive': there is no joint 'slied'"),
+        (9, "Driver 'drive': motion: expression '2*s': 's' is unknown; it may use t and numbers"),
+        (11, "Force 'push': there is no body or marker 'rd'"),
+        (11, "Force 'push': force must be 2 numbers or functions of time (the model is in the plane)"),
+    ]
 
 
 def test_the_error_reads_well(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,41 @@ def test_quaternion_and_rotation_describe_the_same_pose():
     for axis, angle in cases:
         R = axis_angle(axis, angle)
         np.testing.assert_allclose(rotation_matrix(quaternion_of(R)), R, atol=1e-14)  # a few roundings
+
+
+# ---- functions of Python that cannot be compiled -------------------------------------------------------------
+
+DECIDES = "it decides by a value .* write jnp.where"
+ASKS = "it asks for the value of a number .* write it with jax.numpy"
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda m: m.force_law("wind", ["b"], lambda t, f: [(np.ones(2) if t > 0.5 else np.zeros(2), 0.0)]),
+         rf"Force 'wind': its law fails: {DECIDES}.* \(test_model.py, line \d+: .*t > 0.5"),
+        (lambda m: m.force("push", "b", lambda t: (float(t), 0.0)), f"Force 'push': its law fails: {ASKS}"),
+        (lambda m: m.force("push", "b", lambda t: (math.sin(t), 0.0)), f"Force 'push': its law fails: {ASKS}"),
+        (lambda m: m.torque("turn", "b", lambda t: np.sin(t)), f"Force 'turn': its law fails: {ASKS}"),
+        (lambda m: m.force_law("k", ["b"], lambda t, f, p: [(np.ones(2) * float(p["k"]), 0.0)], parameters={"k": 2.0}),
+         f"Force 'k': its law fails: {ASKS}"),
+        (lambda m: m.spring_damper("s", m.ground, "b", at_i=(3, 0), pull=lambda t, l, r: max(l - 1.0, 0.0)),
+         f"Force 's': its law fails: {DECIDES}"),
+        (lambda m: m.joint_force("j", "pin", lambda t, value, rate: -math.tanh(rate)), f"Force 'j': .*{ASKS}"),
+        (lambda m: m.motor("w", "pin", torque=lambda t: np.cos(t)), f"Force 'w': .*{ASKS}"),
+        (lambda m: m.driver("d", "pin", lambda t: math.sin(t)), f"Rows of 'd': its function fails: {ASKS}"),
+        (lambda m: m.driver("d", "pin", lambda t: t if t < 1 else 1.0), f"Rows of 'd': its function fails: {DECIDES}"),
+        (lambda m: m.speed_driver("d", "pin", lambda t: np.sin(t)), f"Rows of 'd': its function fails: {ASKS}"),
+        (lambda m: m.distance_driver("d", m.ground, "b", lambda t: 1 + abs(math.sin(t))), f"Rows of 'd': .*{ASKS}"),
+        (lambda m: m.holonomic("h", ["b"], lambda t, f: f[0].p[0] if f[0].p[1] > 0 else 0.0), f"'h': .*{DECIDES}"),
+        (lambda m: m.pfaffian("h", ["b"], lambda t, f: np.hypot(*f[0].v)), f"Rows of 'h': .*{ASKS}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_function_that_cannot_be_compiled_is_named(make, sentence, coordinates):
+    model = da.Model("bad")
+    model.body("b", mass=1.0, inertia=1.0, position=(1, 0))
+    model.revolute("pin", model.ground, "b", at=(0, 0))
+    make(model)
+    with pytest.raises(da.ModelError, match=sentence):
+        da.build(model, coordinates=coordinates)

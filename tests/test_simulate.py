@@ -121,6 +121,25 @@ def test_blow_up_is_told():
     assert solution.status is da.Status.not_finite
 
 
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_blow_up_is_told_with_the_body_before_speeds_are_beyond_measure(coordinates):
+    """A torque as ω³ on the second of two wheels: ω = 1/√(1 − 2t), infinite at half a second."""
+    model = da.Model("wheels", space="plane", gravity=(0, 0))
+    for name, speed in (("slow", 0.5), ("fast", 1.0)):
+        model.body(name, mass=1.0, inertia=1.0, angular_velocity=speed)
+        model.revolute(f"pin of {name}", model.ground, name, at=(0, 0))
+    model.force_law("push", ["fast"], lambda t, f: [(jnp.zeros(2), f[0].w ** 3)])
+    sentence = r"blows up: the speed of body 'fast' grows without bound .* It stopped at t = 0\.5 s"
+    with pytest.raises(da.SimulationError, match=sentence) as caught:
+        da.simulate(da.build(model, coordinates=coordinates), 1.0, integrator="tsit5")
+    assert caught.value.solution.status is da.Status.not_finite
+
+
+def test_a_fixed_step_that_is_too_long_is_told_as_such(four_bar):
+    with pytest.raises(da.SimulationError, match="the fixed step dt is too long"):
+        da.simulate(four_bar, 2.0, dt=2.0, integrator="tsit5", save=2)
+
+
 def test_all_steps_used(four_bar):
     with pytest.raises(da.SimulationError, match="used all its steps"):
         da.simulate(four_bar, 10.0, max_steps=20)
@@ -175,6 +194,25 @@ def test_singular_positions_are_found_and_can_stop_a_run():
         ({"save": "all"}, "save='all' is unknown"),
         ({"save": [0.0, 3.0]}, "rising times within"),
         ({"save": [1.0, 0.5]}, "rising times within"),
+        ({"save": 0}, "save=0 must be a positive number of times"),
+        ({"save": -3}, "save=-3 must be a positive number of times"),
+        ({"save": []}, r"save=\[\] is unknown; use a number of times, an array of times \(not empty\)"),
+        ({"save": 0.5}, "save=0.5 is unknown"),
+        ({"save": True}, "save=True is unknown"),
+        ({"save": [[0.0, 1.0]]}, "save=.* is unknown"),
+        ({"save": ["first", "last"]}, "save=.* is unknown"),
+        ({"save": [0.5, float("nan")]}, r"rising times within \[0, 2\]; number 2 of them is nan"),
+        ({"save": [-1.0, 1.0]}, "number 1 of them is -1"),
+        ({"atol": -1.0}, "atol=-1.0 must be a positive number"),
+        ({"atol": float("nan")}, "atol=nan must be a positive number"),
+        ({"atol": float("inf")}, "atol=inf must be a positive number"),
+        ({"rtol": 0.0}, "rtol=0.0 must be a positive number"),
+        ({"rtol": float("nan")}, "rtol=nan must be a positive number"),
+        ({"dt": 0.0}, "dt=0.0 must be a positive number"),
+        ({"dt": 2.5}, "dt=2.5 s is longer than the whole run of 2 s"),
+        ({"max_steps": 0}, "max_steps=0 must be a positive whole number"),
+        ({"max_steps": -5}, "max_steps=-5 must be a positive whole number"),
+        ({"max_steps": 1e6}, "max_steps=1000000.0 must be a positive whole number"),
         ({"t0": 5.0}, "The end of the run, 2 s, must be later than its start, 5 s"),
         ({"t0": "0"}, "The start of the run must be a number, in seconds, not '0'"),
         ({"rtol": "fine"}, "rtol=fine must be a positive number"),
@@ -191,7 +229,7 @@ def test_wrong_arguments_get_a_sentence(four_bar, options, sentence):
 
 
 def test_the_end_must_be_a_number(four_bar):
-    for end in ("2", None, np.inf, [1.0, 2.0]):
+    for end in ("2", None, np.inf, np.nan, [1.0, 2.0]):
         with pytest.raises(da.DalembertError, match="The end of the run must be a number, in seconds, not"):
             da.simulate(four_bar, end)
 

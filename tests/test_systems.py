@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import jax
@@ -115,6 +116,15 @@ def test_function_system_without_parameters_and_with_constraints():
         ({"joints": {"A": 3}}, "add up to 3 rows"),
         ({"v0": [0.0]}, "give qdot"),
         ({"position": lambda t, q: q[0]}, "must be vectors"),
+        ({"position": lambda t, q: q[:1] if t > 1 else q[1:]}, r"position\(t, q\) fails: it decides by a value"),
+        ({"motion": lambda t, q, v: np.sin(v[:1])}, r"motion\(t, q, v\) fails: it asks for the value"),
+        ({"potential": lambda t, q: math.sin(q[0])}, r"potential\(t, q\) fails: it asks for the value"),
+        ({"potential": lambda t, q: q}, r"potential\(t, q\) must have shape \(\)"),
+        ({"qdot": lambda q, v: jnp.zeros(3)}, r"qdot\(q, v\) must have shape \(2,\)"),
+        (
+            {"points": [da.LocalPoint("A", lambda q: q[:1], lambda t, x: x * float(t))], "position": None},
+            "fails: it asks",
+        ),
     ],
 )
 def test_function_system_refuses_with_a_sentence(change, sentence):

@@ -4,9 +4,13 @@ test_view_browser.py."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
+import socket
+import struct
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -289,12 +293,51 @@ def test_server_shows_the_page_on_loopback_only_and_again_when_it_changes(data):
         assert _get(server.address + "stamp") == "1"
         latest[0] = "2"
         assert "Joint &#x27;A&#x27; &lt;b&gt;is" in _get(server.address) and len(made) == 2
-        for path, host, code in (("etc/passwd", None, 404), ("", "example.org", 403)):
+        assert _get(server.address + "?x", "LocalHost:1") == _get(server.address)
+        for path, host, code in (("etc/passwd", None, 404), ("", "example.org", 403), ("", "localhost.org", 403)):
             with pytest.raises(urllib.error.HTTPError) as caught:
                 _get(server.address + path, host)
             assert caught.value.code == code
     finally:
         server.stop()
+
+
+def test_server_drops_who_does_not_ask_and_bears_who_goes_away(monkeypatch, capfd):
+    from dalembert.view import _serve
+
+    monkeypatch.setattr(_serve, "PATIENCE", 1.0)
+    monkeypatch.setattr(_serve, "MOST", 8)
+    server = Server(lambda stamp: "x" * 10_000_000)
+    before = threading.active_count()
+    server.start()
+    place = ("127.0.0.1", int(server.address.split(":")[-1].strip("/")))
+    try:
+        # half-open connections, more than there is room for: one says nothing, one drips
+        idle = [socket.create_connection(place, timeout=20) for _ in range(30)]
+        slow = idle[0]
+        time.sleep(0.3)
+        assert threading.active_count() - before <= 9  # eight and the server itself
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < 10:
+                slow.sendall(b"G")
+                time.sleep(0.2)
+        assert time.monotonic() - began < 6
+        for other in idle[1:]:
+            with contextlib.suppress(ConnectionError):
+                assert other.recv(1) == b""
+            other.close()
+        # a reader that resets in the midst of an answer
+        for _ in range(3):
+            gone = socket.create_connection(place, timeout=20)
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            gone.recv(10)
+            gone.close()
+        assert len(_get(server.address)) == 10_000_000
+    finally:
+        server.stop()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def _get(address: str, host: str | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dalembert._results import AssemblyError, DalembertError, Status
+from dalembert._results import AssemblyError, DalembertError, Status, check_output
 from dalembert.analysis._graph import plot_graph
 from dalembert.analysis._redundancy import Check, check
 from dalembert.analysis._report import friction_lines, summary, values_of, with_value
@@ -23,7 +23,19 @@ from dalembert.reactions import LABELS
 from dalembert.simulation import Solution, simulate
 from dalembert.stabilise import CHANGED, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
-from dalembert.view import Lines, Mark, Motion, Picture, Section, Source, Table, Words, plot_dataset, report_page
+from dalembert.view import (
+    Lines,
+    Mark,
+    Motion,
+    Picture,
+    Section,
+    Source,
+    Table,
+    Words,
+    need_matplotlib,
+    plot_dataset,
+    report_page,
+)
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
 ROWS_ALONG = 200
@@ -53,11 +65,10 @@ def report(
     as it is. `about` is a sentence under the title. A run that ends early is shown as far as it came, and constraints
     that contradict each other are named without a motion. Under 5 MB for a normal run.
     """
-    path = Path(path)
-    if path.suffix not in (".html", ".htm"):
+    if Path(path).suffix not in (".html", ".htm"):
         raise DalembertError(f"Cannot write '{path}': the name of a report must end in .html.")
-    if not path.parent.is_dir():
-        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
+    check_output(path, (".html", ".htm"))
+    need_matplotlib()
     say = _say if progress else lambda text: None
     if isinstance(model, Solution):
         if settings or t_end is not None or coordinates != "absolute":

@@ -1,6 +1,6 @@
 """edge · files: models in and out, results out."""
 
-from dalembert.io._disk import write_in_place
+from dalembert._disk import write_in_place
 from dalembert.io._read import FILE_ENDINGS, ROBOT_ENDINGS, ModelFile, load, read
 from dalembert.io._results import write_csv, write_netcdf
 from dalembert.io._schema import json_schema

@@ -1,11 +1,9 @@
-"""edge · files: the disk. What is read is a plain file of limited size; what is written is never half-written."""
+"""edge · files: what is read is a plain file of limited size."""
 
 from __future__ import annotations
 
 import os
 import stat
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from dalembert._results import DalembertError
@@ -83,27 +81,3 @@ def _need_plain(found: os.stat_result, largest: int) -> None:
         raise DalembertError("it is not a plain file.")
     if found.st_size > largest:
         raise DalembertError(f"it has {found.st_size / 1e6:.1f} MB; at most {largest / 1e6:g} MB are read.")
-
-
-def write_in_place(path, suffix: str, write: Callable[[str], object]) -> Path:
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
-    if path.is_dir():
-        raise DalembertError(f"Cannot write '{path}': it is a folder.")
-    try:
-        handle, temporary = tempfile.mkstemp(suffix=suffix, prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-    except OSError as error:
-        raise DalembertError(f"Cannot write '{path}': {error.strerror}.") from None
-    try:
-        write(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise DalembertError(f"Cannot write '{path}': {error.strerror}.") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return path

@@ -124,10 +124,10 @@ class _Reader:
                     top.at_key(key), f"'{key[:60]}' is unknown; known are {', '.join(TOP)}.{did_you_mean(key, TOP)}"
                 )
         head = Node({k: x for k, x in top.value.items() if k in HEAD}, top.line, top.column, top.keys)
-        wrong = self._look(head_class(), head, "")
+        wrong, said = self._look(head_class(), head, "")
         run = self._run()
         entries = [e for section in SECTIONS for e in self._section(section)]
-        said = head.plain()
+        said = head.plain() | said
         if "space" in wrong or len(self.complaints) > ENOUGH:
             return None
         gravity = None if "gravity" in wrong else said.get("gravity")
@@ -141,14 +141,15 @@ class _Reader:
 
     # ---- by the schema ---------------------------------------------------------------------------------------
 
-    def _look(self, cls: type[BaseModel], node: Node, who: str) -> set[str]:
-        """Complain about every key that is not as its class says; returns those keys."""
+    def _look(self, cls: type[BaseModel], node: Node, who: str) -> tuple[set[str], dict[str, Any]]:
+        """Complain about every key that is not as its class says; returns those keys, and the values of the others."""
+        values: dict[str, Any] = {}
         try:
-            cls.model_validate(node.plain())
+            cls.model_validate(node.plain(), context=values)
         except ValidationError as error:
             found = error.errors(include_url=False)
         else:
-            return set()
+            return set(), values
         start = f"{who}: " if who else ""
         known = [k for k in cls.model_fields if k != "type"]
         for wrong in found:
@@ -164,7 +165,7 @@ class _Reader:
                 self.complain(node.at((key,)), f"{start}{key} must be {context['expected']}, not {got}.")
             else:
                 self._wrong_value(node, start, key, context)
-        return {str(wrong["loc"][0]) for wrong in found}
+        return {str(wrong["loc"][0]) for wrong in found}, values
 
     def _wrong_value(self, node: Node, start: str, key: str, context: dict) -> None:
         path = (key, *context["path"])
@@ -186,8 +187,7 @@ class _Reader:
         if not isinstance(node.value, dict):
             self.complain(node.place, f"run must be a mapping such as {{t_end: 10}}, not {told(node.plain())}.")
             return {}
-        self._look(run_class(), node, "run")
-        return {k: x for k, x in node.plain().items() if x is not None}
+        return {k: x for k, x in self._look(run_class(), node, "run")[1].items() if x is not None}
 
     def _section(self, section: str) -> list[_Entry]:
         node = self.tree.value.get(section)
@@ -223,7 +223,8 @@ class _Reader:
             entry.usable = False
         else:
             entry.kind = str(kind)
-            entry.wrong = self._look(element_class(entry.kind), node, entry.who)
+            entry.wrong, values = self._look(element_class(entry.kind), node, entry.who)
+            entry.arguments |= values
             self._mend(entry)
             self._tables(entry)
         if not entry.usable and entry.name:
@@ -356,7 +357,11 @@ class _Reader:
             return missing[1] not in self.lost
         if path[:1] == ("name",):
             return f"'{entry.name}': " in text
-        return bool(path) and path[0] not in entry.wrong and _ALONE.search(text) is not None
+        if "exists only in" in text:
+            return True
+        if not path or path[0] in entry.wrong:
+            return False
+        return bool(_ALONE.search(text) or (not entry.wrong and _ALONE_AMONG_KNOWN_KEYS.search(text)))
 
     def _speaks_of_lost(self, entry: _Entry) -> bool:
         return bool(self.lost) and any(isinstance(x, str) and x in self.lost for x in entry.arguments.values())
@@ -365,6 +370,10 @@ class _Reader:
 _UNRESOLVED = re.compile(r"there is no (?:joint|body or marker) '|: this name is taken")
 _ALONE = re.compile(
     r": \w+ must (?:be greater than zero|be finite|not be negative)|has no direction|: expression .* \(at char"
+)
+# what an unknown key may have caused, but an unknown body cannot
+_ALONE_AMONG_KNOWN_KEYS = re.compile(
+    r": \w+ must be \d(?: or \d)* numbers|: expression '[^']*': '\w+' is unknown|must be perpendicular in the start"
 )
 
 

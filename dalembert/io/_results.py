@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dalembert.io._disk import write_in_place
+from dalembert._disk import write_in_place
 
 
 def write_netcdf(dataset, path) -> Path:

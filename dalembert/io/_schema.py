@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Union
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, create_model
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationInfo, WithJsonSchema, create_model
 from pydantic_core import PydanticCustomError
 
-from dalembert._results import did_you_mean
-from dalembert.model import ELEMENTS, FORMULA_WORDS, RULES, SECTIONS, TYPED, inside_folder
+from dalembert._results import DalembertError, did_you_mean
+from dalembert.model import ELEMENTS, FORMULA_WORDS, RULES, SECTIONS, TYPED, inside_folder, value_of
 
 FORMAT = 1
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
@@ -51,54 +51,70 @@ def told(value: Any) -> str:
 
 
 # ---- what an argument may hold ---------------------------------------------------------------------------------
+#
+# Each takes a value and its path, raises `Wrong`, and returns the value with its constant formulas as numbers.
 
 
-def _number(value: Any, path: tuple = ()) -> None:
+def _number(value: Any, path: tuple = ()) -> int | float:
+    if isinstance(value, str):
+        value = _constant(value, path)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        degrees = re.fullmatch(r"([-+]?\d+\.?\d*) *(?:deg|degrees?|°)", value) if isinstance(value, str) else None
-        hint = f"; angles are in radians (write {math.radians(float(degrees[1])):.5g})" if degrees else ""
-        raise Wrong(path, f"must be a number, not {told(value)}{hint}")
+        raise Wrong(path, f"must be a number, not {told(value)}")
     if not math.isfinite(value):
         raise Wrong(path, f"must be finite, not {value}")
     if abs(value) > LARGEST_NUMBER:
         raise Wrong(path, f"is too large ({value:.3g}); numbers are in SI units, up to {LARGEST_NUMBER:g}")
+    return value
 
 
-def _text(value: Any, path: tuple = ()) -> None:
+def _constant(text: str, path: tuple) -> float:
+    """A number as a formula: 45*deg, 45 deg, 2*0.3, pi/3."""
+    try:
+        return value_of(text)
+    except DalembertError as error:
+        # a word is no formula; what looks like one is told where it is wrong
+        why = f"; {error}" if re.search(r"[-+*/^()0-9]", text) else ""
+        raise Wrong(path, f"must be a number, not {told(text)}{why}".removesuffix(".")) from None
+
+
+def _text(value: Any, path: tuple = ()) -> str:
     if not isinstance(value, str):
         raise Wrong(path, f"must be a text, not {told(value)}" + ("; put it in quotes" if _quotable(value) else ""))
     if not value.strip():
         raise Wrong(path, "must not be empty")
+    return value
 
 
 def _quotable(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _name(value: Any, path: tuple = ()) -> None:
+def _name(value: Any, path: tuple = ()) -> str:
     _text(value, path)
     if len(value) > LONGEST_NAME or value != value.strip() or not value.isprintable():
         raise Wrong(path, f"must be one line of at most {LONGEST_NAME} characters, without spaces at its ends")
+    return value
 
 
-def _whole(value: Any, path: tuple = ()) -> None:
+def _whole(value: Any, path: tuple = ()) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Wrong(path, f"must be a whole number, not {told(value)}")
     if abs(value) > 10**6:
         raise Wrong(path, f"is too large ({value})")
+    return value
 
 
-def _flag(value: Any, path: tuple = ()) -> None:
+def _flag(value: Any, path: tuple = ()) -> bool:
     if not isinstance(value, bool):
         raise Wrong(path, f"must be true or false, not {told(value)}")
+    return value
 
 
 def _list_of(check: Callable, words: str, sizes: tuple[int, ...] = ()) -> Callable:
-    def look(value: Any, path: tuple = ()) -> None:
+    def look(value: Any, path: tuple = ()) -> list:
         if not isinstance(value, list) or (sizes and len(value) not in sizes):
             raise Wrong(path, f"must be {words}, not {told(value)}")
-        for k, x in enumerate(value):
-            check(x, (*path, k))
+        return [check(x, (*path, k)) for k, x in enumerate(value)]
 
     return look
 
@@ -109,68 +125,69 @@ _numbers = _list_of(_number, "a list of numbers")
 _names = _list_of(_name, "a list of names")
 
 
-def _matrix(value: Any, path: tuple = ()) -> None:
+def _matrix(value: Any, path: tuple = ()) -> list:
     if not isinstance(value, list) or not value:
         raise Wrong(path, f"must be a matrix (a list of rows), not {told(value)}")
-    for k, row in enumerate(value):
-        (_numbers if isinstance(row, list) else _number)(row, (*path, k))
+    return [(_numbers if isinstance(row, list) else _number)(row, (*path, k)) for k, row in enumerate(value)]
 
 
-def _inertia(value: Any, path: tuple = ()) -> None:
+def _inertia(value: Any, path: tuple = ()) -> Any:
     if isinstance(value, list) and len(value) == 3:
-        _matrix(value, path)
-    elif isinstance(value, list):
+        return _matrix(value, path)
+    if isinstance(value, list):
         raise Wrong(path, "must be a number in the plane; in space 3 principal moments or a 3x3 tensor")
-    else:
-        _number(value, path)
+    return _number(value, path)
 
 
-def _angular(value: Any, path: tuple = ()) -> None:
-    (_numbers if isinstance(value, list) else _number)(value, path)
+def _angular(value: Any, path: tuple = ()) -> Any:
+    return (_numbers if isinstance(value, list) else _number)(value, path)
 
 
-def _points(value: Any, path: tuple = ()) -> None:
+def _points(value: Any, path: tuple = ()) -> Any:
     if isinstance(value, dict):
-        _keys(value, path, {"file": _file}, {"file"})
-        return
-    _list_of(_vector, "a list of points, or {file: name.csv}")(value, path)
+        return _keys(value, path, {"file": _file}, {"file"})
+    return _list_of(_vector, "a list of points, or {file: name.csv}")(value, path)
 
 
-def _file(value: Any, path: tuple = ()) -> None:
+def _file(value: Any, path: tuple = ()) -> str:
     _text(value, path)
     if not re.fullmatch(r"\w[\w -]{0,90}(\.\w[\w-]{0,20})*\.csv", value):
         raise Wrong(path, f"must be the plain name of a .csv file beside the model file, not {told(value)}")
+    return value
 
 
-def _keys(value: Any, path: tuple, known: dict[str, Callable], needed: set[str]) -> None:
+def _keys(value: Any, path: tuple, known: dict[str, Callable], needed: set[str]) -> dict:
     """A mapping with known keys."""
     if not isinstance(value, dict):
         raise Wrong(path, f"must be a mapping with {', '.join(known)}, not {told(value)}")
+    found = {}
     for key, inside in value.items():
         if key not in known:
             text = f": '{key[:40]}' is unknown; known are {', '.join(known)}.{did_you_mean(key, known)}"
             raise Wrong(path, text, key)
-        known[key](inside, (*path, key))
+        found[key] = known[key](inside, (*path, key))
     missing = [k for k in known if k in needed and k not in value]
     if missing:
         raise Wrong(path, f": {missing[0]} is missing")
+    return found
 
 
-def _parameters(value: Any, path: tuple = ()) -> None:
+def _parameters(value: Any, path: tuple = ()) -> dict:
     if not isinstance(value, dict):
         raise Wrong(path, f"must be names with numbers, such as {{speed: 2.0}}, not {told(value)}")
+    found = {}
     for key, number in value.items():
         if not re.fullmatch(r"[A-Za-z_]\w{0,99}", key, re.ASCII) or key in FORMULA_WORDS:
             raise Wrong(path, f": '{key[:40]}' cannot name a parameter; choose another word of letters and digits", key)
-        _number(number, (*path, key))
+        found[key] = _number(number, (*path, key))
+    return found
 
 
-def _table(value: Any, path: tuple) -> None:
+def _table(value: Any, path: tuple) -> dict:
     if isinstance(value, dict) and "file" in value:
-        _keys(value, path, {"file": _file, "degree": _whole}, {"file"})
-    else:
-        known = {"times": _numbers, "values": _numbers, "degree": _whole}
-        _keys(value, path, known, {"times", "values"})
+        return _keys(value, path, {"file": _file, "degree": _whole}, {"file"})
+    known = {"times": _numbers, "values": _numbers, "degree": _whole}
+    return _keys(value, path, known, {"times", "values"})
 
 
 def _mapping_of(needed: str, more: str) -> Callable:
@@ -178,8 +195,8 @@ def _mapping_of(needed: str, more: str) -> Callable:
     return lambda value, path: _keys(value, path, known, set(needed.split()))
 
 
-def _parts(value: Any, path: tuple) -> None:
-    _list_of(_motion, "a list of functions of time")(value, path)
+def _parts(value: Any, path: tuple) -> list:
+    return _list_of(_motion, "a list of functions of time")(value, path)
 
 
 _MAKERS: dict[str, Callable] = {
@@ -194,94 +211,92 @@ _MAKERS: dict[str, Callable] = {
 }
 
 
-def _motion(value: Any, path: tuple = ()) -> None:
+def _motion(value: Any, path: tuple = ()) -> Any:
     if isinstance(value, str):
-        _text(value, path)
-    elif isinstance(value, dict):
+        return _text(value, path)
+    if isinstance(value, dict):
         if len(value) != 1:
             raise Wrong(path, f"must have exactly one of {', '.join(_MAKERS)}, not {told(value)}")
         ((kind, inside),) = value.items()
         if kind not in _MAKERS:
             known = f"known are {', '.join(_MAKERS)}"
             raise Wrong(path, f": '{kind[:40]}' is no function of time; {known}.{did_you_mean(kind, _MAKERS)}", kind)
-        _MAKERS[kind](inside, (*path, kind))
-    elif isinstance(value, list) or value is None:
+        return {kind: _MAKERS[kind](inside, (*path, kind))}
+    if isinstance(value, list) or value is None:
         raise Wrong(path, f"must be a number, a formula or a function of time, not {told(value)}")
-    else:
-        _number(value, path)
+    return _number(value, path)
 
 
-def _motions(value: Any, path: tuple = ()) -> None:
-    if isinstance(value, list):
-        _parts(value, path)
-    else:
-        _motion(value, path)
+def _motions(value: Any, path: tuple = ()) -> Any:
+    return (_parts if isinstance(value, list) else _motion)(value, path)
 
 
-def _formula_or_number(value: Any, path: tuple = ()) -> None:
-    (_text if isinstance(value, str) else _number)(value, path)
+def _formula_or_number(value: Any, path: tuple = ()) -> Any:
+    return (_text if isinstance(value, str) else _number)(value, path)
 
 
-def _formulas(value: Any, path: tuple = ()) -> None:
+def _formulas(value: Any, path: tuple = ()) -> Any:
     if isinstance(value, str):
-        _text(value, path)
-        return
-    _list_of(_formula_or_number, "a formula or a list of formulas")(value, path)
+        return _text(value, path)
+    return _list_of(_formula_or_number, "a formula or a list of formulas")(value, path)
 
 
-def _share(value: Any, path: tuple) -> None:
+def _share(value: Any, path: tuple) -> dict:
     one_or_more = _list_of(_formula_or_number, "a list of formulas")
     torque = lambda x, p: (one_or_more if isinstance(x, list) else _formula_or_number)(x, p)  # noqa: E731
-    _keys(value, path, {"force": one_or_more, "torque": torque}, set())
+    return _keys(value, path, {"force": one_or_more, "torque": torque}, set())
 
 
-def _term(value: Any, path: tuple) -> None:
+def _term(value: Any, path: tuple) -> Any:
     if isinstance(value, list):
         if len(value) not in (2, 3):
             raise Wrong(path, "must be [joint, factor] or [joint, coordinate, factor]")
-        for k, x in enumerate(value[:-1]):
-            _name(x, (*path, k))
-        _number(value[-1], (*path, len(value) - 1))
-        return
-    _keys(value, path, {"joint": _name, "coordinate": _name, "factor": _number}, {"joint", "factor"})
+        names = [_name(x, (*path, k)) for k, x in enumerate(value[:-1])]
+        return [*names, _number(value[-1], (*path, len(value) - 1))]
+    return _keys(value, path, {"joint": _name, "coordinate": _name, "factor": _number}, {"joint", "factor"})
 
 
-def _along(value: Any, path: tuple = ()) -> None:
+def _along(value: Any, path: tuple = ()) -> str:
     if value not in ("world", "body") or not isinstance(value, str):
         raise Wrong(path, f"must be world or body, not {told(value)}")
+    return value
 
 
 _SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "plane", "mesh")
 
 
-def _shape(value: Any, path: tuple = ()) -> None:
+def _shape(value: Any, path: tuple = ()) -> str:
     if not isinstance(value, str) or value not in _SHAPES:
         hint = did_you_mean(value, _SHAPES) if isinstance(value, str) else ""
         raise Wrong(path, f"must be one of {', '.join(_SHAPES)}, not {told(value)}.{hint}".removesuffix("."))
+    return value
 
 
 _sizes = _list_of(_number, "1 to 3 numbers", (1, 2, 3))
 _colour = _list_of(_number, "4 numbers: red, green, blue, opacity", (4,))
 
 
-def _mesh(value: Any, path: tuple = ()) -> None:
+def _mesh(value: Any, path: tuple = ()) -> str:
     _text(value, path)
     if not inside_folder(value):
         raise Wrong(path, f"must be the name of a file in the model file's folder, not {told(value)}")
+    return value
 
 
-def _rule(value: Any, path: tuple = ()) -> None:
+def _rule(value: Any, path: tuple = ()) -> str:
     if value not in RULES or not isinstance(value, str):
         raise Wrong(path, f"must be one of {', '.join(RULES)}, not {told(value)}")
+    return value
 
 
-def _format(value: Any, path: tuple = ()) -> None:
+def _format(value: Any, path: tuple = ()) -> int:
     if type(value) is not int or value != FORMAT:
         raise Wrong(path, f"must be {FORMAT}, not {told(value)}")
+    return value
 
 
 class Kind(NamedTuple):
-    """What an argument may hold: the check, the same in JSON Schema, in words, and a harmless stand-in."""
+    """What an argument may hold: the check, which returns it, the same in JSON Schema, in words, and a stand-in."""
 
     check: Callable
     schema: dict[str, Any]
@@ -289,7 +304,9 @@ class Kind(NamedTuple):
     stand_in: Any = None
 
 
-_NUMBER: dict[str, Any] = {"type": "number"}
+_NUMBER: dict[str, Any] = {"$ref": "#/$defs/Number"}
+_ABOVE_ZERO: dict[str, Any] = {"$ref": "#/$defs/Positive"}
+_CONSTANT = {"type": "string", "pattern": r"^[-+*/^()., \w°]+$", "description": "a number as a formula, such as 45*deg"}
 _TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 _NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME, "pattern": r"^[^.]+$"}
 _REFERENCE: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
@@ -343,8 +360,8 @@ KINDS: dict[str, Kind] = {
     "Places": Kind(_names, _array(_REFERENCE), "bodies, by name"),
     "JointName": Kind(_name, _REFERENCE, "a joint, by name"),
     "Coordinate": Kind(_name, _TEXT, "which coordinate of the joint, where it has several"),
-    "Number": Kind(_number, _NUMBER, "a number", 1.0),
-    "Positive": Kind(_number, {"type": "number", "exclusiveMinimum": 0}, "a number greater than zero", 1.0),
+    "Number": Kind(_number, _NUMBER, "a number, also as a formula such as 45*deg", 1.0),
+    "Positive": Kind(_number, _ABOVE_ZERO, "a number greater than zero", 1.0),
     "Whole": Kind(_whole, {"type": "integer"}, "a whole number"),
     "Flag": Kind(_flag, {"type": "boolean"}, "true or false", False),
     "bool": Kind(_flag, {"type": "boolean"}, "true or false", False),
@@ -354,7 +371,7 @@ KINDS: dict[str, Kind] = {
     "Matrix": Kind(_matrix, {"anyOf": [_ROWS, _array(_NUMBER)]}, "a matrix, as a list of rows"),
     "Inertia": Kind(
         _inertia,
-        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _array(_NUMBER, 3), _array(_array(_NUMBER, 3), 3)]},
+        {"anyOf": [_ABOVE_ZERO, _array(_NUMBER, 3), _array(_array(_NUMBER, 3), 3)]},
         "a number in the plane; in space 3 principal moments or a 3x3 tensor",
         1.0,
     ),
@@ -370,7 +387,7 @@ KINDS: dict[str, Kind] = {
     "Terms": Kind(_list_of(_term, "a list of terms"), _array(_TERM), "terms {joint, coordinate, factor}"),
     "Directions": Kind(_names, _array(_TEXT), "directions by name"),
     "ShapeKind": Kind(_shape, {"enum": list(_SHAPES)}, f"one of {', '.join(_SHAPES)}"),
-    "Sizes": Kind(_sizes, _array({"type": "number", "exclusiveMinimum": 0}, 1, 3), "1 to 3 numbers, by the kind"),
+    "Sizes": Kind(_sizes, _array(_ABOVE_ZERO, 1, 3), "1 to 3 numbers, by the kind"),
     "Colour": Kind(_colour, _array({"type": "number", "minimum": 0, "maximum": 1}, 4), "red, green, blue, opacity"),
     "MeshFile": Kind(_mesh, _TEXT, "the name of a file in the model file's folder"),
     "Rule": Kind(_rule, {"enum": list(RULES)}, "what picks a load that is not unique", RULES[0]),
@@ -394,16 +411,18 @@ class Strict(BaseModel):
 
 
 def _field(kind: Kind, default: Any, words: str = "") -> tuple[Any, Any]:
-    def look(value: Any) -> Any:
+    def look(value: Any, info: ValidationInfo) -> Any:
         if value is None and default is not ...:
             return None  # an empty key is one that was not given
         try:
-            kind.check(value)
+            found = kind.check(value)
         except Wrong as wrong:
             raise PydanticCustomError(
                 "wrong", "{text}", {"text": wrong.text, "path": wrong.path, "key": wrong.key}
             ) from None
-        return value
+        if info.context is not None:  # kept also where another key is wrong
+            info.context[info.field_name] = found
+        return found
 
     schema = kind.schema if default is ... else {"anyOf": [kind.schema, {"type": "null"}]}
     annotation = Annotated[Any, PlainValidator(look), WithJsonSchema({"inside": json.dumps(schema)})]
@@ -411,12 +430,13 @@ def _field(kind: Kind, default: Any, words: str = "") -> tuple[Any, Any]:
 
 
 def _limited(check: Callable, *, positive: bool = False, size: int = 0) -> Callable:
-    def look(value: Any, path: tuple = ()) -> None:
-        check(value, path)
+    def look(value: Any, path: tuple = ()) -> Any:
+        value = check(value, path)
         if positive and value <= 0:
             raise Wrong(path, f"must be greater than zero, not {value:g}")
         if size and (len(value) > size or not value.isprintable()):
             raise Wrong(path, f"must be one line of at most {size} characters")
+        return value
 
     return look
 
@@ -485,6 +505,8 @@ def json_schema() -> dict[str, Any]:
         fields[section] = (list[item] | None, Field(None, description=f"the {section} of the model"))
     made = create_model("model", __base__=Strict, __doc__="A dalembert model file; SI units.", **fields)
     found = _unwrapped(made.model_json_schema())
+    for name, number in (("Number", {"type": "number"}), ("Positive", {"type": "number", "exclusiveMinimum": 0})):
+        found["$defs"][name] = {"description": KINDS[name].words, "anyOf": [number, _CONSTANT]}
     found["$defs"]["Motion"] = {"description": KINDS["Motion"].words} | _function_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dalembert._disk import write_in_place
 from dalembert._results import DalembertError, check_output
-from dalembert.io._disk import write_in_place
 from dalembert.io._read import FILE_ENDINGS, read_from_text
 from dalembert.io._schema import FORMAT
 from dalembert.io._yaml import resolve
@@ -163,7 +163,7 @@ def starter(name: str) -> str:
 
 
 _STARTER = """\
-# A dalembert model: SI units, angles in radians.
+# A dalembert model: SI units, angles in radians; any number may be a formula: 45*deg, 2*0.3, sqrt(2)/2.
 #   dalembert check FILE      looks at it: every mistake with its line, then rows, rank, redundancy, mobility
 #   dalembert run FILE        simulates it
 #   dalembert schema          prints the form of these files as JSON Schema, for an editor that helps while typing
@@ -179,7 +179,7 @@ bodies:
     mass: 1.0
     inertia: 0.0833     # about the centre of mass; in space 3 principal moments or a 3x3 tensor
     position: [0.5, 0]  # of the centre of mass, at the start
-    angle: 0            # in space: quaternion, rotation, or axis with angle
+    angle: 0            # or 45*deg; in space: quaternion, rotation, or axis with angle
     # velocity: [0, 0]
     # angular_velocity: 0
 

@@ -33,7 +33,7 @@ def slider_crank_in_space(crank: float = 0.1, rod_length: float = 0.3, speed: fl
     return model
 
 
-@register("stewart-platform", "Stewart's platform: six legs that push, six degrees of freedom", t_end=5.0)
+@register("stewart-platform", "Stewart's platform: six driven legs hold its six degrees of freedom", t_end=5.0)
 def stewart_platform(base: float = 1.0, top: float = 0.6, height: float = 1.2, stroke: float = 0.1) -> Model:
     """Each leg: Hooke joint on the base, cylinder and rod in a slider, ball under the platform; the sliders are driven.
 

@@ -11,7 +11,7 @@ from dalembert.model._frames import (
     rotation_matrix,
     turn,
 )
-from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketching, spline_jet
+from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketching, spline_jet, value_of
 from dalembert.model._information import Limit, Shape, inside_folder
 from dalembert.model._kinds import BEARINGS, COORDINATES, RULES, coordinates_of, held_directions
 from dalembert.model._model import Model
@@ -47,4 +47,5 @@ __all__ = [
     "sketching",
     "spline_jet",
     "turn",
+    "value_of",
 ]

@@ -509,6 +509,49 @@ def names_in(tree: tuple) -> set[str]:
     return set().union(*(names_in(x) for x in tree[1:] if isinstance(x, tuple)), set())
 
 
+def value_of(text: str) -> float:
+    """The value of a formula without variables, '45*deg' or 'sqrt(2)/2'; '45 deg' is an angle, too. Needs no JAX."""
+    degrees = _DEGREES.fullmatch(text)
+    tree = parse(f"{degrees[1]}*deg" if degrees else text)
+    unknown = sorted(names_in(tree))
+    if unknown:
+        known = ", ".join((*CONSTANTS, *_PLAIN_CALLS))
+        raise DalembertError(f"expression '{_short(text)}': '{unknown[0]}' is no number; it may use {known}.")
+    try:
+        value = _plain_value(tree)
+    except ArithmeticError:
+        value = math.nan
+    except ValueError:  # sqrt(-1), asin(2)
+        value = math.nan
+    if isinstance(value, complex) or not math.isfinite(value):
+        raise DalembertError(f"expression '{_short(text)}': it is no finite number.")
+    return float(value)
+
+
+_DEGREES = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?:deg|degrees?|°)\s*")
+_PLAIN_CALLS = {name: getattr(math, name) for name in ARITIES if hasattr(math, name)} | {
+    "abs": abs, "min": min, "max": max, "sign": lambda x: float((x > 0) - (x < 0))
+}  # fmt: skip
+
+
+def _plain_value(tree: tuple) -> float:
+    kind, *rest = tree
+    if kind == "number":
+        return rest[0]
+    if kind == "call":
+        if rest[0] not in _PLAIN_CALLS:
+            raise DalembertError(f"{rest[0]}(…) is a function of time; it cannot stand in a number.")
+        return _PLAIN_CALLS[rest[0]](*map(_plain_value, rest[1:]))
+    values = [_plain_value(x) for x in rest]
+    if kind == "sum":
+        return math.fsum(values)
+    if kind == "product":
+        return math.prod(values)
+    if kind == "neg":
+        return -values[0]
+    return 1.0 / values[0] if kind == "over" else values[0] ** values[1]
+
+
 def evaluate(tree: tuple, known: dict[str, Any]):
     """The value of a formula for known variables, by jax.numpy."""
     import jax.numpy as jnp

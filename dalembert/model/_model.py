@@ -81,8 +81,10 @@ class Model(Information):
         # ground stands in for a name that is unknown: what follows from that is not told
         unknown = {id(m.statement) for m in self._mistakes if ": there is no body or marker '" in m}
         for c in self.constraints.values():
-            if id(said.get(c.name)) not in unknown and c.drives in (None, c.name):  # else the joint's are told
-                found += [Mistake(text, said.get(c.name)) for text in self._constraint_mistakes(c)]
+            if c.drives not in (None, c.name):  # the joint's are told
+                continue
+            texts = self._constraint_mistakes(c) if id(said.get(c.name)) not in unknown else []
+            found += [Mistake(text, said.get(c.name)) for text in (*texts, *self._kind_mistakes(c))]
         for f in self.forces.values():
             moving = [b for b in f.bodies if not b.is_ground]
             of_joint = f.name in said and "joint" in said[f.name].arguments  # whose own mistake it is
@@ -108,8 +110,11 @@ class Model(Information):
             found.append(f"{what} '{c.name}' connects body '{n}' to itself; it needs two different bodies.")
         if c.markers and all(b.is_ground for b in c.bodies) and len(set(names)) == len(names):
             found.append(f"{what} '{c.name}' holds only ground; name a body.")
-        kind = c.kind.split(":")[0]
-        if kind in COORDINATES and self.space not in COORDINATES[kind]:
-            other = "space" if self.space == "plane" else "the plane"
-            found.append(f"{what} '{c.name}': a {kind} joint exists only in {other}; this model is in {self._where}.")
         return found
+
+    def _kind_mistakes(self, c: Constraint) -> list[str]:
+        what, kind = "Driver" if c.drives else "Joint", c.kind.split(":")[0]
+        if kind not in COORDINATES or self.space in COORDINATES[kind]:
+            return []
+        other = "space" if self.space == "plane" else "the plane"
+        return [f"{what} '{c.name}': a {kind} joint exists only in {other}; this model is in {self._where}."]

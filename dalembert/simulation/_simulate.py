@@ -50,6 +50,9 @@ NEAR_PARADOX = 1e-3
 BLOWN_UP = 1e6
 """Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
 
+DIVERGING = 1e-6
+"""Share of the time since the start in which the speeds double, below which vanishing steps are told as a blow-up."""
+
 
 def simulate(
     system: AbstractSystem | Model,
@@ -96,7 +99,7 @@ def simulate(
         system = build(system)
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
-    plan, times = _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1)
+    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1)
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -145,7 +148,7 @@ def simulate(
     clock |= (
         {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
     )
-    solution = _judge(problem, plan, parts, clock, throw, rule)
+    solution = _judge(problem, plan, parts, float(start_at), clock, throw, rule)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
@@ -183,8 +186,32 @@ def _is_number(value) -> bool:
     return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
 
 
-def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
-    for name, value in (("rtol", rtol), ("dt", dt)):
+def _is_whole(value) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _rising_times(save, t0, t1) -> np.ndarray:
+    try:
+        times = np.asarray(save, float)
+    except (TypeError, ValueError):
+        times = np.zeros(())
+    if times.ndim != 1 or times.size == 0:
+        raise DalembertError(
+            f"save={save!r} is unknown; use a number of times, an array of times (not empty), 'steps' or 'dense'."
+        )
+    wrong = ~np.isfinite(times)
+    wrong[1:] |= np.diff(times) < 0
+    if not is_traced(t0, t1):
+        wrong |= (times < t0) | (times > t1)
+    if np.any(wrong):
+        first = int(np.argmax(wrong))
+        within = "" if is_traced(t0, t1) else f" within [{t0:g}, {t1:g}]"
+        raise DalembertError(f"save= must be rising times{within}; number {first + 1} of them is {times[first]:g}.")
+    return times
+
+
+def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
+    for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
     for name, value in (("start", t0), ("end", t1)):
@@ -192,6 +219,10 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
             raise DalembertError(f"The {name} of the run must be a number, in seconds, not {value!r}.")
     if not is_traced(t0, t1) and not t1 > t0:
         raise DalembertError(f"The end of the run, {t1:g} s, must be later than its start, {t0:g} s.")
+    if dt is not None and not is_traced(dt, t0, t1) and dt > (1 + 1e-12) * (t1 - t0):
+        raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t1 - t0:g} s; give a shorter step.")
+    if max_steps is not None and not (_is_whole(max_steps) and max_steps > 0):
+        raise DalembertError(f"max_steps={max_steps!r} must be a positive whole number, or left out.")
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
     if integrator not in INTEGRATORS:
@@ -205,13 +236,15 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
         if save not in ("steps", "dense"):
             raise DalembertError(f"save={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
         kind = save
-    elif save is None or isinstance(save, int):
+    elif save is None or _is_whole(save):
+        if save is not None and save < 1:
+            raise DalembertError(
+                f"save={save} must be a positive number of times, an array of times, 'steps' or 'dense'."
+            )
         known = not is_traced(t0, t1)
-        times = (np if known else jnp).linspace(t0, t1, 201 if save is None else save)
+        times = (np if known else jnp).linspace(t0, t1, 201 if save is None else int(save))
     else:
-        times = save if is_traced(save) else np.asarray(save, float)
-        if not is_traced(times) and (times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1):
-            raise DalembertError(f"save= must be rising times within [{t0}, {t1}].")
+        times = save if is_traced(save) else _rising_times(save, t0, t1)
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
     # reverse mode keeps checkpoints for at most max_steps
     if derivative == "reverse" and kind == "times" and max_steps is None:
@@ -281,7 +314,7 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool, rule) -> Solution:
+def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, throw: bool, rule) -> Solution:
     """Cut what was not reached, name the failure, raise if asked."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
     parts = [
@@ -296,16 +329,16 @@ def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool, ru
         count = int(np.sum(np.isfinite(np.asarray(last.ts))))
         ts, ys = [last.ts[:count]], [jax.tree_util.tree_map(lambda a: a[:count], last.ys)]
     status = Status(int(last.status))
-    detail = ""
+    words = f"{status.sentence} "
     if status in (Status.step_too_small, Status.not_finite):
-        status, detail = _diagnose(problem, last, status)
+        status, words = _diagnose(problem, plan, last, status, float(last.t_end) - t0)
     elif status is Status.eliminated_drifts:
-        detail = _drifting(problem, last)
+        words += _drifting(problem, last)
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     whole = problem.system if problem.dropped is None else problem.dropped.whole
     solution = dataclasses.replace(solution, system=whole, chosen=rule)
     if throw and status not in (Status.done, Status.event):
-        raise SimulationError(f"{status.sentence} {detail}It stopped at t = {float(last.t_end):.6g} s.", solution)
+        raise SimulationError(f"{words}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution
 
 
@@ -348,8 +381,12 @@ def _until(solution: Solution, count: int, t, status: Status) -> Solution:
     )
 
 
-def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, str]:
-    """Tell numbers that blow up from constraints that cannot be met just after the last good state."""
+def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed: float) -> tuple[Status, str]:
+    """Tell numbers that blow up from constraints that cannot be met just after the last good state; in words."""
+
+    def told(status: Status, detail: str) -> tuple[Status, str]:
+        return status, f"{status.sentence} {detail}"
+
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
     rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
@@ -357,19 +394,44 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     if isinstance(machine, AbsoluteSystem) and machine.bearings:
         unsettled = _without_load(system, last, q, v, rates)
         if unsettled:
-            return Status.no_load, unsettled
+            return told(Status.no_load, unsettled)
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
-        return Status.not_finite, _first_bad_force(system, last.t_end, q, v)
+        return told(Status.not_finite, _first_bad_force(system, last.t_end, q, v))
     if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0) > BLOWN_UP:
-        return Status.not_finite, "The speeds have grown beyond all measure. "
+        return Status.not_finite, _blow_up(system, q, v)
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
     q, v = problem.stabilisation.project(system, t, q, v)
     Phi, phi = residuals(system, t, q, v)
     sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
     for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
         if residual.size and np.max(np.abs(residual)) > 1e-9:
-            return Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " "
-    return status, ""
+            return told(Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " ")
+    if _doubling_time(problem, last, rates) < DIVERGING * elapsed:
+        return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
+    if plan.fixed:
+        return told(status, "All is finite at its last state: the fixed step dt is too long for what follows. ")
+    return told(status, "")
+
+
+def _doubling_time(problem: Problem, last: March, rates) -> float:
+    """In how many seconds the velocities would double at their present growth; infinite where they do not grow."""
+    w, wdot = np.asarray(last.y_end[1]), np.asarray(rates[1])
+    scale = np.asarray(problem.formulation.scale(problem.system, last.y_end[3][0]))
+    growth = np.sum(w * wdot / scale**2)
+    return float(np.sum((w / scale) ** 2) / growth) if growth > 0 else np.inf
+
+
+def _blow_up(system: AbstractSystem, q, v) -> str:
+    """A sentence with the body, or the coordinate, that is fastest for the machine's size."""
+    system, v = (system.absolute, system.lift(q, v)[1]) if isinstance(system, TreeSystem) else (system, v)
+    fastest = int(np.argmax(np.abs(np.asarray(v)) / np.asarray(system.scale())))
+    what = f"velocity {fastest + 1} (v[{fastest}])"
+    if isinstance(system, AbsoluteSystem):
+        what = f"body '{system.body_names[fastest // system.dv]}'"
+    return (
+        f"The motion blows up: the speed of {what} grows without bound (it has reached {abs(float(v[fastest])):.2g}); "
+        "look at the forces that grow with it. "
+    )
 
 
 def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:

@@ -169,7 +169,7 @@ def simulate_switching(
             found = _first_event(system, t, end, now, events, settings)
             if found is not None:
                 end, acting = found[0], [found[1]]
-        part = simulate(system, end, now, t0=t, save=samples, **settings)
+        part = simulate(system, end, now, t0=t, save=samples, **_within(settings, end - t))
         segments.append(part)
         if not acting or end >= t1:
             return SwitchedSolution(segments, jumps)
@@ -182,13 +182,19 @@ def simulate_switching(
             jumps.append(Jump(t, switch.close, switch.open, *_of(jump)))
 
 
+def _within(settings: dict, span: float) -> dict:
+    """The settings of a segment, which may be shorter than a fixed step."""
+    dt = settings.get("dt")
+    return settings if dt is None else settings | {"dt": min(dt, span)}
+
+
 def _of(jump: Jump) -> tuple:
     return jump.energy_before, jump.energy_after, jump.impulses, jump.wrenches
 
 
 def _first_event(system, t, end, state, events, settings):
     """(time, switch) of the first crossing in (t, end), by bisection on the dense motion."""
-    motion = simulate(system, end, state, t0=t, save="dense", **settings)
+    motion = simulate(system, end, state, t0=t, save="dense", **_within(settings, end - t))
     grid = np.interp(np.arange(4 * (len(motion.t) - 1) + 1) / 4, np.arange(len(motion.t)), np.asarray(motion.t))
     first = None
     for switch in events:

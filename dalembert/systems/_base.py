@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
+from dalembert.systems._user import user_mistake
 
 
 class Family(eqx.Module):
@@ -268,6 +269,9 @@ class _LocalRows:
         return jnp.concatenate([point.rows(t, point.local(p)(q), p) for point in self.points])
 
 
+_SIGNATURES = ("mass(t, q)", "force(t, q, v)", "position(t, q)", "motion(t, q, v)", "qdot(q, v)", "potential(t, q)")
+
+
 class FunctionSystem(AbstractSystem):
     """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
 
@@ -327,10 +331,11 @@ class FunctionSystem(AbstractSystem):
             )
         scale = np.ones(self.dv) if scale is None else scale
         self.size_scale = jnp.broadcast_to(jnp.asarray(scale, float), (self.dv,))
-        self._check_shape("mass(t, q)", lambda: self._call(0, 0.0, self.q0), (self.dv, self.dv))
-        self._check_shape("force(t, q, v)", lambda: self._call(1, 0.0, self.q0, self.v0), (self.dv,))
-        h = self._rows(position, lambda: self._call(2, 0.0, self.q0))
-        s = self._rows(motion, lambda: self._call(3, 0.0, self.q0, self.v0))
+        self._check_shape(0, (self.dv, self.dv))
+        self._check_shape(1, (self.dv,))
+        h, s = self._rows(2), self._rows(3)
+        self._check_shape(4, (self.dq,))
+        self._check_shape(5, ())
         if self.points and joints is None:
             p = self.parameter_values
             joints = {
@@ -363,20 +368,34 @@ class FunctionSystem(AbstractSystem):
     def _call(self, which: int, *arguments):
         function = self.functions[which]
         assert function is not None
-        return function(*arguments, self.parameter_values) if self.has_parameters else function(*arguments)
+        return jnp.asarray(function(*arguments, self.parameter_values) if self.has_parameters else function(*arguments))
 
-    def _check_shape(self, what: str, evaluate: Callable, expected: tuple[int, ...]) -> None:
-        shape = jax.eval_shape(evaluate).shape
-        if shape != expected:
+    def _check_shape(self, which: int, expected: tuple[int, ...]) -> None:
+        shape = self._shape(which)
+        if shape is not None and shape != expected:
+            what = _SIGNATURES[which]
             raise DalembertError(f"FunctionSystem '{self.name}': {what} must have shape {expected}, it has {shape}.")
 
-    def _rows(self, function, evaluate) -> int:
-        if function is None:
-            return 0
-        shape = jax.eval_shape(evaluate).shape
-        if len(shape) != 1:
+    def _rows(self, which: int) -> int:
+        shape = self._shape(which)
+        if shape is not None and len(shape) != 1:
             raise DalembertError(f"FunctionSystem '{self.name}': residuals must be vectors, one has shape {shape}.")
-        return shape[0]
+        return 0 if shape is None else shape[0]
+
+    def _shape(self, which: int) -> tuple[int, ...] | None:
+        """The shape of what a function gives, found without a value: so are its mistakes, before it is compiled."""
+        function, signature = self.functions[which], _SIGNATURES[which]
+        if function is None:
+            return None
+        sizes = {"t": (), "q": (self.dq,), "v": (self.dv,)}
+        arguments = signature[signature.index("(") + 1 : -1].split(", ")
+        given = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
+        if self.has_parameters:
+            given.append({k: jax.ShapeDtypeStruct(x.shape, float) for k, x in self.parameter_values.items()})
+        try:
+            return jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *given).shape
+        except Exception as error:  # a user's function may raise anything
+            raise DalembertError(f"FunctionSystem '{self.name}': {signature} fails: {user_mistake(error)}") from error
 
     def _owners(self, joints, start: int, rows: int, default: str) -> tuple[RowOwner, ...]:
         joints = dict(joints) if joints is not None else ({default: rows} if rows else {})
@@ -444,7 +463,7 @@ class _OnBlock:
     def __call__(self, t, *slots_and_p):
         *slots, p = slots_and_p
         arguments = [s[0] for s in slots]  # one slot: the whole of q, the whole of v
-        return self.function(t, *arguments, p) if self.has_parameters else self.function(t, *arguments)
+        return jnp.asarray(self.function(t, *arguments, p) if self.has_parameters else self.function(t, *arguments))
 
 
 @dataclass(frozen=True)

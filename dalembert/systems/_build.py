@@ -41,6 +41,7 @@ from dalembert.systems._prescribed import (
     UserRows,
 )
 from dalembert.systems._tree import TreeSystem
+from dalembert.systems._user import user_mistake
 
 SPARSE_FROM = 40
 """Number of velocities from which on the equations are sparse: where KLU overtakes a dense Cholesky."""
@@ -335,35 +336,44 @@ def _size(model: Model) -> float:
 
 
 def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
-    """Call every user's function once, on shapes only, so that its mistakes appear here and with its name."""
+    """Call every user's function once, on shapes only, so that its mistakes appear here and with its name.
+
+    No value is known in these calls, neither time nor parameters: what passes here can be compiled.
+    """
     rows = ("driver", "speed_driver", "point_driver", "frame_driver", "distance_driver", "holonomic", "pfaffian")
-    laws = ("law", "force", "torque", "spring_damper", "joint_force", "friction", "pd_control", "motor")
-    if not any(f.kind.split(":")[0] in (*rows, *laws) for f in (*system.families, *system.forces)):
+    families = [f for f in system.families if f.kind.split(":")[0] in rows]
+    forces = [f for f in system.forces if model.forces[f.names[0]].functions]
+    if not families and not forces:
         return
     mistakes = []
-    zero = np.zeros(())
+    t = jax.ShapeDtypeStruct((), float)
     shapes = jax.eval_shape(lambda: (p := system.places(system.q0), system.twists(p, system.v0)))
-    for family in system.families:
+    for family in families:
         for function, tables in ((family.position, shapes[:1]), (family.motion, shapes)):
-            if function is None or family.kind.split(":")[0] not in rows:
+            if function is None:
                 continue
+
+            def residual(t, p, *tables, family=family, function=function):
+                return dataclasses.replace(family, p=p).rows_of(function, t, *tables)
+
             try:
-                jax.eval_shape(lambda *a, f=family, g=function: f.rows_of(g, zero, *a), *tables)
+                jax.eval_shape(residual, t, _shapes_of(family.p), *tables)
             except Exception as error:  # a user's function may raise anything
-                mistakes.append(f"Rows of '{family.names[0]}': its function fails: {_first_line(error)}")
-    for f in system.forces:
-        if f.kind.split(":")[0] in laws:
-            one = jax.vmap(lambda at, motion, u, p, law=f.law: system.force_shares(law, zero, at, motion, u, p))
-            table = np.zeros((len(system.body_names) + 1, system.dv))
-            try:
-                jax.eval_shape(
-                    lambda a, b, f=f, one=one, u=table: one(f.gather(a), f.gather(b), f.gather(u), f.p), *shapes
-                )
-            except Exception as error:
-                mistakes.append(f"Force '{f.names[0]}': its law fails: {_first_line(error)}")
+                mistakes.append(f"Rows of '{family.names[0]}': its function fails: {user_mistake(error)}")
+    table = jax.ShapeDtypeStruct((len(system.body_names) + 1, system.dv), float)
+    for f in forces:
+
+        def shares(t, p, u, places, twists, f=f):
+            one = jax.vmap(lambda at, motion, u, p: system.force_shares(f.law, t, at, motion, u, p))
+            return one(f.gather(places), f.gather(twists), f.gather(u), p)
+
+        try:
+            jax.eval_shape(shares, t, _shapes_of(f.p), table, *shapes)
+        except Exception as error:
+            mistakes.append(f"Force '{f.names[0]}': its law fails: {user_mistake(error)}")
     if mistakes:
         raise ModelError(model.name, mistakes)
 
 
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
+def _shapes_of(numbers: dict):
+    return {k: jax.ShapeDtypeStruct(np.shape(x), float) for k, x in numbers.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dalembert.view._animate import animate_dataset, page_of_dataset
 from dalembert.view._comparison import plot_comparison
+from dalembert.view._figure import check_figure, need_matplotlib
 from dalembert.view._graph import draw_graph
 from dalembert.view._plots import plot_dataset
 from dalembert.view._report import Lines, Mark, Motion, Picture, Section, Source, Table, Words, report_page
@@ -27,7 +28,9 @@ __all__ = [
     "Table",
     "Words",
     "animate_dataset",
+    "check_figure",
     "draw_graph",
+    "need_matplotlib",
     "page_of_dataset",
     "plot_comparison",
     "plot_dataset",

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from dalembert._results import FIGURES, check_output
+from dalembert.view._figure import check_figure, save_figure
 
 
 def plot_comparison(table: dict, path=None) -> Any:
     """Error against run time, and violation and energy drift a way; saved to `path` if given."""
+    check_figure(path)
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    check_output(path, FIGURES)
     rows = [r for r in table["entries"] if r["error"] is not None]
     figure = Figure(figsize=(12, 1.5 + max(4.0, 0.28 * len(rows))), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -43,7 +43,7 @@ def plot_comparison(table: dict, path=None) -> Any:
     right.set_xlabel("largest violation, relative")
     right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False)
     if path is not None:
-        figure.savefig(path, dpi=130)
+        save_figure(figure, path)
     return figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dalembert._results import FIGURES, check_output
+from dalembert.view._figure import check_figure, save_figure
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS
 
 
@@ -14,7 +14,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     Joints that close a loop (those a spanning tree leaves out) are dashed; colours tell how much of a reaction is
     unique. What couples more than two bodies is a small diamond.
     """
-    check_output(path, FIGURES)
+    check_figure(path)
     import networkx as nx
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -86,7 +86,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
         axes.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9, frameon=False)
     _spread(figure, names, boxes)
     if path is not None:
-        figure.savefig(path, dpi=130)
+        save_figure(figure, path)
     return figure
 
 

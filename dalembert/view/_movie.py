@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dalembert._disk import write_in_place
 from dalembert._results import DalembertError
+from dalembert.view._figure import need_matplotlib
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS, Scene, rotations
 from dalembert.view._shapes import across
 
@@ -41,11 +44,12 @@ def write_movie(scene: Scene, path, *, speed: float | None = None, fps: int = FP
     """Film the scene as .gif or .mp4. `speed` is how many of the machine's seconds pass in one; chosen if not given."""
     path = Path(path)
     times = _times(scene, speed, fps)
+    need_matplotlib()
+    frames = _pictures(scene, times, dpi)
     if path.suffix == ".gif":
-        _write_gif(path, _pictures(scene, times, dpi), fps, _colours(scene))
-    else:
-        _write_mp4(path, _pictures(scene, times, dpi), fps)
-    return path
+        save = _gif(frames, fps, _colours(scene))
+        return write_in_place(path, ".gif", save)
+    return write_in_place(path, ".mp4", lambda temporary: _write_mp4(temporary, frames, fps))
 
 
 def _pictures(scene: Scene, times, dpi: int):
@@ -87,8 +91,8 @@ def _colours(scene: Scene) -> list[tuple[float, float, float]]:
     return [_rgb(c) for c in dict.fromkeys(parts)]
 
 
-def _write_gif(path: Path, pictures, fps: int, colours) -> None:
-    """One palette for all frames, with every colour of the scene in it, however small its part."""
+def _gif(pictures, fps: int, colours) -> Callable[[str], None]:
+    """What saves the film. One palette for all frames, with every colour of the scene in it, however small its part."""
     from PIL import Image
 
     frames: list[Any] = []
@@ -101,28 +105,33 @@ def _write_gif(path: Path, pictures, fps: int, colours) -> None:
             sample = Image.fromarray(np.vstack([picture, swatch]))
             palette = sample.quantize(160, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         frames.append(Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE))
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=round(1000 / fps), loop=0, disposal=1)
+    options = {"save_all": True, "duration": round(1000 / fps), "loop": 0, "disposal": 1}
+    return lambda name: frames[0].save(name, append_images=frames[1:], **options)
 
 
-def _write_mp4(path: Path, pictures, fps: int) -> None:
+def _write_mp4(path: str, pictures, fps: int) -> None:
     try:
-        from imageio_ffmpeg import write_frames
+        from imageio_ffmpeg import count_frames_and_secs, write_frames
     except ImportError:
         raise DalembertError(
             "A film in .mp4 needs ffmpeg, which is not here. Install it (pip install 'dalembert[view]'), or use .gif."
         ) from None
-    film = None
+    film, count = None, 0
     for picture in pictures:
         even = np.ascontiguousarray(picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2])
         if film is None:
             size = (even.shape[1], even.shape[0])
-            film = write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7, ffmpeg_log_level="error")
+            film = write_frames(path, size, fps=fps, macro_block_size=2, quality=7, ffmpeg_log_level="quiet")
             with warnings.catch_warnings():  # the child that is forked becomes ffmpeg at once: threads do not matter
                 warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
                 film.send(None)
         film.send(even)
+        count += 1
     if film is not None:
         film.close()
+    # ffmpeg's exit code is not told: count what it has written
+    if count_frames_and_secs(path)[0] != count:
+        raise RuntimeError("ffmpeg did not write the film to its end")
 
 
 def _times(scene: Scene, speed: float | None, fps: int) -> np.ndarray:

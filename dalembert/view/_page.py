@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dalembert._disk import write_in_place
 from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
 
 
@@ -34,9 +35,8 @@ def page_of(scene: Scene, *, live: str | None = None) -> str:
 
 def write_page(scene: Scene, path) -> Path:
     """The page as a file."""
-    path = Path(path)
-    path.write_text(page_of(scene), encoding="utf-8")
-    return path
+    text = page_of(scene)
+    return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
 
 def _plain(s: Scene) -> dict:

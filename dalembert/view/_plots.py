@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dalembert._results import FIGURES, DalembertError, check_output, did_you_mean
+from dalembert._results import DalembertError, did_you_mean
+from dalembert.view._figure import check_figure, save_figure
 from dalembert.view._scene import CURVES, ever, points_of, scene_of
 
 MOST = 8
@@ -23,7 +24,7 @@ def plot_dataset(data, what: str | None = None, *, path=None, **options) -> Any:
     if name not in KINDS:
         known = ", ".join(repr(k) for k in KINDS)
         raise DalembertError(f"There is no plot {name!r}; there are {known}.{did_you_mean(str(name), KINDS)}")
-    check_output(path, FIGURES)
+    check_figure(path)
     try:
         figure = KINDS[name](data, **options)
     except TypeError as error:
@@ -33,7 +34,7 @@ def plot_dataset(data, what: str | None = None, *, path=None, **options) -> Any:
     for axis in figure.axes:
         _level(axis)
     if path is not None:
-        figure.savefig(path, dpi=130)
+        save_figure(figure, path)
     return figure
 
 

@@ -6,8 +6,12 @@ follow it included, which a general scene viewer (viser) does not have.
 
 from __future__ import annotations
 
+import contextlib
 import html
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from dalembert._results import DalembertError
 
 HOST = "127.0.0.1"
+PATIENCE = 10.0
+"""Seconds in which a request must have been asked, and an answer taken."""
+MOST = 32
+"""Connections at a time; a browser needs a handful."""
 
 _SORRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>dalembert</title><link rel="icon" href="data:,">
 <style>
@@ -37,13 +45,12 @@ class Server:
         self._page: tuple[str, bytes] | None = None
         self._lock = threading.Lock()
         try:
-            self._server = ThreadingHTTPServer((HOST, port), _handler(self))
+            self._server = _Connections((HOST, port), _handler(self))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DalembertError(
                 f"Cannot open port {port} on this machine: {reason}. Try another with --port."
             ) from None
-        self._server.daemon_threads = True
 
     @property
     def address(self) -> str:
@@ -80,18 +87,71 @@ class Server:
         return self._stamp().encode()
 
 
+class _Connections(ThreadingHTTPServer):
+    """A thread for each connection, of which there are few, and none that waits for ever."""
+
+    daemon_threads = True
+
+    def __init__(self, *arguments):
+        self._room = threading.BoundedSemaphore(MOST)
+        self._asking: dict[socket.socket, float] = {}  # connections that have not yet said what they want, since when
+        super().__init__(*arguments)
+
+    def process_request(self, request, client_address):
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        self._asking[request] = time.monotonic()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self.done(request)
+            raise
+
+    def process_request_thread(self, request, client_address):
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.done(request)
+
+    def done(self, request) -> None:
+        self.asked(request)
+        self._room.release()
+
+    def asked(self, request) -> None:
+        self._asking.pop(request, None)
+
+    def service_actions(self):
+        """Every half second: drop who has not asked in time, however slowly it goes on."""
+        late = time.monotonic() - PATIENCE
+        for request, since in list(self._asking.items()):
+            if since < late:
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request, client_address):
+        # a reader that went away is nothing to tell
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE
+
         def do_GET(self):
+            assert isinstance(self.server, _Connections)
+            self.server.asked(self.request)
             # another site's page cannot read this one under a name of its own
-            if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
+            if self.headers.get("Host", "").rsplit(":", 1)[0].lower() not in (HOST, "localhost"):
                 self.send_error(HTTPStatus.FORBIDDEN)
                 return
             answers = {"/": ("text/html; charset=utf-8", server.page), "/stamp": ("text/plain", server.stamp)}
-            if self.path not in answers:
+            path = self.path.partition("?")[0]
+            if path not in answers:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
-            kind, answer = answers[self.path]
+            kind, answer = answers[path]
             body = answer()
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", kind)
