@@ -21,7 +21,7 @@ from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers, rule_of
-from dalembert.simulation import _march
+from dalembert.simulation import _march, _radau
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
@@ -252,6 +252,8 @@ def _fresh_state(span: Span, plan: Plan):
     tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
     zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
     solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
+    if plan.integrator == "radau5":
+        solver = _radau.fresh(span.y0)
     inner = (np.ones(()), np.ones(()), np.array(False))
     if plan.fixed:
         count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
