@@ -28,7 +28,7 @@ import optimistix
 from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.simulation._radau import Radau5
+from dalembert.simulation._radau import Predictive, Radau5
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
 
@@ -342,6 +342,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         roots = optimistix.Chord(rtol=0.01 * span.rtol, atol=0.01 * span.atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
+    if isinstance(solver, Radau5) and not plan.fixed:
+        controller = Predictive(span.rtol, span.atol, _controlled_error)
     watched = Watched(controller, problem, span.pause_at)
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
