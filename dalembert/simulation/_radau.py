@@ -35,8 +35,8 @@ REUSE = 1e-2
 
 EPS = float(np.finfo(float).eps)
 
-ROUNDING = 1e3 * EPS
-"""Newton updates that no longer shrink are rounding when they are below this, in the size of the machine."""
+ROUNDING = 1e3
+"""Newton updates that no longer shrink are rounding when they are below this many units in the last place."""
 
 
 def _tableau():
@@ -148,7 +148,8 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
         """The stages, what is handed on, and the error estimate [HW IV.8, eq. 8.20]; infinite if Newton failed."""
         t0, h, x0 = stages.t0, stages.h, stages.x0
         weights = jnp.maximum(self.atol + self.rtol * jnp.abs(x0), jnp.finfo(float).tiny)
-        floor = _norm(ROUNDING * (1.0 + jnp.abs(x0)) / weights)
+        # a velocity is at best a rounded position over the step
+        floor = EPS * (ROUNDING + 1.0 / h) * _norm((1.0 + jnp.abs(x0)) / weights)
         enough = jnp.maximum(10 * EPS / self.rtol, jnp.minimum(0.03, jnp.sqrt(self.rtol)))
         ratio = h / jnp.where(carried.h > 0, carried.h, 1.0)
         guess = jax.vmap(lambda c: (_at(1.0 + c * ratio) - _at(1.0)) @ carried.stages)(C)
@@ -190,8 +191,8 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
 class Predictive(diffrax.AbstractStepSizeController):
     """Gustafsson's step control [HW IV.8, eq. 8.25]: it follows the trend of the error, and may shorten an accepted step.
 
-    The controllers of Diffrax never do the latter, so that growing errors end in refused steps. Its state is (1 over the
-    last error, the last step, whether both are known).
+    The controllers of Diffrax never do the latter, so that growing errors end in refused steps. After a refused step, and
+    at the start, the step does not grow. Its state is (1 over the last error, the last step, whether it was accepted).
     """
 
     rtol: Any
@@ -205,7 +206,7 @@ class Predictive(diffrax.AbstractStepSizeController):
         return t0 + dt0, (jnp.ones(()), jnp.ones(()), jnp.array(False))
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        last, last_h, known = controller_state
+        last, last_h, trusted = controller_state
 
         def relative(before, after, error):
             return error / (self.atol + self.rtol * jnp.maximum(jnp.abs(before), jnp.abs(after)))
@@ -214,10 +215,10 @@ class Predictive(diffrax.AbstractStepSizeController):
         h, keep = t1 - t0, error < 1.0
         plain = jnp.maximum(error, 1e-10) ** (-1.0 / error_order)
         trend = jax.lax.stop_gradient(h / last_h) * jnp.maximum(error * last, 1e-10) ** (-1.0 / error_order)
-        factor = jnp.where(keep & known, jnp.minimum(plain, plain * trend), plain)
-        factor = SAFETY * jnp.clip(factor, 0.25, 5.0)
-        state = (1.0 / jnp.maximum(error, 1e-2), jax.lax.stop_gradient(h), jnp.array(True))
-        state = jax.tree_util.tree_map(lambda new, old: jnp.where(keep, new, old), state, controller_state)
+        factor = SAFETY * jnp.clip(jnp.where(keep & trusted, jnp.minimum(plain, plain * trend), plain), 0.25, 5.0)
+        factor = jnp.where(keep & ~trusted, jnp.minimum(factor, 1.0), factor)
+        last = jnp.where(keep, 1.0 / jnp.maximum(error, 1e-2), last)
+        state = (last, jnp.where(keep, jax.lax.stop_gradient(h), last_h), keep)
         start = jnp.where(keep, t1, t0)
         return keep, start, start + h * factor, jnp.array(False), state, diffrax.RESULTS.successful
 
