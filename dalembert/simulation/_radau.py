@@ -135,17 +135,20 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
         scale = _sizes(y0) if self.scale is None else jax.lax.stop_gradient(self.scale(y0))
         # Newton's way to the stages is not differentiated, only the equation they solve
         fixed = _without_derivative((terms, t0, h, y0, args, scale))
-        found, state, error = self._solve(_Stages(*fixed), solver_state)
+        found, state, estimate = self._solve(_Stages(*fixed), solver_state)
         stages = _Stages(terms, t0, h, y0, args, scale)
         z = jax.lax.custom_root(lambda z: stages.residual(z), found, lambda _, z: z, _linear_solve)
-        # the work along the solved stages: the same collocation, without feedback
-        power = jax.vmap(lambda c, z: stages.rates(t0 + c * h, stages.x0 + z)[1])(C, z)
+        # the work along the solved stages: the same collocation, without feedback; and the rates at the start
+        times, points = t0 + jnp.concatenate([jnp.zeros(1), C]) * h, stages.x0 + jnp.pad(z, ((1, 0), (0, 0)))
+        rates, power = jax.vmap(stages.rates)(times, points)
+        power, error = power[1:], estimate(jax.lax.stop_gradient(rates[0]))
         increments = jax.vmap(stages.join)(z, h * A @ power)
         y1 = jax.tree_util.tree_map(lambda y, dz: y + dz[2], y0, increments)
         return y1, stages.join(error, jnp.zeros_like(y0[2])), {"y0": y0, "stages": increments}, state, diffrax.RESULTS.successful
 
     def _solve(self, stages: _Stages, carried: Carried):
-        """The stages, what is handed on, and the error estimate [HW IV.8, eq. 8.20]; infinite if Newton failed."""
+        """The stages, what is handed on, and the error estimate as a function of the rates at the start [HW IV.8, eq. 8.19];
+        infinite if Newton failed."""
         t0, h, x0 = stages.t0, stages.h, stages.x0
         weights = jnp.maximum(self.atol + self.rtol * jnp.abs(x0), jnp.finfo(float).tiny)
         # a velocity is at best a rounded position over the step
@@ -174,25 +177,29 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
         nothing = (start, carried.J, Newton(guess), lu_factor(eye))
         level, J, newton, real = jax.lax.while_loop(again, attempt, nothing)
         z = newton.z
-        part = ERROR @ z
-        error = lu_solve(real, h * f(t0, x0) + part)
-        # where that refuses the step, filter the stiff components once more [HW IV.8, eq. 8.20]; what is hidden so puts
-        # the next start off the slow motion and spoils its estimate, so hide little, and shorten the next step
-        size = _norm(error / weights)
-        filtered = jax.lax.cond(~(size < 1.0), lambda: lu_solve(real, h * f(t0, x0 + error) + part), lambda: error)
-        left = jnp.maximum(0.95, size / FILTERED)
-        error = jnp.where((size < 1.0) | (_norm(filtered / weights) > left), filtered, error * (left / size))
-        error = jnp.where(newton.good, error, jnp.inf)
         simple = jnp.where(newton.theta < REUSE, 0, 1)
         full = jnp.where(carried.level > 1, carried.level - 1, FULL)
-        return z, Carried(J, z, h, jnp.where(level < 2, simple, full)), error
+        state = Carried(J, z, h, jnp.where(level < 2, simple, full))
+
+        def estimate(f0):
+            part = ERROR @ z
+            error = lu_solve(real, h * f0 + part)
+            # where that refuses the step, filter the stiff components once more [HW IV.8, eq. 8.20]; what is hidden so
+            # puts the next start off the slow motion and spoils its estimate, so hide little, and shorten the next step
+            size = _norm(error / weights)
+            filtered = jax.lax.cond(~(size < 1.0), lambda: lu_solve(real, h * f(t0, x0 + error) + part), lambda: error)
+            left = jnp.maximum(0.95, size / FILTERED)
+            error = jnp.where((size < 1.0) | (_norm(filtered / weights) > left), filtered, error * (left / size))
+            return jnp.where(newton.good, error, jnp.inf)
+
+        return z, state, estimate
 
 
 class Predictive(diffrax.AbstractStepSizeController):
     """Gustafsson's step control [HW IV.8, eq. 8.25]: it follows the trend of the error, and may shorten an accepted step.
 
-    The controllers of Diffrax never do the latter, so that growing errors end in refused steps. After a refused step, and
-    at the start, the step does not grow. Its state is (1 over the last error, the last step, whether it was accepted).
+    The controllers of Diffrax never do the latter, so that growing errors end in refused steps. After a refused step
+    the step does not grow. Its state is (1 over the last accepted error, its step or 0, whether a step was refused since).
     """
 
     rtol: Any
@@ -203,10 +210,10 @@ class Predictive(diffrax.AbstractStepSizeController):
         return self
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
-        return t0 + dt0, (jnp.ones(()), jnp.ones(()), jnp.array(False))
+        return t0 + dt0, (jnp.ones(()), jnp.zeros(()), jnp.array(False))
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        last, last_h, trusted = controller_state
+        last, last_h, refused = controller_state
 
         def relative(before, after, error):
             return error / (self.atol + self.rtol * jnp.maximum(jnp.abs(before), jnp.abs(after)))
@@ -214,11 +221,11 @@ class Predictive(diffrax.AbstractStepSizeController):
         error = jax.lax.stop_gradient(self.norm(jax.tree_util.tree_map(relative, y0, y1_candidate, y_error)))
         h, keep = t1 - t0, error < 1.0
         plain = jnp.maximum(error, 1e-10) ** (-1.0 / error_order)
-        trend = jax.lax.stop_gradient(h / last_h) * jnp.maximum(error * last, 1e-10) ** (-1.0 / error_order)
-        factor = SAFETY * jnp.clip(jnp.where(keep & trusted, jnp.minimum(plain, plain * trend), plain), 0.25, 5.0)
-        factor = jnp.where(keep & ~trusted, jnp.minimum(factor, 1.0), factor)
+        trend = jax.lax.stop_gradient(h) / jnp.where(last_h > 0, last_h, 1.0) * jnp.maximum(error * last, 1e-10) ** (-1.0 / error_order)
+        factor = jnp.where(keep & (last_h > 0), jnp.minimum(plain, plain * trend), plain)
+        factor = jnp.minimum(SAFETY * jnp.clip(factor, 0.25, 5.0), jnp.where(keep & refused, 1.0, 5.0))
         last = jnp.where(keep, 1.0 / jnp.maximum(error, 1e-2), last)
-        state = (last, jnp.where(keep, jax.lax.stop_gradient(h), last_h), keep)
+        state = (last, jnp.where(keep, jax.lax.stop_gradient(h), last_h), ~keep)
         start = jnp.where(keep, t1, t0)
         return keep, start, start + h * factor, jnp.array(False), state, diffrax.RESULTS.successful
 

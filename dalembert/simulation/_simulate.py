@@ -252,9 +252,9 @@ def _fresh_state(span: Span, plan: Plan):
     tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
     zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
     solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
-    if plan.integrator == "radau5":
-        solver = _radau.fresh(span.y0)
     inner = (np.ones(()), np.ones(()), np.array(False))
+    if plan.integrator == "radau5":
+        solver, inner = _radau.fresh(span.y0), (np.ones(()), np.zeros(()), np.array(False))
     if plan.fixed:
         count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
         inner = (np.array(1, np.int32), np.array(count, np.int32), span.t0, span.t1)
