@@ -93,6 +93,7 @@ _HOMES = {
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
+    "StiffnessWarning": "dalembert._results",
 }
 _ROOMS = (
     "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
         RemarkWarning,
         SimulationError,
         Status,
+        StiffnessWarning,
     )
     from dalembert.analysis import (
         actuation,

@@ -40,6 +40,10 @@ OPEN = 1e-7
 """Relative gap of a constraint after projection from which on a step is refused: contradiction, not rounding."""
 
 
+NEWTON_FLOOR = 1e-12
+"""Smallest tolerance of the stages of Diffrax's implicit solvers: below it rounding keeps Newton from converging."""
+
+
 class Dropped(eqx.Module):
     """Rows that were eliminated as redundant: the system that still has them, and how far each may drift."""
 
@@ -340,7 +344,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         )
     if isinstance(solver, diffrax.AbstractImplicitSolver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
-        roots = optimistix.Chord(rtol=0.01 * span.rtol, atol=0.01 * span.atol, norm=_error_norm)
+        rtol, atol = (jnp.maximum(0.01 * x, NEWTON_FLOOR) for x in (span.rtol, span.atol))
+        roots = optimistix.Chord(rtol=rtol, atol=atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
     if isinstance(solver, Radau5) and not plan.fixed:
         controller = Predictive(span.rtol, span.atol, _controlled_error)

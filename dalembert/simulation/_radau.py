@@ -316,6 +316,12 @@ def fresh(y0, xp=np) -> Carried:
     return Carried(xp.zeros((n, n)), xp.zeros((3, n)), xp.zeros(()), xp.ones((), int))
 
 
+def rates_jacobian(vector_field: Callable, t, y, scale: tuple) -> jax.Array:
+    """∂ẋ/∂x of a march at (t, y), in the scaled variables of this file."""
+    stages = _Stages(diffrax.ODETerm(vector_field), t, 0.0, y, None, scale)
+    return jax.jacfwd(lambda x: stages.rates(t, x)[0])(stages.x0)
+
+
 def _at(theta):
     """Weights of the three stages in the collocation polynomial at θ."""
     return theta ** jnp.arange(1, 4) @ POWERS

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, StiffnessWarning
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
@@ -25,6 +25,7 @@ from dalembert.simulation import _march, _radau
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
+from dalembert.simulation._stiff import MANY, STIFF, stiffness
 from dalembert.stabilise import (
     CHANGED,
     AbstractStabilisation,
@@ -303,12 +304,28 @@ def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool, ru
         status, detail = _diagnose(problem, last, status)
     elif status is Status.eliminated_drifts:
         detail = _drifting(problem, last)
+    detail += _stiffness(problem, plan, marches, status)
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     whole = problem.system if problem.dropped is None else problem.dropped.whole
     solution = dataclasses.replace(solution, system=whole, chosen=rule)
     if throw and status not in (Status.done, Status.event):
         raise SimulationError(f"{status.sentence} {detail}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution
+
+
+def _stiffness(problem: Problem, plan: Plan, marches: list[March], status: Status) -> str:
+    """Whether stability kept the steps short, where that is worth asking; a run that reached its end is warned of."""
+    steps = sum(int(m.stats["num_accepted_steps"]) for m in marches)
+    asked = status in (Status.max_steps, Status.step_too_small) or (status is Status.done and steps >= MANY)
+    if plan.fixed or not asked or plan.integrator not in STIFF:
+        return ""
+    last = marches[-1]
+    verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, last.controller[2])
+    if status is Status.done:
+        if verdict:
+            warnings.warn(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning, stacklevel=4)
+        return ""
+    return (verdict or "It does not look stiff there, so integrator='radau5' would not help.") + " "
 
 
 def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
