@@ -1,8 +1,8 @@
 """6 · simulation: Radau IIA of order 5 for stiff machines, as a Diffrax solver (Diffrax has none).
 
 [Hairer, Wanner 1996, Solving Ordinary Differential Equations II, section IV.8]: three collocation points, L-stable and
-stiffly accurate. Only what feeds back is in the nonlinear system, x = (q, w, integral); the work integrals are quadratures.
-All of it is solved in units of the machine (x over its scale), so neither steps nor pivots depend on units.
+stiffly accurate. Only what feeds back is in the nonlinear system, x = (q, w, integral); the work integrals are
+quadratures. All is solved in units of the machine (x over its scale), so neither steps nor pivots depend on units.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILTERED = 5.0
 """How many times its tolerance an error may be that is only in stiff components, which decay within the next step."""
 
 ITERATIONS = 10
-"""Newton iterations before a step is refused (7 with the constant steps of [HW IV.8]; ours refactorise each step anyway)."""
+"""Newton iterations before a step is refused."""
 
 FULL = 10
 """Steps that use the Jacobian of each stage once a single one has failed: springs that turn while they stay stiff."""
@@ -105,9 +105,10 @@ class Newton(eqx.Module):
 class Radau5(diffrax.AbstractAdaptiveSolver):
     """Radau IIA of order 5: few steps on stiff springs, dampers, bushings and contacts, where explicit steps creep.
 
-    Simplified Newton in the transformed form, one real and one complex system of the size of x per step; the Jacobian of
-    the constrained accelerations by forward differentiation, kept over steps while Newton converges fast. Costs some ten
-    evaluations a step and a Jacobian now and then, so it loses against "dopri8" where the motion itself sets the steps.
+    Simplified Newton in the transformed form, one real and one complex system of the size of x per step; the Jacobian
+    of the constrained accelerations by forward differentiation, kept over steps while Newton converges fast. Where that
+    fails at the steps worth taking, as with stiff springs that turn, each stage gets its own Jacobian (exact Newton).
+    Costs some ten evaluations a step and a Jacobian now and then, so it loses where the motion itself sets the steps.
     """
 
     rtol: Any = 1e-8
@@ -144,11 +145,12 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
         power, error = power[1:], estimate(jax.lax.stop_gradient(rates[0]))
         increments = jax.vmap(stages.join)(z, h * A @ power)
         y1 = jax.tree_util.tree_map(lambda y, dz: y + dz[2], y0, increments)
-        return y1, stages.join(error, jnp.zeros_like(y0[2])), {"y0": y0, "stages": increments}, state, diffrax.RESULTS.successful
+        dense = {"y0": y0, "stages": increments}
+        return y1, stages.join(error, jnp.zeros_like(y0[2])), dense, state, diffrax.RESULTS.successful
 
     def _solve(self, stages: _Stages, carried: Carried):
-        """The stages, what is handed on, and the error estimate as a function of the rates at the start [HW IV.8, eq. 8.19];
-        infinite if Newton failed."""
+        """The stages, what is handed on, and the error estimate by the rates at the start [HW IV.8, eq. 8.19]; infinite
+        if Newton failed."""
         t0, h, x0 = stages.t0, stages.h, stages.x0
         weights = jnp.maximum(self.atol + self.rtol * jnp.abs(x0), jnp.finfo(float).tiny)
         # a velocity is at best a rounded position over the step
@@ -196,10 +198,10 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
 
 
 class Predictive(diffrax.AbstractStepSizeController):
-    """Gustafsson's step control [HW IV.8, eq. 8.25]: it follows the trend of the error, and may shorten an accepted step.
+    """Gustafsson's step control [HW IV.8, eq. 8.25]: follows the trend of the error, and shortens accepted steps, too.
 
     The controllers of Diffrax never do the latter, so that growing errors end in refused steps. After a refused step
-    the step does not grow. Its state is (1 over the last accepted error, its step or 0, whether a step was refused since).
+    the step does not grow. State: 1 over the last accepted error, its step (or 0), whether a step was refused since.
     """
 
     rtol: Any
@@ -221,7 +223,8 @@ class Predictive(diffrax.AbstractStepSizeController):
         error = jax.lax.stop_gradient(self.norm(jax.tree_util.tree_map(relative, y0, y1_candidate, y_error)))
         h, keep = t1 - t0, error < 1.0
         plain = jnp.maximum(error, 1e-10) ** (-1.0 / error_order)
-        trend = jax.lax.stop_gradient(h) / jnp.where(last_h > 0, last_h, 1.0) * jnp.maximum(error * last, 1e-10) ** (-1.0 / error_order)
+        longer = jax.lax.stop_gradient(h) / jnp.where(last_h > 0, last_h, 1.0)
+        trend = longer * jnp.maximum(error * last, 1e-10) ** (-1.0 / error_order)
         factor = jnp.where(keep & (last_h > 0), jnp.minimum(plain, plain * trend), plain)
         factor = jnp.minimum(SAFETY * jnp.clip(factor, 0.25, 5.0), jnp.where(keep & refused, 1.0, 5.0))
         last = jnp.where(keep, 1.0 / jnp.maximum(error, 1e-2), last)

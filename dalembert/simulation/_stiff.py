@@ -1,4 +1,4 @@
-"""6 · simulation: whether stability or accuracy sets the steps of an explicit integrator, asked on the host after a run."""
+"""6 · simulation: whether stability or accuracy set the steps of an explicit integrator, asked after a run."""
 
 from __future__ import annotations
 
