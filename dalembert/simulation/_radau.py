@@ -50,7 +50,7 @@ def _tableau():
             [(16 - s) / 36, (16 + s) / 36, 1 / 9],
         ]
     )
-    mu, vectors = np.linalg.eig(np.linalg.inv(A))
+    mu, vectors = (np.asarray(x, complex) for x in np.linalg.eig(np.linalg.inv(A)))
     order = np.argsort(mu.imag)[[1, 2, 0]]  # the real one, then the pair
     mu, vectors = mu[order], vectors[:, order]
     return c, A, mu, vectors, np.linalg.inv(vectors)

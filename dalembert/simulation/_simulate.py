@@ -78,7 +78,8 @@ def simulate(
 
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
-      another of `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's own size.
+      another of `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's
+      own size.
     - `dt`: take fixed steps of this length instead.
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
