@@ -50,16 +50,16 @@ def _tableau():
             [(16 - s) / 36, (16 + s) / 36, 1 / 9],
         ]
     )
-    mu, vectors = (np.asarray(x, complex) for x in np.linalg.eig(np.linalg.inv(A)))
-    order = np.argsort(mu.imag)[[1, 2, 0]]  # the real one, then the pair
+    mu, vectors = np.linalg.eig(np.linalg.inv(A))
+    order = np.argsort(np.imag(mu))[[1, 2, 0]]  # the real one, then the pair
     mu, vectors = mu[order], vectors[:, order]
     return c, A, mu, vectors, np.linalg.inv(vectors)
 
 
 C, A, _mu, _vectors, _inverse = _tableau()
-MU, MU_PAIR = float(_mu[0].real), complex(_mu[1])
-V, V_PAIR = _vectors[:, 0].real, _vectors[:, 1]
-TI, TI_PAIR = _inverse[0].real, _inverse[1]
+MU, MU_PAIR = float(np.real(_mu[0])), complex(_mu[1])
+V, V_PAIR = np.real(_vectors[:, 0]), _vectors[:, 1]
+TI, TI_PAIR = np.real(_inverse[0]), _inverse[1]
 ERROR = np.array([-13 - 7 * np.sqrt(6), -13 + 7 * np.sqrt(6), -1]) / 3  # [HW IV.8, eq. 8.18] over γ₀
 POWERS = np.linalg.inv(C[:, None] ** np.arange(1, 4))  # stages → coefficients of θ, θ², θ³
 
