@@ -94,6 +94,7 @@ _HOMES = {
     "RedundancyWarning": "dalembert._results",
     "SingularWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
+    "StiffnessWarning": "dalembert._results",
 }
 _ROOMS = (
     "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
         RemarkWarning,
         SimulationError,
         Status,
+        StiffnessWarning,
     )
     from dalembert.analysis import (
         actuation,

@@ -102,6 +102,10 @@ class SingularWarning(UserWarning):
     """At some saved times the rows are dependent or nearly so: reactions there are marked, with times and joints."""
 
 
+class StiffnessWarning(UserWarning):
+    """The run reached its end in very many steps, which stability kept short, not accuracy."""
+
+
 class RemarkWarning(UserWarning):
     """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
 
@@ -133,9 +137,9 @@ _SENTENCES = {
     Status.done: "The run reached its end.",
     Status.event: "The run stopped at an event.",
     Status.max_steps: "The run used all its steps. Raise max_steps, loosen rtol, or, for a stiff model, "
-    "use integrator='kvaerno5'.",
-    Status.step_too_small: "The step size became too small to go on: the motion is not smooth there, "
-    "or the model is stiff (use integrator='kvaerno5').",
+    "use integrator='radau5'.",
+    Status.step_too_small: "The step size became too small to go on: the motion is not smooth there (a force law that "
+    "jumps, a stop, a singular position), or the model is stiff (use integrator='radau5').",
     Status.not_finite: "The accelerations are no longer finite numbers (a division by zero in a force law, "
     "a massless body, or a motion that blows up).",
     Status.rank_change: "The constraint rank changed: a singular position.",

@@ -301,7 +301,9 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Write a page of figures: .png, .pdf or .svg.")] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
-    integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, kvaerno5, …; default by tolerance.")] = None,
+    integrator: Annotated[
+        str | None, typer.Option(help="tsit5, dopri8, radau5 (stiff), …; default by tolerance.")
+    ] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
     rule: RuleName = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,

@@ -463,7 +463,7 @@ def run_class() -> type[BaseModel]:
     fields: dict[str, Any] = {
         "t_end": _field(_POSITIVE, None, "end of the motion, in seconds"),
         "rtol": _field(_POSITIVE, None, "relative tolerance of the integration"),
-        "integrator": _field(KINDS["Name"], None, "tsit5, dopri8, kvaerno5, …"),
+        "integrator": _field(KINDS["Name"], None, "tsit5, dopri8, radau5 (stiff models), …"),
         "dt": _field(_POSITIVE, None, "fixed steps of this length, in seconds"),
     }
     return create_model("run", __base__=Strict, __doc__="How `dalembert run` runs it.", **fields)

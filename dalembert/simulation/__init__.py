@@ -1,6 +1,6 @@
 """6 · marching in time: simulate, integrators, Solution.
 
-Equations (6.1)–(6.3): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
+Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 """
 
 from dalembert.simulation._march import INTEGRATORS

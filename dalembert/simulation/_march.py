@@ -29,6 +29,7 @@ import optimistix
 from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
+from dalembert.simulation._radau import Predictive, Radau5
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
 
@@ -38,6 +39,10 @@ BAD_STEPS = 5
 
 OPEN = 1e-7
 """Relative gap of a constraint after projection from which on a step is refused: contradiction, not rounding."""
+
+
+NEWTON_FLOOR = 1e-12
+"""Smallest tolerance of the stages of Diffrax's implicit solvers: below it rounding keeps Newton from converging."""
 
 
 class Dropped(eqx.Module):
@@ -236,7 +241,7 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
-        scale = self._scale(y0)
+        scale = self.scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
         error = None if y_error is None else _relative(y_error, scale)
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
@@ -262,7 +267,7 @@ class Watched(diffrax.AbstractStepSizeController):
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
         return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
 
-    def _scale(self, y) -> tuple:
+    def scale(self, y) -> tuple:
         system = self.problem.system
         return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(2)
 
@@ -283,8 +288,9 @@ INTEGRATORS: dict[str, Callable[[], diffrax.AbstractSolver]] = {
     "dopri8": diffrax.Dopri8,
     "kvaerno3": diffrax.Kvaerno3,
     "kvaerno5": diffrax.Kvaerno5,
+    "radau5": Radau5,
 }
-"""By name: explicit of rising order, and two stiffly accurate implicit ones."""
+"""By name: explicit of rising order, and three stiffly accurate implicit ones."""
 
 
 def _error_norm(y) -> jax.Array:
@@ -364,9 +370,14 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         )
     if isinstance(solver, diffrax.AbstractImplicitSolver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
-        roots = optimistix.Chord(rtol=0.01 * span.rtol, atol=0.01 * span.atol, norm=_error_norm)
+        rtol, atol = (jnp.maximum(0.01 * x, NEWTON_FLOOR) for x in (span.rtol, span.atol))
+        roots = optimistix.Chord(rtol=rtol, atol=atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
+    if isinstance(solver, Radau5) and not plan.fixed:
+        controller = Predictive(span.rtol, span.atol, _controlled_error)
     watched = Watched(controller, problem, span.pause_at)
+    if isinstance(solver, Radau5):
+        solver = Radau5(span.rtol, span.atol, watched.scale)
     # interpolated states are off the constraints by the interpolation error: project what is saved
     saves = [diffrax.SubSaveAt(t1=True)]
     if plan.save == "times":

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, StiffnessWarning
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
@@ -21,10 +21,11 @@ from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers, rule_of
-from dalembert.simulation import _march
+from dalembert.simulation import _march, _radau
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
+from dalembert.simulation._stiff import MANY, STIFF, stiffness
 from dalembert.stabilise import (
     CHANGED,
     AbstractStabilisation,
@@ -79,8 +80,9 @@ def simulate(
     **Arguments**
 
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
-    - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "kvaerno5" (stiff), or another of
-      `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's own size.
+    - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
+      another of `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's
+      own size.
     - `dt`: take fixed steps of this length instead.
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
@@ -286,6 +288,8 @@ def _fresh_state(span: Span, plan: Plan):
     zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
     solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
     inner = (np.ones(()), np.ones(()), np.array(False))
+    if plan.integrator == "radau5":
+        solver, inner = _radau.fresh(span.y0), (np.ones(()), np.zeros(()), np.array(False))
     if plan.fixed:
         count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
         inner = (np.array(1, np.int32), np.array(count, np.int32), span.t0, span.t1)
@@ -334,12 +338,28 @@ def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, thro
         status, words = _diagnose(problem, plan, last, status, float(last.t_end) - t0)
     elif status is Status.eliminated_drifts:
         words += _drifting(problem, last)
+    words += _stiffness(problem, plan, marches, status)
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     whole = problem.system if problem.dropped is None else problem.dropped.whole
     solution = dataclasses.replace(solution, system=whole, chosen=rule)
     if throw and status not in (Status.done, Status.event):
         raise SimulationError(f"{words}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution
+
+
+def _stiffness(problem: Problem, plan: Plan, marches: list[March], status: Status) -> str:
+    """Whether stability kept the steps short, where that is worth asking; a run that reached its end is warned of."""
+    steps = sum(int(m.stats["num_accepted_steps"]) for m in marches)
+    asked = status in (Status.max_steps, Status.step_too_small) or (status is Status.done and steps >= MANY)
+    if plan.fixed or not asked or plan.integrator not in STIFF:
+        return ""
+    last = marches[-1]
+    verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, last.controller[2])
+    if status is Status.done:
+        if verdict:
+            warnings.warn(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning, stacklevel=4)
+        return ""
+    return (verdict or "It does not look stiff there, so integrator='radau5' would not help.") + " "
 
 
 def _stop_at_singular(solution: Solution, throw: bool) -> Solution:

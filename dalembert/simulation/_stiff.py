@@ -1,0 +1,59 @@
+"""6 · simulation: whether stability or accuracy set the steps of an explicit integrator, asked after a run."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from dalembert.simulation._march import Problem
+from dalembert.simulation._radau import rates_jacobian
+
+STIFF = {
+    "euler": (1.0, 1.0),
+    "heun": (1.0, 1.0),
+    "bosh3": (1.2, 1.5),
+    "tsit5": (1.6, 1.6),
+    "dopri5": (1.6, 1.6),
+    "dopri8": (2.4, 3.3),
+}
+"""h |λ| of a decay and of a swing from which on stability sets the steps of the explicit integrators.
+
+For a decay half of the stable interval [HW IV.2], around which the step control wavers; for a swing more than the step
+control allows where a swing of that frequency is resolved with rtol = 1e-3.
+"""
+
+MANY = 20_000
+"""Steps from which on a run that reached its end is looked at, too."""
+
+
+def stiffness(problem: Problem, integrator: str, t, y, step) -> str:
+    """A sentence if the step is as long as stability allows (the machine is stiff), else nothing.
+
+    The largest |λ| of the Jacobian of the march at (t, y), of motions that do not grow, is compared with the step.
+    """
+    if integrator not in STIFF:
+        return ""
+    J = np.asarray(_jacobian(problem, t, y))
+    if not np.all(np.isfinite(J)):
+        return ""
+    rates = np.linalg.eigvals(J)
+    decays = rates.real < -np.abs(rates.imag)
+    swings = ~decays & (rates.real <= 0.1 * np.abs(rates))
+    found = [
+        np.max(np.abs(rates), where=kind, initial=0.0)
+        for kind, limit in zip((decays, swings), STIFF[integrator], strict=True)
+        if np.any(np.abs(rates[kind]) * float(step) > limit)
+    ]
+    if not found:
+        return ""
+    return (
+        f"The model is stiff: a motion that decays or swings at {max(found):.2g} 1/s keeps the steps of "
+        f"integrator='{integrator}' near {float(step):.2g} s, whatever the tolerance. Use integrator='radau5'."
+    )
+
+
+@eqx.filter_jit
+def _jacobian(problem: Problem, t, y) -> jax.Array:
+    scale = (problem.system.coordinate_scale(), problem.formulation.scale(problem.system, y[3][0]))
+    return rates_jacobian(problem.vector_field, t, y, scale)
