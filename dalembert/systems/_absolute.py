@@ -221,7 +221,7 @@ class AbsoluteSystem(AbstractSystem):
     def wrench_on_j(self, places, p, share, on_i):
         """A member's share of a generalised force → force and torque on body j at marker j, and marker i's axes.
 
-        `on_i` where j is the ground, which has no share.
+        `on_i` where j, the last of its bodies, is the ground, which has no share: it bears what the others do not.
         """
         K = self.kinematics
         frames = marker_frames(self.space, places, p)
@@ -229,7 +229,8 @@ class AbsoluteSystem(AbstractSystem):
         force, torque = K.wrench(places[-1], point, share[-1])
         if len(places) > 1:
             # internal forces are opposite and have the same moment about any point
-            force_i, torque_i = K.wrench(places[0], point, share[0])
+            others = [K.wrench(place, point, own) for place, own in zip(places[:-1], share[:-1], strict=True)]
+            force_i, torque_i = (sum(x[1:], x[0]) for x in zip(*others, strict=True))
             force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
         return force, torque, frames[0].R
 
