@@ -93,6 +93,7 @@ _HOMES = {
     "SimulationError": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
+    "SlackBeltWarning": "dalembert._results",
 }
 _ROOMS = (
     "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
         RedundancyWarning,
         RemarkWarning,
         SimulationError,
+        SlackBeltWarning,
         Status,
     )
     from dalembert.analysis import (

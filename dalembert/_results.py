@@ -93,6 +93,10 @@ class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
 
 
+class SlackBeltWarning(UserWarning):
+    """A belt transmits more than its pretension allows: its slack span would be pushed. Names the belts and times."""
+
+
 class RemarkWarning(UserWarning):
     """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
 

@@ -21,6 +21,7 @@ from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
 from dalembert.systems._forces import (
     ON_COORDINATE,
     BearingFriction,
+    BeltTension,
     Bushing,
     CentralGravity,
     Drag,
@@ -250,6 +251,7 @@ def _law(space: str, f: Force):
         labels = ("Fx", "Fy", "Mz") if space == "plane" else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
         return BearingFriction(coordinate, *(tuple(map(labels.index, part)) for part in BEARINGS[space, rest[0]]))
     plain = {"spring_damper": LineSpring, "bushing": Bushing, "drag": Drag, "central_gravity": CentralGravity}
+    plain["belt_tension"] = BeltTension
     return plain[kind](*f.functions) if kind in plain else UserLaw(f.functions[0])
 
 
