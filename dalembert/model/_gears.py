@@ -11,7 +11,7 @@ from dalembert.model._drivers import Drivers, turn_sum
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker, deg
 from dalembert.model._kinds import coordinates_of
-from dalembert.model._statements import Flag, JointName, Name, Number, Positive, Vector, Wheel, element
+from dalembert.model._statements import JointName, Name, Number, Positive, Vector, Wheel, element
 
 PARALLEL = 1e-9  # sine up to which two axes count as parallel, cosine up to which as perpendicular
 CLOSE = 1e-6  # share of the centre distance by which given radii may miss it
@@ -83,17 +83,17 @@ class Gears(Drivers):
         *,
         radius: Positive,
         radius_other: Positive,
-        crossed: Flag = False,
+        crossed: bool = False,
         pretension: Positive | None = None,
         at: Vector | None = None,
     ) -> Constraint:
         """A belt without slip over two pulleys: they turn alike, or opposite if the belt is crossed.
 
         Pulleys are named as the wheels of `gear` are. The multiplier is the difference of the two span tensions.
-        Without `pretension` the tight span bears it and the slack one nothing: the least load the bearings can have. With it
-        (the tension of both spans at rest) one span gains what the other loses, as in an elastic belt with fixed axes:
-        the bearings bear the sum of T₀ ± half the difference along the spans. The slack span is then at T₀ − half the
-        difference; where that is negative the belt would go slack (a warning says so). Belts have no mass.
+        Without `pretension` the tight span bears it and the slack one nothing: the least load the bearings can have.
+        With it (the tension of both spans at rest) one span gains what the other loses, as in an elastic belt with
+        fixed axes: the bearings bear the sum of T₀ ± half the difference along the spans. The slack span is then at
+        T₀ − half the difference; where that is negative the belt would slip, and a warning says so.
         """
         who = f"Coupling '{name}'"
         r1 = self._number(f"{who}: radius", radius, positive=True)
@@ -105,7 +105,7 @@ class Gears(Drivers):
         *markers, distance = ends
         radii = (r1, r2 if crossed else -r2)
         sine = (radii[0] + radii[1]) / distance
-        if abs(sine) > 1 + CLOSE:
+        if abs(sine) > 1 + CLOSE and r1 == radius and r2 == radius_other:
             self._wrong(
                 f"{who}: no {'crossed' if crossed else 'open'} belt fits over pulleys of {r1:g} and {r2:g} whose axes "
                 f"are {distance:g} apart."
@@ -114,11 +114,12 @@ class Gears(Drivers):
         numbers = self._wheel_numbers(*radii, distance)
         if tension is None:
             numbers |= _sided(-along)
-        else:
+        made = self._meshed(name, "belt", markers, numbers)
+        if tension is not None and self.constraints.get(name) is made:
             pull = {"tension": np.asarray(tension), "share": np.asarray(2 * along)}
-            name_of_it = f"{name}_pretension"
-            self._register(self.forces, name_of_it, Force(name_of_it, "belt_tension", tuple(markers), pull), "Force")
-        return self._meshed(name, "belt", markers, numbers)
+            both = Force(f"{name}_pretension", "belt_tension", tuple(markers), pull)
+            self._register(self.forces, both.name, both, "Force")
+        return made
 
     @element("joints")
     def rack_and_pinion(
@@ -207,7 +208,9 @@ class Gears(Drivers):
             self._wrong(f"{who}: give ratio=, teeth of the other wheel over teeth of this one, or both radii.")
         elif ratio is None:
             assert one is not None and two is not None
-            if abs(one + two - distance) <= CLOSE * distance:
+            if (one, two) != (radius, radius_other):
+                pass  # said already
+            elif abs(one + two - distance) <= CLOSE * distance:
                 ratio = two / one
             elif abs(abs(one - two) - distance) <= CLOSE * distance:
                 ratio = -two / one
