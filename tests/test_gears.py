@@ -260,6 +260,30 @@ def test_every_body_of_a_gearbox_is_in_balance(space, coordinates):
         assert np.max(np.abs(total[body] - exact)) < 1e-8 * 30, body
 
 
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_a_bearing_rubs_under_the_tooth_force(coordinates):
+    """Wheel b turns against its load of 20 N m: 2 F = 20 + μ r F/cos α; with other bearing loads absent N = F/cos α.
+
+    Besides, a pull of 5 N to the right, against which the teeth push: without the flank N would be another."""
+    bench = Bench("rubbing", "plane")
+    bench.wheel("a")
+    bench.wheel("b", 3.0, angular_velocity=-0.5)
+    bench.model.driver("turning", "a_pin", "t")
+    bench.model.torque("load", "b", 20.0)
+    bench.model.force("pull", "b", (5.0, 0.0))
+    bench.model.gear("mesh", "a_pin", "b_pin", ratio=2.0)
+    bench.model.bearing_friction("rub", "b_pin", coulomb=0.4, radius=0.5, transition_speed=1e-3)
+    system = da.build(bench.model, coordinates=coordinates)
+    state = da.consistent_state(system, system.q0, system.v0)
+    system = da.decide_loads(system, state)
+    found = observe_all(system, da.Proximal(), da.Unique(), jnp.zeros(1), state.q[None], state.v[None])
+    F = 10.0
+    for _ in range(60):  # contracts by 0.1
+        F = (20.0 + 0.2 * math.hypot(F, F * TAN + 5.0)) / 2.0
+    force = dict(zip((j.name for j in system.machine.joints), np.asarray(found.wrenches.force)[0], strict=True))
+    assert close(force["mesh"], (F * TAN, F)) and close(force["b_pin"], (-F * TAN - 5.0, -F))
+
+
 # ---- redundant machines --------------------------------------------------------------------------------------------
 
 
