@@ -95,6 +95,7 @@ _HOMES = {
     "SingularWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
     "StiffnessWarning": "dalembert._results",
+    "SlackBeltWarning": "dalembert._results",
 }
 _ROOMS = (
     "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
         SingularWarning,
         RemarkWarning,
         SimulationError,
+        SlackBeltWarning,
         Status,
         StiffnessWarning,
     )

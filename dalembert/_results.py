@@ -106,6 +106,10 @@ class StiffnessWarning(UserWarning):
     """The run reached its end in very many steps, which stability kept short, not accuracy."""
 
 
+class SlackBeltWarning(UserWarning):
+    """A belt transmits more than its pretension allows: its slack span would be pushed. Names the belts and times."""
+
+
 class RemarkWarning(UserWarning):
     """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
 

@@ -26,7 +26,7 @@ from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import EPS, KLU, BlockMass, BlockRows, DenseSaddle, Dependence, SparseSaddle, factorise
-from dalembert.loads import bearing_names, solve_loads
+from dalembert.loads import Loads, bearing_names, solve_loads
 from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, TreeSystem
 
 KEPT = 1e-10
@@ -149,7 +149,22 @@ def _assemble(system: AbstractSystem, t, q, v) -> Equations:
         return equations
     if not system.loads_decided:
         return dataclasses.replace(equations, undecided=bearing_names(system)[0])
-    return dataclasses.replace(equations, force=equations.force + solve_loads(system, equations).force)
+    return dataclasses.replace(equations, force=equations.force + _loads(system, equations).force)
+
+
+def _loads(system: AbsoluteSystem, equations: Equations) -> Loads:
+    """The loads of all bearings; those of teeth and belts press on the side that their own force decides."""
+    found = solve_loads(system, equations)
+    for _ in range(2 if system.sided else 0):  # at first without knowing the sides, then without friction's share
+        system = system.with_sides(bearing_sides(found.lam))
+        rows = _without_loads(system, equations.t, equations.q, equations.v)
+        found = solve_loads(system, rows)
+    return found
+
+
+def bearing_sides(lam: Rows) -> Rows:
+    """+1 or −1 for each row, by the sign of its multiplier: see `AbstractSystem.with_sides`."""
+    return jax.lax.stop_gradient(jnp.where(lam < 0, -1.0, 1.0))
 
 
 def _without_loads(system: AbstractSystem, t, q, v) -> Equations:
@@ -183,7 +198,7 @@ def _assemble_tree(system: TreeSystem, t, q, v) -> Equations:
     undecided, absolute = "", system.absolute
     if absolute.bearings and absolute.loads_decided:
         # the loads of all joints, carrying ones too, are found on the bodies: dearer than the rest
-        loads = solve_loads(absolute, _without_loads(absolute, t, *system.lift(q, v)))
+        loads = _loads(absolute, _without_loads(absolute, t, *system.lift(q, v)))
         h = h + system.pull_back(at.chains, loads.force.reshape(-1, absolute.dv))
     elif absolute.bearings:
         undecided = bearing_names(absolute)[0]

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from dalembert._typing import Velocities
+from dalembert._typing import Rows, Velocities
 from dalembert.systems import AbsoluteSystem
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Loads(eqx.Module):
     gap: Float[Array, " K"]  # what is left of s − N(s)
     settled: Bool[Array, ""]
     margin: Float[Array, ""]  # det(1 − ∂N/∂s): 1 without friction, 0 where rigid bodies have no answer
+    lam: Rows  # the multipliers, friction included
 
 
 def bearing_names(system: AbsoluteSystem) -> list[str]:
@@ -53,7 +54,8 @@ def bearing_names(system: AbsoluteSystem) -> list[str]:
 def solve_loads(system: AbsoluteSystem, equations: Equations) -> Loads:
     """Loads and friction at one instant; `equations` are those without this friction."""
     G = _per_load(system, equations)
-    W = _wrenches(system, equations, _multipliers(system, equations, G))
+    lam = _multipliers(system, equations, G)
+    W = _wrenches(system, equations, lam)
     families = system.bearings
     starts = np.cumsum([0, *(len(f.names) for f in families)])
 
@@ -77,7 +79,7 @@ def solve_loads(system: AbsoluteSystem, equations: Equations) -> Loads:
     margin = jnp.linalg.det(jnp.eye(len(G)) - jax.jacfwd(pressed)(*held))
     size = jnp.maximum(typical, jnp.max(held[0]))
     settled = (jnp.max(gap) <= 100 * CLOSED * size) & (margin > 0)
-    return Loads(s, jnp.where(settled, s, jnp.nan) @ G, gap, settled, margin)
+    return Loads(s, jnp.where(settled, s, jnp.nan) @ G, gap, settled, margin, lam[:, 0] + lam[:, 1:] @ s)
 
 
 def _iterate(gap, s, typical):

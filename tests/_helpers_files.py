@@ -68,6 +68,11 @@ def space_joints() -> da.Model:
     m.rolling_disc("disc", "ground", "a", radius=0.5, axis=(0, 1, 0))
     m.rolling_sphere("sphere", "ground", "c", radius=0.5, at=(0, 0, 1), normal=z)
     m.no_slip("rims", "a", "b", radius_i=1, radius_j=1, axis=z)
+    m.revolute("wheel", "ground", "b", at=(2, 0, 0), axis=z)
+    m.prismatic("rail", "ground", "c", at=(0, 1, 0), axis=(1, 0, 0))
+    m.gear("mesh", "revolute", "wheel", radius=0.5, radius_other=1.5, pressure_angle=0.4, helix_angle=0.2, at=(0, 0, 1))
+    m.belt("belt", "revolute", "wheel", radius=0.1, radius_other=0.2, pretension=50.0, at=(0, 0, 2))
+    m.rack_and_pinion("rack", "wheel", "rail", radius=-0.1, pressure_angle=0.3, at=(0, 0, 0.5))
     return m
 
 
@@ -96,6 +101,7 @@ def drivers() -> da.Model:
     m.coupling(
         "mixed", [{"joint": "pin_a", "factor": 1}, {"joint": "guide", "coordinate": "displacement", "factor": 2}]
     )
+    m.gear_ratio("ratio", "pin_a", "pin_c", ratio=-1.5)
     m.gear("gear", "pin_c", "pin_d", ratio=2.0)
     m.rack_and_pinion("rack", "pin_e", "guide", radius=0.1)
     m.belt("belt", "pin_e", "pin_f", radius=0.1, radius_other=0.2, crossed=True)

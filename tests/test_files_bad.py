@@ -90,6 +90,7 @@ WRONG = {
     ],
     "Places": [("a", "must be a list of names"), ("[nobody]", "there is no body or marker 'nobody'")],
     "JointName": [("no_joint", "there is no joint 'no_joint'"), ("{a: 1}", "must be a text, not a mapping")],
+    "Wheel": [("no_wheel", "there is no joint 'no_wheel'"), ("{a: 1}", "must be a text, not a mapping")],
     "Coordinate": [("sideways", "has no coordinate 'sideways'"), ("1", "must be a text, not 1")],
     "Number": NUMBERS,
     "Positive": [*NUMBERS[:3], ("-1", "must be greater than zero, not -1"), ("0", "must be greater than zero, not 0")],

@@ -479,8 +479,8 @@ def test_door_that_swings_needs_the_centripetal_force():
 # ---- couplings -----------------------------------------------------------------------------------------------------
 
 
-def test_free_bodies_of_a_geared_train():
-    """A torque on wheel a, geared 2 : 1 to wheel b, whose pinion moves a rack: each body by itself, in closed form.
+def test_free_bodies_of_a_coupled_train():
+    """A torque on wheel a, coupled 2 : 1 to wheel b, and that to a slide: each body by itself, in closed form.
 
     The reaction of a coupling is what it exerts on the last body of its terms; on the others it acts in proportion to
     their factors. Wheels and rack are balanced by hand, so C, λ and the shares are all in it.
@@ -493,8 +493,8 @@ def test_free_bodies_of_a_geared_train():
     model.revolute("A", model.ground, a, at=(0, 0))
     model.revolute("B", model.ground, b, at=(1, 0))
     model.prismatic("R", model.ground, rack, at=(0, 2), axis=(1, 0))
-    model.gear("gear", "A", "B", ratio=ratio)
-    model.rack_and_pinion("teeth", "B", "R", radius=radius)
+    model.gear_ratio("gear", "A", "B", ratio=ratio)
+    model.coupling("teeth", [("R", 1.0), ("B", -radius)])
     model.torque("push", a, T)
     system = da.build(model)
     e = da.assemble(system, 0.0, system.q0, system.v0)

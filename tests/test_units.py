@@ -107,6 +107,9 @@ def constraint_factors(model_name, c, units):
     if c.kind.startswith("point_on_curve"):  # lengths as powers of an arc length, highest power first
         powers = 1.0 - np.arange(len(c.numbers["coefficients"]))[::-1, None, None]
         return {"breaks": L, "coefficients": L**powers}
+    if c.kind in ("gear", "belt", "rack_and_pinion"):
+        lengths = dict.fromkeys(("radius", "radius_i", "radius_j", "distance", "turns"), L)
+        return lengths | dict.fromkeys(("slope", "side", "helix"), 1.0)
     if c.kind == "constant_angle":
         return {"angle": 1.0}
     if c.kind.startswith("coupling:"):  # of the library below: its terms are lengths, and lengths per angle
@@ -356,7 +359,17 @@ def library(space: str):
         model.pd_control(f"{kind}_pd", kind, 0.3, stiffness=4.0, damping=0.3, limit=2.0, coordinate=coordinate)
         model.motor(f"{kind}_motor", kind, voltage=None, torque=0.4, gear=3.0)
         model.joint_force(f"{kind}_force", kind, 0.7)
-    model.rack_and_pinion("rack", "revolute", "prismatic", radius=0.3)
+    model.coupling("rack", [("prismatic", 1.0), ("revolute", -0.3)])
+    across, along = (np.array([0, 1.0]), np.array([1.0, 0])) if space == "plane" else (np.eye(3)[1], np.eye(3)[0])
+    hinge = {} if space == "plane" else {"axis": (0, 0, 1)}
+    for k, word in enumerate(("sun", "planet", "slide")):
+        random_body(model, f"{word}_wheel", rng, moving=True)
+        if word == "slide":
+            model.prismatic(f"{word}_pin", "ground", f"{word}_wheel", at=across, axis=along)
+        else:
+            model.revolute(f"{word}_pin", "ground", f"{word}_wheel", at=0.7 * k * along, **hinge)
+    model.gear("mesh", "sun_pin", "planet_pin", ratio=1.5)
+    model.rack_and_pinion("teeth", "planet_pin", "slide_pin", radius=0.2)
     size = 3 if space == "plane" else 6
     model.bushing(
         "bushing", "pin_slot_one", "pin_slot_two", at=[0.1] * model.dimension, stiffness=np.arange(1.0, size + 1)

@@ -293,6 +293,7 @@ def _solvability(found: Check, solution: Solution | None) -> list:
     if found.motion is not None and found.motion.changing:
         out.append(Words(f"Unique at some instants of the motion only: {_listed(found.motion.changing)}.", "open"))
     out += [Words(line.strip(), "bad" if "red" in tone else "") for line, tone in friction_lines(found)]
+    out += [Words(f"{line}.", "") for line in found.remarks]
     return out
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
-from dalembert.equations import Equations, assemble
-from dalembert.linalg import LARGE, Dependence
+from dalembert.equations import Equations, assemble, bearing_sides
+from dalembert.linalg import LARGE, Dependence, mass_metric_rows
 from dalembert.model import Model
 from dalembert.reactions import CarriedDependence, Pressing, decide_loads, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
@@ -51,7 +51,8 @@ class Check:
     cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
     that of the singular pose itself. `friction` lists what friction by joint loads asks for, and `load_rule` what picks
-    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`.
+    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`. `remarks` say what gears,
+    belts and couplings are taken to be: couplings that leave out the force of teeth or belts, the flank that bears.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Check:
     friction: tuple[Pressing, ...] = ()
     load_rule: str | None = None
     motion: MotionCheck | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:
@@ -198,7 +200,33 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
+        remarks=_remarks(machine, best.held),
     )
+
+
+def _remarks(machine: AbstractSystem, held: dict[str, bool]) -> tuple[str, ...]:
+    """What gears, belts and couplings are taken to be, a sentence each."""
+    if not isinstance(machine, AbsoluteSystem):
+        return ()
+    motors = {name for f in machine.forces if f.kind.startswith("motor:") for name in f.names}
+    found: dict[str, list[str]] = {word: [] for word in ("coupling", "teeth", "belt", "loose")}
+    for f in machine.families:
+        word, sided = f.kind.split(":")[0], "side" in f.p
+        for name in f.names:
+            if word == "coupling" and f.group.columns.shape[1] > 2 and name.removesuffix("_gear") not in motors:
+                found["coupling"].append(name)
+            elif sided and not held.get(name, True):
+                found["loose"].append(name)
+            elif sided:
+                found["belt" if word == "belt" else "teeth"].append(name)
+    sentences = {
+        "coupling": "tied by their coordinates alone, without the force of teeth or a belt, which the bearings would "
+        "bear; gear, rack_and_pinion and belt have it",
+        "teeth": "the tooth force acts on the flank that is loaded, so it pushes the wheels apart either way",
+        "belt": "no pretension is given: the tight span bears all, the slack one nothing",
+        "loose": "the other joints do not hold the distance of the axes: the radial force is left out",
+    }
+    return tuple(f"{', '.join(repr(n) for n in names)}: {sentences[word]}" for word, names in found.items() if names)
 
 
 class _Instant:
@@ -235,10 +263,37 @@ class _Instant:
     def joints(self):
         return joint_rows(self.machine, self.on_bodies)
 
+    @functools.cached_property
+    def held(self) -> dict[str, bool]:
+        """For each pair of teeth or belt whether the other rows hold the distance of its axes."""
+        if not self.machine.sided:
+            return {}
+        e, d = self.on_bodies, self.among_joints
+        rows = [row for _, row in self.machine.sided]
+        pushed = assemble(self.machine.with_sides(jnp.ones(self.machine.m)), e.t, e.q, e.v)
+        radial = mass_metric_rows(np.asarray(pushed.C)[rows] - np.asarray(e.C)[rows], np.asarray(e.mass.blocks))
+        V = np.linalg.svd(d.rows, full_matrices=False)[2][: d.rank]
+        left = np.linalg.norm(radial - (radial @ V.T) @ V, axis=1)
+        return {name: bool(x < 1e-6) for (name, _), x in zip(self.machine.sided, left, strict=True)}
+
+    @functools.cached_property
+    def loaded(self) -> _Instant:
+        """The same instant with teeth and belts that bear on the side of their load."""
+        if not self.machine.sided:
+            return self
+        lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
+        sides = np.asarray(bearing_sides(jnp.asarray(lam))).copy()
+        sides[[row for name, row in self.machine.sided if not self.held[name]]] = 0.0
+        made = _Instant(self.system.with_sides(jnp.asarray(sides)), self.t, self.state)
+        made.loaded = made
+        return made
+
     def solver(self) -> Solver:
-        return Solver(self.joints(), self.among_joints)
+        return Solver(self.loaded.joints(), self.loaded.among_joints)
 
     def solvability(self, others: list[_Instant]) -> Solvability:
+        if self.loaded is not self:
+            return self.loaded.solvability(others)
         lam = None
         if self.machine.m:
             lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))

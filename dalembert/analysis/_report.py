@@ -72,6 +72,7 @@ def renderable(check: Check):
         open_ = [j.name for j in check.solvability_here.joints if not j.unique]
         parts.append(Text(f"  in this singular pose these reactions are open: {names_of(open_)}", "yellow"))
     parts += [Text(line, style) for line, style in friction_lines(check)]
+    parts += [Text(f"  {line}", "yellow") for line in check.remarks]
     if check.motion is not None:
         parts += _motion(check)
     if not len(check.singular_values) and check.m:

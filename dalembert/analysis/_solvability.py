@@ -324,7 +324,7 @@ _LEFT = {
 def _what_is_left(j: JointRows, left) -> str:
     if not left:
         return "drop it"
-    if j.wrench is None:
+    if j.wrench is None or j.bodies > 2:
         return f"{len(left)} of {len(j.rows)} rows stay"
     torques = sum(d.torque for d in left)
     word = _LEFT.get((len(j.wrench), len(left) - torques, torques))

@@ -385,7 +385,8 @@ def _title(section: str, kind: Any) -> str:
     kind = str(kind)
     if kind.endswith("driver"):
         return "Driver"
-    words = {"Coupling": ("coupling", "gear", "rack_and_pinion", "belt"), "Rows": ("holonomic", "pfaffian")}
+    wheels = ("gear_ratio", "gear", "rack_and_pinion", "belt")
+    words = {"Coupling": ("coupling", *wheels), "Rows": ("holonomic", "pfaffian")}
     return next((word for word, kinds in words.items() if kind in kinds), "Joint")
 
 

@@ -359,6 +359,7 @@ KINDS: dict[str, Kind] = {
     "Place": Kind(_name, _REFERENCE, "a body or a marker, by name, or ground"),
     "Places": Kind(_names, _array(_REFERENCE), "bodies, by name"),
     "JointName": Kind(_name, _REFERENCE, "a joint, by name"),
+    "Wheel": Kind(_name, _REFERENCE, "a wheel: the joint it turns on, its body, or a marker at its centre, by name"),
     "Coordinate": Kind(_name, _TEXT, "which coordinate of the joint, where it has several"),
     "Number": Kind(_number, _NUMBER, "a number, also as a formula such as 45*deg", 1.0),
     "Positive": Kind(_number, _ABOVE_ZERO, "a number greater than zero", 1.0),

@@ -25,7 +25,6 @@ from dalembert.model._statements import (
     Parameters,
     Place,
     Places,
-    Positive,
     Terms,
     Vector,
     Whole,
@@ -156,34 +155,13 @@ class Drivers(Joints):
         return self._coupled(name, found, constant)
 
     @element("joints")
-    def gear(self, name: Name, joint: JointName, other: JointName, *, ratio: Number) -> Constraint:
-        """Two external gears: the angle of `other` is −angle of `joint` / ratio, ratio = teeth_other / teeth_joint.
+    def gear_ratio(self, name: Name, joint: JointName, other: JointName, *, ratio: Number) -> Constraint:
+        """The angle of `other` is −angle of `joint` / ratio, and nothing else: a pair of gears without its tooth force.
 
-        Give `ratio` negative for an internal gear. Both joints turn on the same carrier.
+        For gears of any axes, coaxial and bevel ones too. It transmits torque alone: the bearings come without the
+        tooth force (`gear` has it). Negative for wheels that turn alike.
         """
         return self.coupling(name, [(joint, 1.0), (other, ratio)])
-
-    @element("joints")
-    def rack_and_pinion(self, name: Name, pinion: JointName, rack: JointName, *, radius: Number) -> Constraint:
-        """The rack's displacement is radius · angle of the pinion (negative radius: the other side)."""
-        return self.coupling(name, [(rack, 1.0), (pinion, -self._number(f"Coupling '{name}': radius", radius))])
-
-    @element("joints")
-    def belt(
-        self,
-        name: Name,
-        joint: JointName,
-        other: JointName,
-        *,
-        radius: Positive,
-        radius_other: Positive,
-        crossed: bool = False,
-    ) -> Constraint:
-        """A belt over two pulleys: radius · angle = radius_other · angle_other (opposite if the belt is crossed)."""
-        who = f"Coupling '{name}'"
-        r1 = self._number(f"{who}: radius", radius, positive=True)
-        r2 = self._number(f"{who}: radius_other", radius_other, positive=True)
-        return self.coupling(name, [(joint, r1), (other, r2 if crossed else -r2)])
 
     # ---- the user's own rows -------------------------------------------------------------------------------
 

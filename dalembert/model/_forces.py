@@ -10,11 +10,11 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.model._checks import Timed, with_parameters
-from dalembert.model._drivers import Drivers
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._formulas import FrameFormulas
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import Function, Shape, names_in, parse
+from dalembert.model._gears import Gears
 from dalembert.model._kinds import BEARINGS, RULES
 from dalembert.model._statements import (
     Coordinate,
@@ -38,7 +38,7 @@ from dalembert.model._statements import (
 Along = Literal["world", "body"]
 
 
-class Forces(Drivers):
+class Forces(Gears):
     """The part of `Model` that adds applied forces."""
 
     # ---- on bodies ---------------------------------------------------------------------------------------

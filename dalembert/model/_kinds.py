@@ -34,6 +34,9 @@ COORDINATES: dict[str, dict[str, tuple[str, ...]]] = {
     "rolling_disc": {"plane": (), "space": ()},
     "rolling_sphere": {"space": ()},
     "no_slip": {"plane": (), "space": ()},
+    "gear": {"plane": (), "space": ()},
+    "belt": {"plane": (), "space": ()},
+    "rack_and_pinion": {"plane": (), "space": ()},
 }
 
 BEARINGS: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -25,6 +25,7 @@ Name = str
 Place = Body | Marker | str  # a body or a marker, or its name
 Places = Sequence[Place]
 JointName = Constraint | str
+Wheel = Constraint | Body | Marker | str  # the joint a wheel turns on; or the wheel, or a marker at its centre
 Coordinate = str
 Number = float
 Positive = float

@@ -38,9 +38,9 @@ class Direction:
 class JointRows:
     """A joint (driver, wheel, user's rows): its rows of C and what they do.
 
-    `wrench` (w × r) takes λ to force and torque on body j at marker j in the joint frame, whose axes are `axes`; it is
-    None where there is no such thing (user's rows over three and more bodies, a `FunctionSystem`). `length` makes
-    torques comparable with forces.
+    `wrench` (w × r) takes λ to force and torque on body j at marker j in the joint frame, whose axes are `axes`; for
+    rows over three and more bodies (a coupling) on the last of them, at its centre; it is None for a `FunctionSystem`.
+    `length` makes torques comparable with forces.
     """
 
     name: str
@@ -49,11 +49,12 @@ class JointRows:
     wrench: np.ndarray | None = None
     axes: np.ndarray | None = None
     length: float = 1.0
+    bodies: int = 2
 
     @property
     def in_rows(self) -> bool:
-        """Whether its components are its rows: a user's rows have no joint frame that he has chosen."""
-        return self.wrench is None or is_own_rows(self.kind)
+        """Whether its components are its rows: a user's rows, and those over several bodies, are not one joint's."""
+        return self.wrench is None or self.bodies > 2 or is_own_rows(self.kind)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -118,8 +119,8 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
         bodies = family.group.columns.shape[1]
         for k, name in enumerate(family.names):
             rows = tuple(int(r) for r in family.group.rows[k])
-            frame = (np.asarray(wrenches[k]).T, np.asarray(axes[k])) if bodies <= 2 else (None, None)
-            found[name] = JointRows(name, family.kind, rows, *frame, float(system.size))
+            frame = np.asarray(wrenches[k]).T, np.asarray(axes[k])
+            found[name] = JointRows(name, family.kind, rows, *frame, float(system.size), bodies)
     return [found[o.name] for o in system.owners]
 
 

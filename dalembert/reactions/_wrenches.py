@@ -29,8 +29,10 @@ def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> W
     for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
         shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
 
-        def one(at, p, share, on_i):
-            force, torque, R = system.wrench_on_j(at, p, share, on_i)
+        axes = system.joint_axes(family)
+
+        def one(at, p, share, on_i, axes=axes):
+            force, torque, R = system.wrench_on_j(at, p, share, on_i, axes)
             local_torque = torque if K.d == 2 else R.T @ torque
             return force, torque, R.T @ force, local_torque
 
@@ -51,10 +53,11 @@ def row_wrenches(system: AbsoluteSystem, equations: Equations) -> list[tuple[Arr
     places = system.places(equations.q)
     out = []
     for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
+        frame = system.joint_axes(family)
 
-        def member(at, p, block, on_i):
+        def member(at, p, block, on_i, frame=frame):
             def row(share):
-                force, torque, R = system.wrench_on_j(at, p, share, on_i)
+                force, torque, R = system.wrench_on_j(at, p, share, on_i, frame)
                 return jnp.concatenate([R.T @ force, torque if K.d == 2 else R.T @ torque]), R
 
             wrenches, axes = jax.vmap(row)(block)

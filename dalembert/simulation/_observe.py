@@ -5,10 +5,11 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Rows, Velocities
-from dalembert.equations import assemble
+from dalembert.equations import Equations, assemble, bearing_sides
 from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import (
     AbstractReactionRule,
@@ -22,6 +23,9 @@ from dalembert.reactions import (
 from dalembert.stabilise import row_sizes
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem
 
+HELD = 1e-6
+"""Share of all reactions that may be left unbalanced by the radial forces of teeth and belts."""
+
 
 class Observation(eqx.Module):
     """What is known of the machine at one instant (or, with a leading axis, at many).
@@ -33,6 +37,7 @@ class Observation(eqx.Module):
     rates: Velocities
     vdot: Velocities
     lam: Rows
+    sides: Rows  # on which side each row bears, 0 for all but teeth and belts
     wrenches: Wrenches | None
     coordinates: Float[Array, " joint_coordinates"]
     violation: Float[Array, " 3"]  # position, velocity, acceleration
@@ -53,17 +58,21 @@ def observe(
     if isinstance(system, TreeSystem):
         machine, bodies = system.absolute, lifted(system, equations)
         vdot, r = lifted_reaction(system, equations, bodies, own.vdot)
-    if isinstance(system, TreeSystem) and isinstance(rule, Unique):
-        cut = rule.multipliers(system, equations, own.r) if system.m else jnp.zeros(0)
-        lam = carried_multipliers(system, bodies, r, cut)
-    else:
-        lam = rule.multipliers(machine, bodies, r) if machine.m else jnp.zeros(0)
+    cut = jnp.zeros(0)
+    if isinstance(system, TreeSystem) and isinstance(rule, Unique) and system.m:
+        cut = rule.multipliers(system, equations, own.r)
+    lam = _multipliers(system, rule, bodies, r, cut)
+    sides = jnp.zeros(machine.m)
     absolute = isinstance(machine, AbsoluteSystem)
+    wrenches = joint_wrenches(machine, bodies, lam) if absolute else None
+    if machine.sided:
+        sides, (lam, wrenches) = _on_sides(system, rule, bodies, r, cut, lam, wrenches)
     return Observation(
         rates=own.vdot,
         vdot=vdot,
         lam=lam,
-        wrenches=joint_wrenches(machine, bodies, lam) if absolute else None,
+        sides=sides,
+        wrenches=wrenches,
         coordinates=_joint_coordinates(machine, bodies.q) if absolute else jnp.zeros(0),
         violation=violation(machine, bodies, vdot),
         kinetic=0.5 * v @ equations.mass.mv(v),
@@ -82,6 +91,31 @@ def _singular_values(equations) -> Array:
         margin = saddle.attempt(equations.h, equations.Gamma).margin
         return jnp.stack([jnp.ones(()), jnp.sqrt(jnp.clip(margin, 0.0, 1.0))])
     return saddle.singular_values()
+
+
+def _multipliers(system: AbstractSystem, rule: AbstractReactionRule, bodies: Equations, r, cut) -> Rows:
+    """λ of the machine's rows; `cut` are those of the joints that close loops, where they are unique."""
+    if isinstance(system, TreeSystem) and isinstance(rule, Unique):
+        return carried_multipliers(system, bodies, r, cut)
+    return rule.multipliers(system.machine, bodies, r) if system.machine.m else jnp.zeros(0)
+
+
+def _on_sides(system: AbstractSystem, rule, bodies: Equations, r, cut, lam, wrenches):
+    """The same with teeth and belts that bear on the side of their load: the sides, and λ and wrenches."""
+    wanted = np.zeros(len(lam))
+    wanted[[row for _, row in system.machine.sided]] = 1.0
+    sides = wanted * bearing_sides(lam)
+    loaded = system.with_sides(sides)
+    rows = assemble(loaded.machine, bodies.t, bodies.q, bodies.v)
+    there = _multipliers(loaded, rule, rows, r, cut)
+    # where the wheels' centres are not held the radial force would have no counterpart
+    scale = system.machine.scale()
+    left, whole = ((x * scale) @ (x * scale) for x in (r - rows.rows.rmv(there), r))
+    held = left <= HELD**2 * whole
+    assert isinstance(loaded.machine, AbsoluteSystem)
+    found = (there, joint_wrenches(loaded.machine, rows, there))
+    picked = jax.tree_util.tree_map(lambda a, b: jnp.where(held, a, b), found, (lam, wrenches))
+    return jnp.where(held, sides, 0.0), picked
 
 
 def _observe_all(system, formulation, rule, t, q, v) -> Observation:

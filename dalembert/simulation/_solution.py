@@ -14,7 +14,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError, RedundancyWarning, SingularWarning, Status, did_you_mean
+from dalembert._results import (
+    DalembertError,
+    RedundancyWarning,
+    SingularWarning,
+    SlackBeltWarning,
+    Status,
+    did_you_mean,
+)
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence, mass_metric_rows
@@ -81,22 +88,30 @@ class Solution(eqx.Module):
         """The system in which bodies and reactions are stated: in joint coordinates the absolute one of all joints."""
         return self.system.machine
 
-    def _constraints(self, k: int) -> tuple[Equations, Dependence]:
-        """The machine's equations at a saved time, and which of its rows depend on each other."""
-        equations = assemble(self.system, self.t[k], self.q[k], self.v[k])
+    def _constraints(self, k: int, loaded: bool = False) -> tuple[Equations, Dependence]:
+        """The machine's equations at a saved time, and which of its rows depend on each other.
+
+        `loaded`: with teeth and belts that bear on the side of their load, as reactions are stated.
+        """
+        system = self.system.with_sides(self._observed.sides[k]) if loaded and self.machine.sided else self.system
+        equations = assemble(system, self.t[k], self.q[k], self.v[k])
         dependence = equations.dependence()
-        if isinstance(self.system, TreeSystem):
-            dependence = CarriedDependence(self.system, equations, dependence)
+        if isinstance(system, TreeSystem):
+            dependence = CarriedDependence(system, equations, dependence)
             equations = dependence.absolute
         return equations, dependence
 
     @functools.cached_property
-    def _instants(self) -> list[tuple[Equations, Dependence]]:
-        """The machine's constraints at a few instants of the motion, those of the largest rank."""
+    def _picked(self) -> dict[int, tuple[Equations, Dependence]]:
+        """The machine's constraints at a few instants of the motion, those of the largest rank, by their number."""
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
-        found = [self._constraints(k) for k in picks]
-        rank = max((d.rank for _, d in found), default=0)
-        return [(e, d) for e, d in found if d.rank == rank]
+        found = {k: self._constraints(k) for k in picks}
+        rank = max((d.rank for _, d in found.values()), default=0)
+        return {k: (e, d) for k, (e, d) in found.items() if d.rank == rank}
+
+    @property
+    def _instants(self) -> list[tuple[Equations, Dependence]]:
+        return list(self._picked.values())
 
     @functools.cached_property
     def redundancy(self) -> int:
@@ -124,7 +139,10 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def _uniqueness(self) -> list[Uniqueness]:
-        return [Uniqueness(joint_rows(self.machine, e), d) for e, d in self._instants]
+        picked = self._picked
+        if self.machine.sided:
+            picked = {k: self._constraints(k, loaded=True) for k in picked}
+        return [Uniqueness(joint_rows(self.machine, e), d) for e, d in picked.values()]
 
     def unique(self, joint: str, *, frame: str = "joint") -> np.ndarray:
         """Which components of a joint's reaction (force, then torque) the rigid-body model determines.
@@ -300,6 +318,27 @@ class Solution(eqx.Module):
             "mass); reactions that cannot be believed there are marked in unique_force, unique_torque and digits."
         )
 
+    def _warn_slack(self) -> None:
+        """Belts whose span tensions T₀ ± half of what they transmit would fall below zero."""
+        machine = self.machine
+        if not isinstance(machine, AbsoluteSystem):
+            return
+        rows = {o.name: o.rows[0] for o in machine.owners if o.kind.split(":")[0] == "belt"}
+        for f in machine.forces:
+            if f.kind != "belt_tension":
+                continue
+            for name, tension in zip(f.names, np.asarray(f.p["tension"]), strict=True):
+                belt = name.removesuffix("_pretension")
+                slack = np.flatnonzero(np.abs(self._observed.lam[:, rows[belt]]) > 2 * tension)
+                if len(slack):
+                    warnings.warn(
+                        f"Belt '{belt}' transmits more than twice its pretension of {tension:g} N, first at "
+                        f"t = {float(self.t[slack[0]]):g} s: its slack span would be pushed, so in fact it "
+                        "slips. Give it more pretension.",
+                        SlackBeltWarning,
+                        stacklevel=4,
+                    )
+
     # ---- labelled data -----------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -307,6 +346,7 @@ class Solution(eqx.Module):
         """All of it as an xarray Dataset with names and units."""
         import xarray as xr
 
+        self._warn_slack()
         o = self._observed
         data: dict[str, Any] = {}
         coords: dict[str, Any] = {"time": self._time(), "level": ["position", "velocity", "acceleration"]}
@@ -515,7 +555,7 @@ class Solution(eqx.Module):
         picks = np.unique(np.linspace(0, len(t) - 1, min(len(t), BAND_INSTANTS)).astype(int))
         widths = []
         for k in picks:
-            equations, dependence = self._constraints(int(k))
+            equations, dependence = self._constraints(int(k), loaded=True)
             widths.append(Uniqueness(joint_rows(self.machine, equations), dependence).width(joint, lam[k], frame))
         table = np.array(widths)
         labels = LABELS.get(table.shape[1], ())

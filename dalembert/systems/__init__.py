@@ -1,6 +1,6 @@
 """2 · the machine in coordinates: mass, force, qdot, position_residual, motion_residual.
 
-Equations (2.1)–(2.4): docs/theory/systems.md.
+Equations (2.1)–(2.5): docs/theory/systems.md.
 """
 
 from dalembert import _runtime as _runtime  # float64 first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,27 @@ class AbsoluteSystem(AbstractSystem):
     @property
     def constant_mass(self) -> bool:
         return not self.armatures
+
+    @property
+    def sided(self):
+        return tuple(
+            (name, int(rows[0]))
+            for f in self.families
+            if "side" in f.p
+            for name, rows in zip(f.names, f.group.rows, strict=True)
+        )
+
+    def with_sides(self, sides):
+        return self.with_named_sides(sides, dict(self.sided))
+
+    def with_named_sides(self, sides, rows: dict[str, int]) -> AbsoluteSystem:
+        """The same with the entry of `sides` that stands for each name."""
+        families = list(self.families)
+        for k, f in enumerate(families):
+            if "side" in f.p:
+                own = sides[np.array([rows[name] for name in f.names])]
+                families[k] = dataclasses.replace(f, p=f.p | {"side": own})
+        return eqx.tree_at(lambda s: s.families, self, tuple(families), is_leaf=lambda x: isinstance(x, Family))
 
     @property
     def kinematics(self):
@@ -250,10 +272,15 @@ class AbsoluteSystem(AbstractSystem):
         """Of which members the second block is the ground."""
         return family.group.columns[:, -1] == len(self.body_names)
 
-    def wrench_on_j(self, places, p, share, on_i):
-        """A member's share of a generalised force → force and torque on body j at marker j, and marker i's axes.
+    def joint_axes(self, family: Family) -> Callable | None:
+        """What gives the joint frame of a family's members from their marker frames, where it is not marker i's."""
+        kind = kind_of(self.space, family.kind)
+        return None if kind is None else kind.axes
 
-        `on_i` where j is the ground, which has no share.
+    def wrench_on_j(self, places, p, share, on_i, axes: Callable | None = None):
+        """A member's share of a generalised force → force and torque on body j at marker j, and the joint's axes.
+
+        `on_i` where j, the last of its bodies, is the ground, which has no share: it bears what the others do not.
         """
         K = self.kinematics
         frames = marker_frames(self.space, places, p)
@@ -261,9 +288,10 @@ class AbsoluteSystem(AbstractSystem):
         force, torque = K.wrench(places[-1], point, share[-1])
         if len(places) > 1:
             # internal forces are opposite and have the same moment about any point
-            force_i, torque_i = K.wrench(places[0], point, share[0])
+            others = [K.wrench(place, point, own) for place, own in zip(places[:-1], share[:-1], strict=True)]
+            force_i, torque_i = (sum(x[1:], x[0]) for x in zip(*others, strict=True))
             force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
-        return force, torque, frames[0].R
+        return force, torque, frames[0].R if axes is None else axes(frames)
 
     def relative_twist(self, places, p, twists) -> Float[Array, " w"]:
         """How marker j moves as seen from marker i, along i's axes: velocity, then angular velocity."""
@@ -285,6 +313,8 @@ class AbsoluteSystem(AbstractSystem):
         for group, word in ((self.families, "families"), (self.forces, "forces")):
             for f, family in enumerate(group):
                 for key in family.p:
+                    if key == "side":  # follows the load
+                        continue
                     for member, name in enumerate(family.names):
                         leaf = Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
                         slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)

@@ -119,6 +119,16 @@ class AbstractSystem(eqx.Module):
         return self
 
     @property
+    def sided(self) -> tuple[tuple[str, int], ...]:
+        """Name and row (of `machine`) of teeth and belts: they bear on one of two sides, by the multiplier's sign."""
+        return ()
+
+    def with_sides(self, sides: Rows) -> AbstractSystem:
+        """The system with the radial forces of its teeth and belts on these sides (+1, −1; 0: left out), one number for
+        each row of `machine`. Where the wheels' centres are held this changes who bears what, not the motion."""
+        return self
+
+    @property
     def n(self) -> int:
         """Number of velocities."""
         return self.pattern.n

@@ -23,6 +23,7 @@ from dalembert.systems._forces import (
     Armature,
     BallSpring,
     BearingFriction,
+    BeltTension,
     Bushing,
     CentralGravity,
     Drag,
@@ -261,6 +262,7 @@ def _law(space: str, f: Force):
         labels = ("Fx", "Fy", "Mz") if space == "plane" else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
         return BearingFriction(coordinate, *(tuple(map(labels.index, part)) for part in BEARINGS[space, rest[0]]))
     plain = {"spring_damper": LineSpring, "bushing": Bushing, "drag": Drag, "central_gravity": CentralGravity}
+    plain["belt_tension"] = BeltTension
     return plain[kind](*f.functions) if kind in plain else UserLaw(f.functions[0])
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from dalembert.model import held_directions
 from dalembert.systems._curve import OnCurve
 from dalembert.systems._frames import Frame, back, cross, dot
+from dalembert.systems._mesh import centre_axes, rack, rack_axes, wheel_speeds_3, wheels_2, wheels_3
 
 
 class Kind(NamedTuple):
@@ -26,6 +27,7 @@ class Kind(NamedTuple):
     position: Callable | None = None
     motion: Callable | None = None
     coordinates: dict[str, Callable] = {}
+    axes: Callable | None = None  # of the frames: the joint frame, if it is not marker i's
 
 
 def wrapped(angle):
@@ -350,6 +352,9 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("plane", "knife_edge"): Kind(0, 1, None, _knife_edge_2),
     ("plane", "rolling_disc"): Kind(1, 1, _contact_2, _roll_2),
     ("plane", "no_slip"): Kind(0, 1, None, _no_slip_2),
+    ("plane", "gear"): Kind(1, 0, wheels_2, axes=centre_axes),
+    ("plane", "belt"): Kind(1, 0, wheels_2, axes=centre_axes),
+    ("plane", "rack_and_pinion"): Kind(1, 0, rack, axes=rack_axes),
     ("space", "weld"): Kind(6, 0, _weld_3),
     ("space", "revolute"): Kind(5, 0, _revolute_3, None, {"angle": _angle_3}),
     ("space", "prismatic"): Kind(5, 0, _prismatic_3, None, {"displacement": _displacement_3}),
@@ -376,6 +381,11 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("space", "rolling_disc"): Kind(1, 2, _contact_3, _roll_3),
     ("space", "rolling_sphere"): Kind(1, 2, _sphere_contact, _sphere_roll),
     ("space", "no_slip"): Kind(0, 1, None, _no_slip_3),
+    ("space", "gear"): Kind(1, 0, wheels_3, axes=centre_axes),
+    ("space", "gear:speeds"): Kind(0, 1, None, wheel_speeds_3, axes=centre_axes),
+    ("space", "belt"): Kind(1, 0, wheels_3, axes=centre_axes),
+    ("space", "belt:speeds"): Kind(0, 1, None, wheel_speeds_3, axes=centre_axes),
+    ("space", "rack_and_pinion"): Kind(1, 0, rack, axes=rack_axes),
 }
 
 

@@ -60,6 +60,22 @@ class LineSpring:
 
 
 @dataclass(frozen=True)
+class BeltTension:
+    """The pretension T₀ of both spans of a belt draws the pulleys together: share · T₀ along the line of centres."""
+
+    def __call__(self, t, frames, p):
+        i, j = frames
+        d = j.p - i.p
+        pull = p["share"] * p["tension"] * d / jnp.sqrt(dot(d, d))
+        zero = jnp.zeros(1 if d.shape[0] == 2 else 3)
+        return [(pull, zero), (-pull, zero)]
+
+    def potential(self, t, frames, p):
+        d = frames[1].p - frames[0].p
+        return p["share"] * p["tension"] * jnp.sqrt(dot(d, d))
+
+
+@dataclass(frozen=True)
 class Drag:
     """−(c₁ + c₂|u|) u at the marker, u its velocity against the wind, and −c ω."""
 

@@ -11,9 +11,11 @@ Constraints are written on frames (p, R), not on coordinates. How a frame moves 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -258,3 +260,20 @@ def marker_frames(space: str, places: list[Place], p: dict[str, Array], twists: 
     if twists is None:
         return [Frame(*a) for a in at]
     return [Frame(*a, m.v + cross(m.w, a.p - b.p), m.w) for a, b, m in zip(at, places, twists, strict=True)]
+
+
+def rate_of(coordinate: Callable, i: Frame, j: Frame):
+    """The rate of a joint coordinate, from the frames' velocities."""
+
+    def moved(frame: Frame):
+        assert frame.v is not None and frame.w is not None
+        plane = frame.p.shape[0] == 2
+        R = (
+            frame.w * jnp.stack([-frame.R[1], frame.R[0]])
+            if plane
+            else jnp.stack([cross(frame.w, c) for c in frame.R.T], 1)
+        )
+        return (frame.v, R, frame.w if plane else jnp.zeros(0))
+
+    places = tuple((f.p, f.R, f.angle) for f in (i, j))
+    return jax.jvp(lambda *at: coordinate(*(Frame(*a) for a in at)), places, (moved(i), moved(j)))[1]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from dalembert.systems._constraints import locked, wrapped
-from dalembert.systems._frames import Frame, back, cross, dot, marker_frames
+from dalembert.systems._frames import Frame, back, dot, marker_frames, rate_of
 
 
 def rotation_of(vector):
@@ -61,23 +61,6 @@ class DistanceMotion:
     def __call__(self, t, i, j, p):
         d = j.p - i.p
         return (jnp.sqrt(dot(d, d)) - jnp.asarray(self.motion(t, p), float)).reshape(1)
-
-
-def rate_of(coordinate: Callable, i: Frame, j: Frame):
-    """The rate of a joint coordinate, from the frames' velocities."""
-
-    def moved(frame: Frame):
-        assert frame.v is not None and frame.w is not None
-        plane = frame.p.shape[0] == 2
-        R = (
-            frame.w * jnp.stack([-frame.R[1], frame.R[0]])
-            if plane
-            else jnp.stack([cross(frame.w, c) for c in frame.R.T], 1)
-        )
-        return (frame.v, R, frame.w if plane else jnp.zeros(0))
-
-    places = tuple((f.p, f.R, f.angle) for f in (i, j))
-    return jax.jvp(lambda *at: coordinate(*(Frame(*a) for a in at)), places, (moved(i), moved(j)))[1]
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,18 @@ class TreeSystem(AbstractSystem):
         return self.absolute
 
     @property
+    def sided(self):
+        return self.absolute.sided
+
+    def with_sides(self, sides):
+        rows = dict(self.sided)
+        return replace(
+            self,
+            carrier=self.carrier.with_named_sides(sides, rows),
+            absolute=self.absolute.with_named_sides(sides, rows),
+        )
+
+    @property
     def dq(self) -> int:
         return self.tree.nq
 

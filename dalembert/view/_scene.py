@@ -23,6 +23,7 @@ SOLVABILITY_WORDS = {"unique": "unique", "partly": "partly unique", "open": "not
 CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#8a6d3b")
 MOST_CURVES = 6
 MOST_TRACES = 3
+WHEELED = (*shapes.WHEELS, "rack_and_pinion")
 TANGLE = 30
 """A way so many times longer than it is wide is a tangle, and not drawn unless asked for."""
 
@@ -250,7 +251,7 @@ class _Maker:
             rail = self.rails[j["name"]]
             one_sided = kind in shapes.CONTACT or kind == "point_on_curve"
             for side, (body, point) in enumerate(zip(j["bodies"], p, strict=True)):
-                if body == "ground" or (side == 0 and one_sided and kind != "no_slip"):
+                if body == "ground" or (side == 0 and one_sided and kind not in WHEELED):
                     continue
                 if rail is not None:
                     R = shapes.frame(j["frames"][0])
@@ -361,16 +362,19 @@ class _Maker:
         return out
 
     def _drawn(self, body) -> list[shapes.Part]:
-        wheels, hubs = [], []
+        wheels, hubs, rims = [], [], []
         for j in self.machine["joints"]:
             kind, numbers = j["kind"].split(":")[0], j.get("numbers", {})
-            if "points" not in j or kind not in ("rolling_disc", "rolling_sphere", "no_slip"):
+            if "points" not in j or kind not in ("rolling_disc", "rolling_sphere", *WHEELED):
                 continue
             for side, name in enumerate(j["bodies"]):
-                if name != body["name"] or (side == 0 and kind != "no_slip"):
+                if name != body["name"] or (side == 0 and kind not in WHEELED) or (side and kind == "rack_and_pinion"):
                     continue
                 radius = abs(numbers.get("radius", numbers.get("radius_j" if side else "radius_i", 0.0)))
                 o = shapes.vec(j["points"][side])
+                if (again := (*o, radius)) in rims:
+                    continue  # a wheel that meshes twice
+                rims.append(again)
                 frame = shapes.frame(j["frames"][side if kind != "no_slip" else 0])
                 hubs.append(o)
                 if kind == "rolling_sphere":
@@ -378,7 +382,11 @@ class _Maker:
                     wheels += [shapes.ring(o, z, radius, 0.035 * radius, shapes.DARK) for z in np.eye(3)]
                 else:
                     spin = np.array([0.0, 0.0, 1.0]) if self.plane else frame[:, 2]
-                    wheels += shapes.wheel(o, spin, radius, self.sizes)
+                    own, mate = (numbers.get(f"radius_{s}", 0.0) for s in ("ji" if side else "ij"))
+                    if kind == "gear" and own > 0 > mate:  # a ring around its planet
+                        wheels.append(shapes.ring(o, spin, radius, 0.4 * self.sizes.pin, shapes.DARK))
+                    else:
+                        wheels += shapes.wheel(o, spin, radius, self.sizes)
         points = self.points[body["name"]]
         if wheels and all(any(np.linalg.norm(p - h) < 1e-6 * self.sizes.length for h in hubs) for p in points):
             return wheels

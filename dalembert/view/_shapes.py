@@ -24,7 +24,8 @@ DARK = "#3b4252"
 
 SLIDING = ("prismatic", "cylindrical", "screw")
 GUIDED = ("pin_slot", "point_on_line")
-CONTACT = ("rolling_disc", "rolling_sphere", "no_slip", "knife_edge", "point_in_plane", "planar")
+WHEELS = ("no_slip", "gear", "belt")
+CONTACT = (*WHEELS, "rack_and_pinion", "rolling_disc", "rolling_sphere", "knife_edge", "point_in_plane", "planar")
 
 
 def vec(x) -> np.ndarray:
@@ -391,9 +392,14 @@ def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndar
     if kind == "rolling_sphere":
         radius = numbers.get("radius", 10 * g)
         return [(1, ring(p[1], R[1][:, 2], radius, 0.05 * radius))]
-    if kind == "no_slip":
+    if kind in WHEELS:
         hubs = [abs(numbers.get(f"radius_{s}", 10 * g)) for s in "ij"]
-        return [(s, tube(p[s], z, 0.0, 0.18 * r, 0.36 * r)) for s, r in enumerate(hubs)]
+        rims = [(s, ring(p[s], z, r, 0.4 * g)) for s, r in enumerate(hubs) if joint["bodies"][s] == "ground"]
+        return [(s, tube(p[s], z, 0.0, 0.18 * r, 0.36 * r)) for s, r in enumerate(hubs)] + rims
+    if kind == "rack_and_pinion":
+        radius, up = numbers.get("radius", 10 * g), _lift(plane, sizes)
+        teeth = [p[1] + up + s * 3 * radius * R[1][:, 0] for s in (-1, 1)]
+        return [(0, tube(p[0], z, 0.0, 0.18 * radius, 0.36 * radius)), (1, line(teeth, 0.3 * g))]
     if kind in ("planar", "point_in_plane"):
         return [(1, plate([p[1]], R[1][:, 2], 2.2 * g, 0.25 * g)), (1, ball(p[1], 0.9 * g))]
     if kind == "point_on_curve":
