@@ -312,7 +312,11 @@ class Solution(eqx.Module):
         )  # fmt: skip
         weak = np.linalg.svd(rows)[0][:, : self.rank][:, -1:]
         names = ", ".join(f"'{x}'" for x in owners_of(self.system, weak))
-        span = f"t = {times[0]:.6g} s" if len(times) == 1 else f"{len(times)} saved times, t = {times[0]:.6g} … {times[-1]:.6g} s"
+        span = (
+            f"t = {times[0]:.6g} s"
+            if len(times) == 1
+            else f"{len(times)} saved times, t = {times[0]:.6g} … {times[-1]:.6g} s"
+        )
         return (
             f"at {span} the rows of {names} are dependent or nearly so (a singular position, or bodies of very unlike "
             "mass); reactions that cannot be believed there are marked in unique_force, unique_torque and digits."
@@ -456,7 +460,11 @@ class Solution(eqx.Module):
             believed_force, believed_torque = known[f"{prefix}force"], known[f"{prefix}torque"]
             data[f"unique_force{suffix}"] = (("time", "joint", "axis"), sure[:, :d] & believed_force, text)
             turned = sure[:, d:] if d == 3 else sure[:, d]
-            data[f"unique_torque{suffix}"] = (turning, turned & (believed_torque if d == 3 else believed_torque[..., 0]), text)
+            data[f"unique_torque{suffix}"] = (
+                turning,
+                turned & (believed_torque if d == 3 else believed_torque[..., 0]),
+                text,
+            )
 
         text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
         data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
