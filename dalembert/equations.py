@@ -129,9 +129,10 @@ class Equations(eqx.Module):
         squares = self.rows.weighted_square(self.mass.inverse)
         return (1.0 if self.felt is None else self.felt) / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
 
-    def factorise(self, **options) -> DenseSaddle | SparseSaddle:
-        """The factorised saddle-point problem of M and C."""
-        return factorise(self.mass, self.rows, self.klu, self.felt, **options)
+    def factorise(self, kept: Rows | None = None, **options) -> DenseSaddle | SparseSaddle:
+        """The factorised saddle-point problem of M and C; with `kept` (1 or 0 a row) of some rows only."""
+        felt = kept if self.felt is None else self.felt if kept is None else self.felt * kept
+        return factorise(self.mass, self.rows, self.klu, felt, **options)
 
 
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:

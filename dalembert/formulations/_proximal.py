@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from equinox.internal import unvmap_any, while_loop
 
+from dalembert._typing import Rows
 from dalembert.equations import ROUNDED, Equations, assemble
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, with_reaction, with_rhs
 from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED
@@ -24,7 +25,12 @@ class Proximal(AbstractFormulation):
     position, and with dependent rows, a stage of a step is first put onto the constraints. Where constraints
     contradict each other it gives the least-squares motion in the mass metric, and the march reports it. Cost O(m³)
     dense, about linear in the bodies when sparse.
+
+    `kept` (1 or 0 a row) says which rows stand for all where others depend on them; the march then needs no correction
+    of its stages as long as those are well apart. `simulate` finds them; without, every row counts.
     """
+
+    kept: Rows | None = None
 
     def solve(self, equations: Equations) -> Acceleration:
         return with_reaction(equations, equations.factorise().solve(equations.h, equations.Gamma)[0])
@@ -36,7 +42,7 @@ class Proximal(AbstractFormulation):
         def evaluate(carry):
             _, k, q, v, _, _, _ = carry
             equations = with_rhs(assemble(system, t, q, v), rhs)
-            found = equations.factorise().attempt(equations.h, equations.Gamma)
+            found = equations.factorise(self.kept).attempt(equations.h, equations.Gamma)
             gap = equations.violation(system.scale())
             off = (gap > ROUNDED) & ~(found.margin > NEAR)
             if not exact:  # a drift that the method is meant to show is not taken away
@@ -51,6 +57,8 @@ class Proximal(AbstractFormulation):
         done = while_loop(lambda c: c[0], evaluate, (*start, *empty), max_steps=CORRECTIONS + 1, kind=loop)
         *_, equations, found, gap = done
         solved = found.residual <= SOLVED
+        if self.kept is not None:
+            solved = solved & (found.margin > NEAR)
 
         def otherwise():
             # directions that the violation itself could have made are not trusted

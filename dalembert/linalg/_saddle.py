@@ -68,7 +68,8 @@ class DenseSaddle(eqx.Module):
         S = _inverse_root(jnp.sum(CW * C, axis=1)) * (1.0 if felt is None else felt)
         B = S[:, None] * CW
         A = (B @ C.T) * S
-        return cls(mass, C, B, A, S, _factor(A, shift), len(A) <= INVERT_UP_TO)
+        # a row that is left out (or zero at this instant) stands apart from all others
+        return cls(mass, C, B, A, S, _factor(A, shift + (jnp.diagonal(A) == 0)), len(A) <= INVERT_UP_TO)
 
     def leading(self, m: int) -> DenseSaddle:
         """The same problem with the first m rows only; the factor is a corner of this one's."""
@@ -326,7 +327,7 @@ def _inverse_root(d):
 
 def _factor(A, shift):
     eye = jnp.eye(len(A))
-    L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + shift * eye), symmetrize_input=False)
+    L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + shift * eye), symmetrize_input=False)  # shift by columns
     if len(A) > INVERT_UP_TO:
         return L
     return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)

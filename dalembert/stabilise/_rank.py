@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import equinox as eqx
 import numpy as np
+from scipy.linalg import qr
 
 from dalembert._results import AssemblyError
 from dalembert.equations import assemble
-from dalembert.formulations import AbstractFormulation, Ranks
+from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
 from dalembert.systems import AbstractSystem
@@ -20,9 +24,33 @@ def prepared(
 
     `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
     """
+    if isinstance(formulation, Proximal) and formulation.kept is None and system.m and system.klu is None:
+        return dataclasses.replace(formulation, kept=independent_rows(system, state, t=t))
     if not formulation.needs_rank:
         return formulation
     return formulation.sized(generic_ranks(system, state, t=t))
+
+
+def independent_rows(
+    system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0
+) -> np.ndarray | None:
+    """1 for rows that stand for all, 0 for those that depend on them at generic states; None if all are independent."""
+    q, v = (None, None) if state is None else state
+    here = consistent_state(system, q, v, t=t)
+    first = assemble(system, np.asarray(t, float), *here).dependence()
+    if first.redundancy == 0:
+        return None
+    found = [first]
+    for at in neighbours(system, t, here):
+        found.append(assemble(system, np.asarray(t, float), *at).dependence())
+    best = max(found, key=lambda d: d.rank)
+    if best.redundancy == 0:
+        return None
+    # of the largest of the three states, rows by pivoting: the first `rank` are the best apart
+    factors: Any = qr(best.rows.T, mode="r", pivoting=True)
+    kept = np.zeros(system.m)
+    kept[factors[1][: best.rank]] = 1.0
+    return kept
 
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:
