@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -155,6 +156,8 @@ def test_every_mechanism_is_a_file(name):
 
 def alike(a, b) -> bool:
     """Equal, numbers to the last bits: those of a few mechanisms are computed, and processors round differently."""
+    if dataclasses.is_dataclass(a) and type(a) is type(b):
+        return alike(vars(a), vars(b))
     if isinstance(a, dict) and isinstance(b, dict):
         return set(a) == set(b) and all(alike(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
