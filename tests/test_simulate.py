@@ -32,7 +32,7 @@ def test_violation_with_default_settings_over_ten_seconds(name):
 
 def test_without_stabilisation_the_constraints_drift(four_bar):
     """The projection does the work: the same run without it leaves the manifold."""
-    drifting = da.simulate(four_bar, 2.0, stabilisation=da.NoStabilisation(), rtol=1e-6, integrator="tsit5")
+    drifting = da.simulate(four_bar, 2.0, stabilisation=da.NoStabilisation(), rtol=1e-4, integrator="tsit5")
     assert 1e-8 < drifting.violation["position"] < 1e-2
 
 
@@ -151,7 +151,9 @@ def test_contradicting_drivers_are_named():
     model.revolute("A", model.ground, arm, at=(0, 0))
     model.driver("first", "A", lambda t: t)
     model.driver("second", "A", lambda t: t + jnp.where(t > 0.3, (t - 0.3) ** 3, 0.0))
-    with pytest.raises(da.SimulationError, match="contradict each other.*'second'.*'first'") as caught:
+    with pytest.raises(
+        da.SimulationError, match="contradict each other.*('second'.*'first'|'first'.*'second')"
+    ) as caught:
         da.simulate(model, 2.0)
     assert caught.value.solution.status is da.Status.inconsistent
     # the gap (t − 0.3)³ reaches 1e-7 of the size at 0.305 s

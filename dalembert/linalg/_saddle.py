@@ -89,22 +89,23 @@ class DenseSaddle(eqx.Module):
         """One quick solution for use in a march, where x matters; the caller looks at the residual."""
         if self.C.shape[0] == 0:
             return Attempt(self.mass.solve(a), jnp.zeros(0), jnp.zeros(()), jnp.ones(()))
-        (x, z), residual = self._linear(a, g, lambda a, b: self._quick(a, b, polished=False))
-        return Attempt(x, -self.S * z, residual, self.margin)
+        x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished=False))
+        held, at, goal = jax.lax.stop_gradient((self, x, g))
+        return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self.margin)
 
     def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
         """(x, λ), to what the conditioning of C allows; a = None stands for zero."""
         if self.C.shape[0] == 0:
             return (jnp.zeros(self.mass.n) if a is None else self.mass.solve(a)), jnp.zeros(0)
         head = jnp.zeros(self.mass.n) if a is None else a
-        (x, z), _ = self._linear(head, g, self._certain)
+        x, z = self._linear(head, g, self._certain)
         return x, -self.S * z
 
     def exact(self, a: Float[Array, " n"], g: Float[Array, " m"], tolerance=RANK_TOLERANCE):
         """(x, λ) by singular values; directions below `tolerance` are dropped."""
         if self.C.shape[0] == 0:
             return self.mass.solve(a), jnp.zeros(0)
-        (x, z), _ = self._linear(a, g, lambda a, b: (self._by_singular_values(a, b, tolerance), jnp.zeros(())))
+        x, z = self._linear(a, g, lambda a, b: self._by_singular_values(a, b, tolerance))
         return x, -self.S * z
 
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
@@ -124,27 +125,32 @@ class DenseSaddle(eqx.Module):
     # ---- the two ways --------------------------------------------------------------------------------------
 
     def _linear(self, a, g, solve):
-        """[M (SC)ᵀ; SC 0] (x, z) = (a, S g) by `solve(a, b) -> ((x, z), residual)`.
+        """[M (SC)ᵀ; SC 0] (x, z) = (a, S g) by `solve(a, b)`.
 
         Derivatives go through the exact equation, never through a factorisation.
         """
-        rows = self.S[:, None] * self.C
+        rows, n = self.S[:, None] * self.C, self.mass.n
 
         def matvec(w):
-            x, z = w
-            return self.mass.mv(x) + z @ rows, rows @ x
+            return jnp.concatenate([self.mass.mv(w[:n]) + w[n:] @ rows, rows @ w[:n]])
 
         def found(_, rhs):
-            return solve(*rhs)
+            return jnp.concatenate(solve(rhs[:n], rhs[n:]))
 
-        return jax.lax.custom_linear_solve(matvec, (a, self.S * g), found, symmetric=True, has_aux=True)
+        w = jax.lax.custom_linear_solve(matvec, jnp.concatenate([a, self.S * g]), found, symmetric=True)
+        return w[:n], w[n:]
+
+    def _residual(self, x, b, a):
+        """Of C x = g, relative to its terms and to what the loads a alone would make of x."""
+        gap = jnp.max(jnp.abs(b - self.S * (self.C @ x)))
+        terms = jnp.max(jnp.abs(b)) + jnp.sqrt(jnp.abs(x @ self.mass.mv(x))) + jnp.sqrt(jnp.abs(a @ self.mass.solve(a)))
+        return gap / jnp.where(terms > 0, terms, 1.0)
 
     def _quick(self, a, b, polished: bool):
         """By the Delassus matrix, refined once on C x = g; `polished`: on both equations, so that λ is not squared."""
         mass, C, B, S, L = jax.lax.stop_gradient((self.mass, self.C, self.B, self.S, self.L))
         free = mass.solve(a)
-        pull = S * (C @ free)
-        y = self._apply(L, (b - pull)[:, None])[:, 0]
+        y = self._apply(L, (b - S * (C @ free))[:, None])[:, 0]
         x = free + y @ B
         for _ in range(3 if polished else 1):
             gap = b - S * (C @ x)
@@ -156,20 +162,19 @@ class DenseSaddle(eqx.Module):
                 dy = self._apply(L, gap[:, None])[:, 0]
                 x = x + dy @ B
             y = y + dy
-        gap = jnp.max(jnp.abs(b - S * (C @ x)))
-        terms = jnp.max(jnp.abs(b)) + jnp.max(jnp.abs(pull)) + jnp.sqrt(jnp.abs(x @ mass.mv(x)))
-        return (x, -y), gap / jnp.where(terms > 0, terms, 1.0)
+        return x, -y
 
     def _certain(self, a, b):
         """The quick way if it solves the equation and its rows are well apart, else by singular values."""
-        quick, residual = self._quick(a, b, polished=True)
-        good = (residual <= SOLVED) & (jax.lax.stop_gradient(self).margin > WELL_APART)
+        held = jax.lax.stop_gradient(self)
+        quick = self._quick(a, b, polished=True)
+        good = (held._residual(quick[0], b, a) <= SOLVED) & (held.margin > WELL_APART)
 
         def otherwise():
             slow = self._by_singular_values(a, b, RANK_TOLERANCE)
             return tuple(jnp.where(good, p, s) for p, s in zip(quick, slow, strict=True))
 
-        return jax.lax.cond(unvmap_any(~good), otherwise, lambda: quick), residual
+        return jax.lax.cond(unvmap_any(~good), otherwise, lambda: quick)
 
     def singular_values(self) -> Float[Array, " values"]:
         """Of Ĉ, falling."""
@@ -239,7 +244,9 @@ class SparseSaddle(eqx.Module):
         n, m = self.mass.n, g.shape[0]
         probe = jnp.where(jnp.arange(m) % 3 == 1, -1.0, 1.0) * jnp.sqrt(self.D)
         head = jnp.stack([a, jnp.zeros(n)], axis=1)
-        z, residual = self._solve(self._padded(head, jnp.stack([g, probe], axis=1)), SPARSE_REFINEMENTS)
+        rhs = self._padded(head, jnp.stack([g, probe], axis=1))
+        z = self._solve(rhs, SPARSE_REFINEMENTS)
+        residual = self._gap(*jax.lax.stop_gradient((z, rhs)))[1]
         grown = jnp.max(jnp.abs(jax.lax.stop_gradient(z[n : n + m, 1])) * jnp.sqrt(self.D))
         return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown)
 
@@ -255,58 +262,53 @@ class SparseSaddle(eqx.Module):
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
         """(x, λ) for several right-hand sides, with one factorisation (and one a refinement)."""
         n, m = self.mass.n, g.shape[0]
-        z, _ = self._solve(self._padded(a, g), SPARSE_REFINEMENTS)
+        z = self._solve(self._padded(a, g), SPARSE_REFINEMENTS)
         return z[:n], -z[n : n + m]
 
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
         """x of least mass norm with C x = g, for several g at once, without refinement (one factorisation)."""
         n = self.mass.n
         rhs = self._padded(jnp.zeros((n, g.shape[1])), g)
-        return jax.lax.stop_gradient(self)._solve(rhs, 0)[0][:n]
+        return jax.lax.stop_gradient(self)._solve(rhs, 0)[:n]
 
     def _padded(self, a, g):
         """The right-hand side, with zeros for the rows that `leading` has emptied."""
         return jnp.concatenate([a, g, jnp.zeros((self.D.shape[0] - g.shape[0], g.shape[1]))])
 
-    def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> tuple[Float[Array, "nm r"], Float[Array, ""]]:
-        """(x, −λ) and the residual of the first column, refined until it is at rounding or does not fall."""
-        n, mass, C = self.mass.n, self.mass, self.C
-        held = jax.lax.stop_gradient((mass, C, self.shift * self.D))
-        size = jnp.concatenate(
-            [_inverse_root(jnp.diagonal(held[0].blocks, axis1=1, axis2=2).ravel()), 1 / jnp.sqrt(self.D)]
-        )
+    def _gap(self, z: Float[Array, "nm r"], b: Float[Array, "nm r"]) -> tuple[Float[Array, "nm r"], Float[Array, ""]]:
+        """The residual, and its size relative to the right-hand side; rows in the mass metric."""
+        mass, C = jax.lax.stop_gradient((self.mass, self.C))
+        heads = _inverse_root(jnp.diagonal(mass.blocks, axis1=1, axis2=2).ravel())
+        size = jnp.concatenate([heads, 1.0 / jnp.sqrt(jax.lax.stop_gradient(self.D))])[:, None]
+        gap = b - jax.vmap(_saddle_product(mass, C, self.mass.n), 1, 1)(z)
+        largest = jnp.max(jnp.abs(b) * size)
+        return gap, jnp.max(jnp.abs(gap) * size) / jnp.maximum(largest, jnp.finfo(float).tiny)
 
-        def gap_of(z, b):
-            apply = jax.vmap(_saddle_product(held[0], held[1], n), 1, 1)
-            gap = b - apply(z)
-            return gap, jnp.max(jnp.abs(gap) * size[:, None]) / jnp.maximum(
-                jnp.max(jnp.abs(b) * size[:, None]), jnp.finfo(float).tiny
-            )
+    def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> Float[Array, "nm r"]:
+        """(x, −λ), refined until the residual is at rounding or does not fall."""
+        held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
             z = self.klu.solve(*held, b)
             if refinements == 0:
-                return z, jnp.zeros(())
-            gap, left = gap_of(z, b)
+                return z
 
             def going(carry):
                 _, _, left, before, k = carry
-                return (k < refinements) & (left > SOLVED * 1e-2) & (left < 0.5 * before)
+                return (k < refinements) & (left > 1e-2 * SOLVED) & (left < 0.5 * before)
 
             def refine(carry):
                 z, gap, left, _, k = carry
                 z = z + self.klu.solve(*held, gap)
-                gap, now = gap_of(z, b)
+                gap, now = self._gap(z, b)
                 return z, gap, now, left, k + 1
 
-            start = (z, gap, left, jnp.array(jnp.inf), jnp.zeros((), int))
-            z, gap, left, _, _ = jax.lax.while_loop(going, refine, start)
-            return z, left
+            start = (z, *self._gap(z, b), jnp.array(jnp.inf), jnp.zeros((), int))
+            return jax.lax.while_loop(going, refine, start)[0]
 
         # derivatives go through the exact equation, never through the regularised factor
-        return jax.lax.custom_linear_solve(
-            jax.vmap(_saddle_product(mass, C, n), 1, 1), rhs, found, symmetric=True, has_aux=True
-        )
+        matvec = jax.vmap(_saddle_product(self.mass, self.C, self.mass.n), 1, 1)
+        return jax.lax.custom_linear_solve(matvec, rhs, found, symmetric=True)
 
 
 def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
