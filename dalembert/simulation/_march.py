@@ -28,6 +28,7 @@ import optimistix
 from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
+from dalembert.simulation._steps import FixedSteps
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
 
@@ -195,7 +196,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
 
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status).
+    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, mark).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
@@ -205,17 +206,18 @@ class Watched(diffrax.AbstractStepSizeController):
     controller: diffrax.AbstractStepSizeController
     problem: Problem
     pause_at: jax.Array
+    end: jax.Array
 
     def wrap(self, direction):
         return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int))
+        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int), None)
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        inner, (bad, bad_step), _, _ = controller_state
-        fixed = isinstance(self.controller, diffrax.ConstantStepSize)
+        inner, (bad, bad_step), _, _, mark = controller_state
+        fixed = isinstance(self.controller, FixedSteps)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
         judged = (y1_candidate, y_error) if fixed else y1_candidate
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(judged)]))
@@ -223,7 +225,7 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
-        scale = self._scale(y0)
+        before, scale = y0, self._scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
         error = None if y_error is None else _relative(y_error, scale)
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
@@ -247,7 +249,10 @@ class Watched(diffrax.AbstractStepSizeController):
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
         pause = keep & (tprev >= self.pause_at) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
-        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
+        if mark is not None:
+            y = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b), y1_candidate, before)
+            mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end)
+        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, mark), result
 
     def _scale(self, y) -> tuple:
         system = self.problem.system
@@ -330,7 +335,7 @@ class March(eqx.Module):
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
-    controller = diffrax.ConstantStepSize()
+    controller = FixedSteps()
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
         controller = diffrax.PIDController(
@@ -340,7 +345,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         roots = optimistix.Chord(rtol=0.01 * span.rtol, atol=0.01 * span.atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
-    watched = Watched(controller, problem, span.pause_at)
+    watched = Watched(controller, problem, span.pause_at, span.t1)
     # interpolated states are off the constraints by the interpolation error: project what is saved
     saves = [diffrax.SubSaveAt(t1=True)]
     if plan.save == "times":

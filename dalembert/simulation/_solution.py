@@ -61,6 +61,7 @@ class Solution(eqx.Module):
     dense: Any
     integrator: str = eqx.field(static=True)
     chosen: AbstractReactionRule | None = None
+    restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
 
     # ---- how it went -------------------------------------------------------------------------------------
 
