@@ -93,6 +93,10 @@ class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
 
 
+class RecordWarning(UserWarning):
+    """A file of a run that holds its numbers but not all that is needed to compute with them: says what and why."""
+
+
 class RemarkWarning(UserWarning):
     """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
 

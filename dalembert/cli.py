@@ -204,8 +204,11 @@ def run(
     rule: Annotated[
         str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
     ] = None,
-    samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
-    coordinates: Coordinates = "absolute",
+    samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
+    coordinates: Annotated[str | None, typer.Option(help="absolute (the default) or joint.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN.nc", help="Go on with this run, as if it had not stopped.")
+    ] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -214,7 +217,7 @@ def run(
     check_output(plot, FIGURES)
     settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
-    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
+    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, resume)
 
 
 def _rule(name: str | None):
@@ -240,12 +243,13 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
+    from dalembert.io import read_netcdf
     from dalembert.view import Server, animate_dataset, page_of_dataset
 
     check_output(output, (".html", ".gif", ".mp4"))
 
     def read():
-        return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples)
+        return read_netcdf(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples)
 
     first = _stamp(Path(what))
     data = read()
@@ -278,20 +282,6 @@ def _moved(name: str, t_end: float | None, samples: int):
     if len(solution.t) == 0:
         raise DalembertError(f"'{name}' does not move: {solution.status.sentence}")
     return solution.dataset
-
-
-def _read_result(path: Path):
-    from dalembert._results import DalembertError
-
-    try:
-        import xarray as xr
-
-        with xr.open_dataset(path, engine="netcdf4") as data:
-            return data.load()
-    except FileNotFoundError:
-        raise DalembertError(f"There is no file '{path}'.") from None
-    except (OSError, ValueError) as error:
-        raise DalembertError(f"'{path}' is not a result that can be read: {error}.") from None
 
 
 def _stamp(path: Path) -> str:
@@ -391,7 +381,9 @@ def demo(
     print(f"\nLook at the pictures in {folder}/, open {page} in a browser, and try: dalembert view bricard")
 
 
-def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute") -> None:
+def _simulate(
+    name, output, plot, t_end, settings, samples, progress, as_json, coordinates=None, resume: Path | None = None
+) -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
     entry = _entry(name)
@@ -401,13 +393,22 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
     from dalembert.simulation import simulate
     from dalembert.systems import build
 
-    system = build(model, coordinates=coordinates)
+    given = {k: v for k, v in settings.items() if v is not None}
+    chosen, rule, former = entry.run | given | {"save": samples or 201}, None, None
+    if resume is not None:
+        former = _former(resume)
+        # what the file of the model says of a run may have been overruled: the run itself knows
+        chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
+        chosen.pop("rule", None)
+        coordinates = coordinates or former.system.machine.origin.coordinates
+    cut = () if former is None else former.system.machine.origin.cut
+    system = build(model, coordinates=coordinates or "absolute", cut=cut if coordinates == "joint" else ())
     if not as_json:
         print(check_model(system, reactions=False).summary(), flush=True)
-    chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     failure = None
     try:
-        solution = simulate(system, entry.t_end if t_end is None else t_end, save=samples, progress=progress, **chosen)
+        solution = simulate(system, entry.t_end if t_end is None else t_end, progress=progress, **chosen)
+        solution = solution if rule is None else solution.under(rule)
     except SimulationError as error:
         failure, solution = str(error), error.solution
     enough = solution is not None and len(solution.t) > 0
@@ -426,6 +427,19 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _former(path: Path):
+    """The run in a file, to go on with."""
+    from dalembert._results import DalembertError, RecordWarning
+    from dalembert.simulation import RecordedRun, open_run
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecordWarning)
+        found = open_run(path)
+    if isinstance(found, RecordedRun):
+        raise DalembertError(found.missing)
+    return found
 
 
 def _entry(name: str):

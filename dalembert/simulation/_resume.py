@@ -37,6 +37,7 @@ class Restart(eqx.Module):
     rtol: Any
     atol: Any
     dt: Any  # None for steps that adapt
+    slots: int  # how many times the compiled program saves
     save: str = eqx.field(static=True)  # "times", "steps" or "dense"
 
 
@@ -46,7 +47,8 @@ class Resumed(eqx.Module):
     problem: Problem
     span: Span
     plan: Plan = eqx.field(static=True)
-    times: np.ndarray
+    times: np.ndarray  # filled up with the end to as many as before, so that no program is compiled anew
+    count: int = eqx.field(static=True)  # of them that are asked for
     kept: int = eqx.field(static=True)  # saved instants of the former motion that stand
 
 
@@ -71,7 +73,9 @@ def resumed(system: AbstractSystem | Model, t1, after: Solution, save, max_steps
     controller = (mark.controller, mark.bad, step, np.zeros((), int), here)
     state = (stale_stage(plan, mark.y), controller)
     span = Span(mark.t, end, step, mark.y, restart.rtol, restart.atol, np.asarray(np.inf), state)
-    return Resumed(problem, span, plan, times, kept)
+    count = len(times)
+    times = np.concatenate([times, np.full(max(restart.slots - count, 0) if count else 0, float(t1))])
+    return Resumed(problem, span, plan, times, count, kept)
 
 
 def stale_stage(plan: Plan, y):
@@ -81,12 +85,13 @@ def stale_stage(plan: Plan, y):
     return (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
 
 
-def joined(after: Solution, more: Solution, kept: int) -> Solution:
+def joined(after: Solution, more: Solution, now: Resumed) -> Solution:
     """The former motion up to where it was taken up, and what came after it."""
     assert after.restart is not None
+    kept, last = now.kept, now.count if now.plan.save == "times" else None
     skip = int(kept > 0 and len(more.t) > 0 and more.t[0] == after.t[kept - 1])  # steps save their start as well
     whole = {
-        k: np.concatenate([np.asarray(getattr(after, k))[:kept], np.asarray(getattr(more, k))[skip:]])
+        k: np.concatenate([np.asarray(getattr(after, k))[:kept], np.asarray(getattr(more, k))[skip:last]])
         for k in ("t", "q", "v", "work")
     }
     stats = dict(after.stats)
@@ -126,11 +131,9 @@ def _problem(after: Solution, restart: Restart) -> Problem:
 def _plan(after: Solution, restart: Restart, t1: float, save, max_steps, kept: int) -> tuple[Plan, np.ndarray]:
     reached, saved = float(after.t_end), np.asarray(after.t)
     kind = "times" if restart.save == "times" else "steps"
-    if isinstance(save, str):
-        if save != "steps" or kind != "steps":
-            was = "the steps" if kind == "steps" else "times"
-            raise DalembertError(f"save={save!r}: a run that saved {was} goes on with save={'steps' if kind == 'steps' else 'times'!r}.")  # fmt: skip # noqa: E501
-    elif kind == "steps" and save is not None:
+    if isinstance(save, str) and (save != "steps" or kind != "steps"):
+        raise DalembertError(f"save={save!r}: a run goes on saving {'its steps' if kind == 'steps' else 'times'}.")
+    if kind == "steps" and save not in (None, "steps"):
         raise DalembertError("A run that saved its steps goes on with save='steps'.")
     times = np.zeros(0)
     if kind == "times":
@@ -140,7 +143,9 @@ def _plan(after: Solution, restart: Restart, t1: float, save, max_steps, kept: i
         elif new is None:
             new = np.asarray(save, float)
             if new.ndim != 1 or np.any(np.diff(new) < 0) or (new.size and (new[0] <= reached or new[-1] > t1)):
-                raise DalembertError(f"save= must be rising times after {reached:g} s, where it goes on, up to {t1:g} s.")
+                raise DalembertError(
+                    f"save= must be rising times after {reached:g} s, where it goes on, up to {t1:g} s."
+                )
         times = np.concatenate([saved[kept:], new])
     most = max_steps or {"times": 10_000_000, "steps": 4096}[kind]
     return Plan(after.integrator, restart.dt is not None, kind, most, "forward"), times
@@ -163,7 +168,7 @@ def _further(saved: np.ndarray, t0: float, reached: float, t1: float) -> np.ndar
 
 
 def _refuse_changes(after: Solution, restart: Restart, system, given: dict[str, Any]) -> None:
-    changed = [*_changed_settings(after, restart, given), *_changed_system(after.system, system)]
+    changed = [*_changed_settings(after, restart, given), *system_changes(after.system, system)]
     if changed:
         more = f" … and {len(changed) - 8} more." if len(changed) > 8 else ""
         raise DalembertError(
@@ -191,7 +196,11 @@ def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) 
     new = given.get("stabilisation")
     if new is not None:
         open_ = getattr(new, "time_constant", 0.0) is None  # it stays what the first run set it to
-        new = dataclasses.replace(new, time_constant=getattr(after.stabilisation, "time_constant", None)) if open_ else new
+        new = (
+            dataclasses.replace(new, time_constant=getattr(after.stabilisation, "time_constant", None))
+            if open_
+            else new
+        )
         if not same(new, after.stabilisation):
             out.append(f"stabilisation was {_named(after.stabilisation)}, now {_named(new)}")
     return out
@@ -199,22 +208,25 @@ def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) 
 
 def _named(method) -> str:
     values = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
-    shown = ", ".join(f"{k}={x if np.ndim(x) else float(x)}" for k, x in values.items() if isinstance(x, float | np.ndarray))
+    shown = ", ".join(
+        f"{k}={x if np.ndim(x) else float(x)}" for k, x in values.items() if isinstance(x, float | np.ndarray)
+    )
     return f"{type(method).__name__}({shown})"
 
 
 def same(a, b) -> bool:
     """Whether two trees are equal bit for bit; numbers and arrays of one number count as the same."""
     left, right = (jax.tree_util.tree_flatten(x) for x in (a, b))
-    return left[1] == right[1] and all(_equal(x, y) for x, y in zip(left[0], right[0], strict=True))
+    return left[1] == right[1] and all(equal(x, y) for x, y in zip(left[0], right[0], strict=True))
 
 
-def _equal(x, y) -> bool:
+def equal(x, y) -> bool:
+    """Whether two arrays hold the same numbers."""
     x, y = np.asarray(x), np.asarray(y)
     return x.shape == y.shape and bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
 
 
-def _changed_system(old: AbstractSystem, new: AbstractSystem | Model) -> list[str]:
+def system_changes(old: AbstractSystem, new: AbstractSystem | Model) -> list[str]:
     """What is different in a system, by the names of its parameters where it can be said so."""
     if isinstance(new, Model):
         origin = old.machine.origin if isinstance(old, AbsoluteSystem | TreeSystem) else None
@@ -224,11 +236,7 @@ def _changed_system(old: AbstractSystem, new: AbstractSystem | Model) -> list[st
     if type(new) is not type(old):
         return [f"the system was a {type(old).__name__}, now a {type(new).__name__} (coordinates=)"]
     new = with_loads_of(old, new)
-    was, now = old.parameters(), new.parameters()
-    out = [f"'{k}' is no longer there" for k in was if k not in now] + [f"'{k}' is new" for k in now if k not in was]
-    out += [
-        f"'{k}' was {_short(was[k])}, now {_short(now[k])}" for k in was if k in now and not _equal(was[k], now[k])
-    ]
+    out = parameter_changes(old.parameters(), new.parameters())
     if out:
         return out
     for word in ("name", "body_names", "owners", "coordinate_names", "space"):
@@ -237,8 +245,16 @@ def _changed_system(old: AbstractSystem, new: AbstractSystem | Model) -> list[st
     left, right = (jax.tree_util.tree_flatten_with_path(x) for x in (old, new))
     if left[1] != right[1]:
         return ["the kinds of the system's rows or forces (a function, a switch, a shape)"]
-    paths = [jax.tree_util.keystr(p) for (p, x), (_, y) in zip(left[0], right[0], strict=True) if not _equal(x, y)]
+    paths = [jax.tree_util.keystr(p) for (p, x), (_, y) in zip(left[0], right[0], strict=True) if not equal(x, y)]
     return [f"{p.lstrip('.')} of the system" for p in paths if not p.endswith(".klu.handle")]
+
+
+def parameter_changes(was, now) -> list[str]:
+    """The parameters that differ, by name."""
+    out = [f"'{k}' is no longer there" for k in was if k not in now] + [f"'{k}' is new" for k in now if k not in was]
+    return out + [
+        f"'{k}' was {_short(was[k])}, now {_short(now[k])}" for k in was if k in now and not equal(was[k], now[k])
+    ]
 
 
 def _short(x) -> str:

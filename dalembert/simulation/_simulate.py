@@ -83,7 +83,8 @@ def simulate(
 
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "kvaerno5" (stiff), or another of
-      `INTEGRATORS`; default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the machine's own size.
+      `INTEGRATORS`; default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the machine's
+      own size.
     - `dt`: take fixed steps of this length instead.
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
@@ -157,7 +158,7 @@ def simulate(
         {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
     )
     steps = None if dt is None else np.asarray(dt, float)
-    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *tolerance, steps, plan.save)
+    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *tolerance, steps, len(times), plan.save)
     solution = _judge(problem, plan, parts, clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart))
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
@@ -173,10 +174,10 @@ def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, 
     parts = _reported(now.problem, now.span, now.plan, now.times, progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
-    restart = dataclasses.replace(after.restart, mark=_mark_of(parts), save=now.plan.save)
+    restart = dataclasses.replace(after.restart, mark=_mark_of(parts), slots=len(now.times), save=now.plan.save)
 
     def whole(more: Solution) -> Solution:
-        return dataclasses.replace(joined(after, more, now.kept), restart=restart)
+        return dataclasses.replace(joined(after, more, now), restart=restart)
 
     return _judge(now.problem, now.plan, parts, clock, throw, after.chosen, whole)
 

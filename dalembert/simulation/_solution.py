@@ -437,10 +437,13 @@ class Solution(eqx.Module):
         return np.asarray(_qdot_all(self.system, self.q, self.v))
 
     def to_netcdf(self, path) -> Path:
-        """Write the dataset as netCDF-4; a half-written file never replaces a good one."""
-        from dalembert.io import write_netcdf
+        """Write the dataset as netCDF-4, with the model and the state of the march: `da.open(path)` is this again.
 
-        return write_netcdf(self.dataset, path)
+        A half-written file never replaces a good one.
+        """
+        from dalembert.simulation._run_file import write_run
+
+        return write_run(self, path)
 
     def to_csv(self, path) -> Path:
         """Write the dataset as one wide table, a row a time, with names and units in the header."""
