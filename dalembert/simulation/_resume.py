@@ -236,10 +236,12 @@ def system_changes(old: AbstractSystem, new: AbstractSystem | Model) -> list[str
     if type(new) is not type(old):
         return [f"the system was a {type(old).__name__}, now a {type(new).__name__} (coordinates=)"]
     new = with_loads_of(old, new)
+    if new.name != old.name:
+        return [f"the machine was '{old.name}', now '{new.name}'"]
     out = parameter_changes(old.parameters(), new.parameters())
     if out:
         return out
-    for word in ("name", "body_names", "owners", "coordinate_names", "space"):
+    for word in ("body_names", "owners", "coordinate_names", "space"):
         if getattr(old, word, None) != getattr(new, word, None):
             return [f"the {word.replace('_', ' ')} of the system"]
     left, right = (jax.tree_util.tree_flatten_with_path(x) for x in (old, new))

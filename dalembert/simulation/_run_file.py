@@ -185,7 +185,8 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
         raise DalembertError(f"'{path}' was not written by dalembert; read it with xarray.open_dataset.")
     group = read_netcdf(path, GROUP)
     if group is None:
-        return _without_model(path, data, "it was written without it.")
+        why = "it is a batch of runs" if "run" in data.dims else "it was written without it"
+        return _without_model(path, data, why, recorded=False)
     record, arrays, text = _checked(path, group)
     why = str(group.attrs.get("model_missing", ""))
     if why and system is None:
@@ -307,8 +308,8 @@ def _solution(record, arrays, system: AbstractSystem) -> Solution:
 # ---- without the model -------------------------------------------------------------------------------------------
 
 
-def _without_model(path: Path, data, why: str) -> RecordedRun:
-    found = RecordedRun(path, data, why)
+def _without_model(path: Path, data, why: str, *, recorded: bool = True) -> RecordedRun:
+    found = RecordedRun(path, data, why, recorded=recorded)
     warnings.warn(found.missing, RecordWarning, stacklevel=3)
     return found
 
@@ -320,11 +321,16 @@ class RecordedRun:
     the model is refused with a sentence that says why it is not there (`missing`).
     """
 
-    def __init__(self, path: Path, dataset, why: str):
+    def __init__(self, path: Path, dataset, why: str, *, recorded: bool = True):
         self.path, self.dataset = path, dataset
         self.missing = (
-            f"'{path}' holds the numbers of a run, not its model: {why.rstrip('.')}. Give the system that it was made "
-            "with, da.open(path, system=…); without it the labelled data can be read, plotted and played."
+            f"'{path}' holds the numbers of a run, not its model: {why.rstrip('.')}. "
+            + (
+                "Give the system that it was made with, da.open(path, system=…); without it the "
+                if recorded
+                else "The "
+            )
+            + "labelled data can be read (dataset), plotted and played."
         )
 
     @property
@@ -332,7 +338,9 @@ class RecordedRun:
         return self.dataset["time"].values
 
     @property
-    def status(self) -> Status:
+    def status(self) -> Any:
+        if "run" in self.dataset.dims:
+            return np.array([Status[str(x)] for x in self.dataset["status"].values], object)
         return Status[self.dataset.attrs["status"]]
 
     def reactions(self, joint: str, *, frame: str = "world") -> xr.Dataset:

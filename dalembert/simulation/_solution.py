@@ -28,6 +28,7 @@ from dalembert.reactions import (
     joint_rows,
     rule_of,
 )
+from dalembert.simulation import _batch
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, geometry, is_angle
@@ -46,6 +47,9 @@ class Solution(eqx.Module):
     Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code`. On the host the rest is
     computed when first asked for: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
     `to_netcdf(path)`, `to_csv(path)`. Units are those of the model (SI in all built-in mechanisms).
+
+    What `vmap` returns is a batch: `solution[k]` is one run, `len(solution)` their number, `status` an array, and
+    `dataset`, `energy` and `reactions(joint)` have a dimension `run`.
     """
 
     system: AbstractSystem
@@ -67,13 +71,30 @@ class Solution(eqx.Module):
 
     @property
     def status(self) -> Status:
-        """How the run ended; `status.sentence` says it in words."""
+        """How the run ended; `status.sentence` says it in words. For a batch an array of them."""
+        if _batch.is_batch(self):
+            return _batch.statuses(self)  # pyright: ignore[reportReturnType]
         return Status(int(self.status_code))
+
+    def __len__(self) -> int:
+        if not _batch.is_batch(self):
+            raise TypeError("This is one run, not a batch; it has len(solution.t) saved instants.")
+        return len(self.status_code)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, k) -> Solution:
+        """Run k of a batch, as far as it came."""
+        return _batch.member(self, k)
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))
 
     @property
     def state(self) -> State:
-        """The last saved state."""
-        return State(self.q[-1], self.v[-1])
+        """The last saved state; of a batch, of each run."""
+        return State(self.q[..., -1, :], self.v[..., -1, :])
 
     @property
     def machine(self) -> AbstractSystem:
@@ -92,6 +113,7 @@ class Solution(eqx.Module):
     @functools.cached_property
     def _instants(self) -> list[tuple[Equations, Dependence]]:
         """The machine's constraints at a few instants of the motion, those of the largest rank."""
+        _batch.need_one(self, "redundancy, .rank, .rule, …")
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
         found = [self._constraints(k) for k in picks]
         rank = max((d.rank for _, d in found), default=0)
@@ -145,6 +167,7 @@ class Solution(eqx.Module):
 
     def under(self, rule: AbstractReactionRule | str) -> Solution:
         """The same motion with its reactions under another rule."""
+        _batch.need_one(self, "under(rule)")
         chosen = rule_of(rule)
         if chosen is not None:
             chosen = chosen.prepare(self.machine, assemble(self.machine, self.t[0], *self._body_state(0)))
@@ -156,6 +179,7 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def _observed(self) -> Observation:
+        _batch.need_one(self, "dataset, .vdot, .multipliers, …")
         if len(self.t) == 0:
             raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
         found = observe_all(self.system, self.formulation, self.rule, self.t, self.q, self.v)
@@ -180,6 +204,9 @@ class Solution(eqx.Module):
     @property
     def violation(self) -> dict[str, float]:
         """The largest constraint violation over the motion at the three levels (see `violation` for the measure)."""
+        if _batch.is_batch(self):
+            levels = ("position", "velocity", "acceleration")
+            return {x: _batch.for_each(self, lambda one, x=x: one.violation[x]) for x in levels}  # pyright: ignore[reportReturnType]
         worst = np.max(self._observed.violation, axis=0)
         return dict(zip(("position", "velocity", "acceleration"), map(float, worst), strict=True))
 
@@ -200,12 +227,16 @@ class Solution(eqx.Module):
         """
         import xarray as xr
 
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.energy, "energy")
         named = {k: ("time", x, {"units": "J"}) for k, x in self._energies.items()}
         return xr.Dataset(named, coords={"time": self._time()})
 
     @property
     def energy_drift(self) -> float:
         """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
+        if _batch.is_batch(self):
+            return _batch.for_each(self, lambda one: one.energy_drift)  # pyright: ignore[reportReturnType]
         e = self._energies
         moving = max(np.ptp(e[k]) for k in ("kinetic", "potential", "work", "work_of_constraints"))
         reference = max(moving, np.max(e["kinetic"]), np.finfo(float).tiny)
@@ -226,6 +257,8 @@ class Solution(eqx.Module):
         if frame not in ("world", "joint"):
             raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
         self._joint_index(joint)
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.reactions(joint, frame=frame, rule=rule), "reactions(joint)")
         if rule is not None:
             return self.under(rule).reactions(joint, frame=frame)
         sure = self.unique(joint, frame=frame)
@@ -272,9 +305,11 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def dataset(self) -> xr.Dataset:
-        """All of it as an xarray Dataset with names and units."""
+        """All of it as an xarray Dataset with names and units; of a batch with a dimension `run`."""
         import xarray as xr
 
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.dataset, "dataset")
         o = self._observed
         data: dict[str, Any] = {}
         coords: dict[str, Any] = {"time": self._time(), "level": ["position", "velocity", "acceleration"]}
@@ -393,6 +428,7 @@ class Solution(eqx.Module):
         """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""
         from dalembert.simulation._singular import singular_positions
 
+        _batch.need_one(self, "singular_positions()")
         return singular_positions(self)
 
     # ---- any time, files, pictures -----------------------------------------------------------------------
@@ -407,6 +443,7 @@ class Solution(eqx.Module):
 
     def states(self, times) -> State:
         """`at` for many times: q (times, nq) and v (times, n)."""
+        _batch.need_one(self, "at(t)")
         times = np.asarray(times, float)
         first, end = float(self.t[0]), float(self.t_end)
         if times.size and not (first <= times.min() and times.max() <= end):
@@ -449,6 +486,7 @@ class Solution(eqx.Module):
         """Write the dataset as one wide table, a row a time, with names and units in the header."""
         from dalembert.io import write_csv
 
+        _batch.need_one(self, "to_csv(path)")
         return write_csv(self.dataset, path)
 
     def plot(self, what=None, *, path=None, **options):
@@ -459,6 +497,7 @@ class Solution(eqx.Module):
         """
         from dalembert.view import plot_dataset
 
+        _batch.need_one(self, "plot()")
         if what is not None and path is None and Path(what).suffix:
             what, path = None, what
         data = self.dataset
@@ -491,6 +530,7 @@ class Solution(eqx.Module):
         """
         from dalembert.view import animate_dataset
 
+        _batch.need_one(self, "animate(path)")
         return animate_dataset(self.dataset, path, **options)
 
 
