@@ -373,6 +373,11 @@ class RecordedRun:
     def __repr__(self) -> str:
         return f"RecordedRun of '{self.dataset.attrs.get('model', '')}', {len(self.t)} instants, without its model"
 
+    def _repr_html_(self) -> str:
+        from dalembert.view import html_run, html_words
+
+        return html_words(repr(self)) if "run" in self.dataset.dims else html_run(self.dataset, repr(self))
+
     def __getattr__(self, name: str):
         if not name.startswith("_") and (hasattr(Solution, name) or name in Solution.__dataclass_fields__):
             raise DalembertError(self.__dict__["missing"])

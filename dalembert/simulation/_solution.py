@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -15,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError, RedundancyWarning, Status, did_you_mean
+from dalembert._typing import is_traced
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence
@@ -83,6 +85,35 @@ class Solution(eqx.Module):
 
     def __bool__(self) -> bool:
         return True
+
+    def __repr__(self) -> str:
+        if is_traced(self):
+            return f"Solution of '{self.system.name}' (being traced)"
+        if _batch.is_batch(self):
+            ends = collections.Counter(s.name for s in _batch.statuses(self).ravel())
+            told = ", ".join(f"{n} {name}" for name, n in ends.items())
+            return f"Solution: a batch of {np.size(self.status_code)} runs of '{self.system.name}' ({told})"
+        first = f"{float(self.t[0]):g} … " if len(self.t) else ""
+        stats = self.stats
+        return (
+            f"Solution of '{self.system.name}': {first}{float(self.t_end):g} s, {self.status.name}\n"
+            f"  {len(self.t)} saved instants, {self.integrator}, {int(stats['accepted'])} steps "
+            f"({int(stats['rejected'])} rejected)"
+        )
+
+    def _repr_html_(self) -> str:
+        """The page that moves, for a notebook; of a batch a table."""
+        from dalembert.view import html_run, html_table, html_words
+
+        if is_traced(self) or (not _batch.is_batch(self) and len(self.t) == 0):
+            return html_words(repr(self))
+        if _batch.is_batch(self):
+            ends = zip(_batch.statuses(self).ravel(), np.ravel(self.t_end), strict=True)
+            rows = [(k, s.name, f"{float(t):g} s") for k, (s, t) in enumerate(ends)]
+            return html_words(repr(self)) + html_table(("run", "status", "reached"), rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
+            return html_run(self.dataset, repr(self))
 
     def __getitem__(self, k) -> Solution:
         """Run k of a batch, as far as it came."""

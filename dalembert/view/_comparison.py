@@ -11,8 +11,9 @@ from dalembert._results import FIGURES, check_output
 
 def plot_comparison(table: dict, path=None) -> Any:
     """Error against run time, and violation and energy drift a way; saved to `path` if given."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    from dalembert.view._figure import Figure
 
     check_output(path, FIGURES)
     rows = [r for r in table["entries"] if r["error"] is not None]
