@@ -260,4 +260,5 @@ def parameter_changes(was, now) -> list[str]:
 
 
 def _short(x) -> str:
-    return np.array2string(np.asarray(x), precision=6, threshold=6)
+    x = np.asarray(x)
+    return f"{float(x):g}" if x.ndim == 0 else np.array2string(x, precision=6, threshold=6)

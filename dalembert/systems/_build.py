@@ -31,6 +31,8 @@ from dalembert.systems._forces import (
 from dalembert.systems._frames import SPACES
 from dalembert.systems._origin import Origin
 from dalembert.systems._prescribed import (
+    CoupledMotion,
+    CoupledPosition,
     CoupledRow,
     DistanceMotion,
     DriverRow,
@@ -162,7 +164,7 @@ def _row_functions(space: str, c: Constraint):
         return MarkerRows(space, prescribed[word](*c.functions)), None
     if word == "coupling":
         row = _coupled_row(space, c)
-        return (row.position, None) if rest[0] == "positions" else (None, row.motion)
+        return (CoupledPosition(row), None) if rest[0] == "positions" else (None, CoupledMotion(row))
     if word in ("holonomic", "pfaffian"):
         assert c.size is not None
         rows = MarkerRows(space, UserRows(c.functions[0], sum(c.size)), listed=True)
