@@ -7,7 +7,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -394,15 +394,15 @@ def _simulate(
     from dalembert.systems import build
 
     given = {k: v for k, v in settings.items() if v is not None}
-    chosen, rule, former = entry.run | given | {"save": samples or 201}, None, None
+    chosen, rule, cut = entry.run | given | {"save": samples or 201}, None, ()
     if resume is not None:
         former = _former(resume)
         # what the file of the model says of a run may have been overruled: the run itself knows
         chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
         chosen.pop("rule", None)
-        coordinates = coordinates or former.system.machine.origin.coordinates
-    cut = () if former is None else former.system.machine.origin.cut
-    system = build(model, coordinates=coordinates or "absolute", cut=cut if coordinates == "joint" else ())
+        origin = former.system.machine.origin
+        coordinates, cut = coordinates or origin.coordinates, origin.cut
+    system = build(model, coordinates=coordinates or "absolute", cut=cut)
     if not as_json:
         print(check_model(system, reactions=False).summary(), flush=True)
     failure = None
@@ -429,7 +429,7 @@ def _simulate(
         raise typer.Exit(1)
 
 
-def _former(path: Path):
+def _former(path: Path) -> Any:
     """The run in a file, to go on with."""
     from dalembert._results import DalembertError, RecordWarning
     from dalembert.simulation import RecordedRun, open_run

@@ -22,7 +22,7 @@ from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Spa
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, step_to
 from dalembert.stabilise import prepared
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, with_loads_of, without_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, Origin, build, with_loads_of, without_rows
 
 GOES_ON = (Status.done, Status.event, Status.max_steps)
 """How a run may have ended that can go on."""
@@ -229,8 +229,8 @@ def equal(x, y) -> bool:
 def system_changes(old: AbstractSystem, new: AbstractSystem | Model) -> list[str]:
     """What is different in a system, by the names of its parameters where it can be said so."""
     if isinstance(new, Model):
-        origin = old.machine.origin if isinstance(old, AbsoluteSystem | TreeSystem) else None
-        new = build(new) if origin is None else build(new, coordinates=origin.coordinates, cut=origin.cut)
+        origin = getattr(old.machine, "origin", Origin())  # your own equations have none
+        new = build(new, coordinates=origin.coordinates, cut=origin.cut)
     if new is old:
         return []
     if type(new) is not type(old):

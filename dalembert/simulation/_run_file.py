@@ -107,7 +107,8 @@ def _system_data(system: AbstractSystem, arrays) -> tuple[str, dict[str, Any]]:
     """The model as text, and what must be done to it to get this very system; tried out here."""
     if not isinstance(system, AbsoluteSystem | TreeSystem):
         raise _NotKept(f"it was built from Python functions ({type(system).__name__} '{system.name}').")
-    origin = system.machine.origin
+    machine: Any = system.machine
+    origin = machine.origin
     if not origin.known:
         raise _NotKept("its system was not made by da.build.")
     model = origin.model()
@@ -127,8 +128,8 @@ def _system_data(system: AbstractSystem, arrays) -> tuple[str, dict[str, Any]]:
         "coordinates": origin.coordinates,
         "cut": list(origin.cut),
         "switchable": gated,
-        "loads_decided": system.machine.loads_decided,
-        "load_rule": _plainly("rule for joint loads", system.machine.load_rule, arrays),
+        "loads_decided": machine.loads_decided,
+        "load_rule": _plainly("rule for joint loads", machine.load_rule, arrays),
         "changed": {k: encode(np.asarray(x), arrays) for k, x in mine.items() if not _same_bits(x, theirs[k])},
         "hash": _hash(*(np.asarray(x) for x in mine.values())),
     }
@@ -180,7 +181,7 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
     and films, with a `RecordWarning` that says what is missing. With `system`, the one that ran, it is a solution.
     """
     path = Path(path)
-    data = read_netcdf(path)
+    data: Any = read_netcdf(path)
     if "dalembert_version" not in data.attrs:
         raise DalembertError(f"'{path}' was not written by dalembert; read it with xarray.open_dataset.")
     group = read_netcdf(path, GROUP)
@@ -206,7 +207,7 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
     except DalembertError as error:
         raise DalembertError(f"'{path}' cannot be used: {error}") from None
     # what was saved, not computed again
-    solution.__dict__["dataset"] = data
+    solution.__dict__["dataset"] = data  # pyright: ignore[reportIndexIssue]
     return solution
 
 

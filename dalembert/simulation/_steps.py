@@ -72,8 +72,9 @@ class Mark(NamedTuple):
         here = (t, y, next_, controller, bad)
         there = (self.t, self.y, self.next, self.controller, self.bad)
         moved = jax.tree_util.tree_map(lambda a, b: jnp.where(self.natural, a, b), here, there)
-        since = (jnp.where(self.natural, 0, c) for c in count)
-        return Mark(*moved, self.natural & _uncut(next_, end), *since)
+        accepted, rejected = (jnp.where(self.natural, 0, c) for c in count)
+        natural = self.natural & _uncut(next_, end)
+        return Mark(*moved, natural=natural, accepted=accepted, rejected=rejected)
 
 
 def _uncut(next_, end):
