@@ -67,6 +67,7 @@ _HOMES = {
     "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
+    "open": "dalembert.simulation",
     "switchable": "dalembert.systems",
     "switched": "dalembert.systems",
     "Switch": "dalembert.simulation",
@@ -91,6 +92,7 @@ _HOMES = {
     "AssemblyError": "dalembert._results",
     "AssemblyWarning": "dalembert._results",
     "SimulationError": "dalembert._results",
+    "RecordWarning": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
     "SingularWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
@@ -124,6 +126,7 @@ if TYPE_CHECKING:
         DalembertError,
         FileError,
         ModelError,
+        RecordWarning,
         RedundancyWarning,
         SingularWarning,
         RemarkWarning,
@@ -185,7 +188,7 @@ if TYPE_CHECKING:
         local_reactions,
         orthonormal_multipliers,
     )
-    from dalembert.simulation import Solution, Switch, close_latch, simulate, simulate_switching
+    from dalembert.simulation import Solution, Switch, close_latch, open, simulate, simulate_switching
     from dalembert.stabilise import (
         PI,
         Baumgarte,

@@ -110,6 +110,10 @@ class SlackBeltWarning(UserWarning):
     """A belt transmits more than its pretension allows: its slack span would be pushed. Names the belts and times."""
 
 
+class RecordWarning(UserWarning):
+    """A file of a run that holds its numbers but not all that is needed to compute with them: says what and why."""
+
+
 class RemarkWarning(UserWarning):
     """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
 

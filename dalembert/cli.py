@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,9 +77,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from dalembert import __version__
+        import dalembert
 
-        print(f"dalembert {__version__}")
+        print(f"dalembert {dalembert.__version__}")
         raise typer.Exit()
 
 
@@ -141,12 +141,12 @@ def check(
         raise typer.Exit(1)
 
 
-def _built(entry, coordinates: str, changes: list[str] | None):
+def _built(entry, coordinates: str, changes: list[str] | None, cut: tuple[str, ...] = ()):
     """The system of a model, with some of its numbers changed. A bad file is refused before JAX is loaded."""
     model = entry.model()
     from dalembert.systems import build
 
-    system = build(model, coordinates=coordinates)
+    system = build(model, coordinates=coordinates, cut=cut)
     return _changed(system, changes) if changes else system
 
 
@@ -306,9 +306,15 @@ def run(
     ] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
     rule: RuleName = None,
-    samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
+    samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
     changes: Changes = None,
-    coordinates: Coordinates = "absolute",
+    coordinates: Annotated[
+        str | None,
+        typer.Option(help="absolute (the default) or joint.", autocompletion=_kinds_of_coordinates),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN.nc", help="Go on with this run, as if it had not stopped.")
+    ] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -317,7 +323,7 @@ def run(
     _check_plot(plot)
     settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
-    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes)
+    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes, resume)
 
 
 def _check_plot(path: Path | None) -> None:
@@ -357,6 +363,7 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
+    from dalembert.io import read_netcdf
     from dalembert.view import Server, animate_dataset, need_matplotlib, page_of_dataset
 
     check_output(output, (".html", ".gif", ".mp4"))
@@ -367,7 +374,7 @@ def view(
         raise DalembertError(f"--set changes a model; '{what}' is a result.")
 
     def read():
-        return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples, changes)
+        return read_netcdf(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples, changes)
 
     first = _stamp(Path(what))
     data = read()
@@ -400,18 +407,6 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
     if len(solution.t) == 0:
         raise DalembertError(f"'{name}' does not move: {solution.status.sentence}")
     return solution.dataset
-
-
-def _read_result(path: Path):
-    try:
-        import xarray as xr
-
-        with xr.open_dataset(path, engine="netcdf4") as data:
-            return data.load()
-    except FileNotFoundError:
-        raise DalembertError(f"There is no file '{path}'.") from None
-    except (OSError, ValueError) as error:
-        raise DalembertError(f"'{path}' is not a result that can be read: {error}.") from None
 
 
 def _stamp(path: Path) -> str:
@@ -523,7 +518,7 @@ def demo(
 
 
 def _simulate(
-    name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute", changes=None
+    name, output, plot, t_end, settings, samples, progress, as_json, coordinates=None, changes=None, resume=None
 ) -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
@@ -531,18 +526,27 @@ def _simulate(
     began = time.perf_counter() if "dalembert.simulation" in sys.modules else _STARTED
     entry = _entry(name)
     warnings.simplefilter("ignore", RedundancyWarning)  # said in words below, once
-    system = _built(entry, coordinates, changes)
     from dalembert._runtime import compile_stopwatch
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
 
     compiled = compile_stopwatch.seconds
+    given = {k: v for k, v in settings.items() if v is not None}
+    chosen, rule, cut = entry.run | given | {"save": samples or 201}, None, ()
+    if resume is not None:
+        former = _former(resume)
+        # what the file of the model says of a run may have been overruled: the run itself knows
+        chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
+        chosen.pop("rule", None)
+        origin = former.system.machine.origin
+        coordinates, cut = coordinates or origin.coordinates, origin.cut
+    system = _built(entry, coordinates or "absolute", changes, cut)
     if not as_json:
         print(check_model(system, reactions=False).summary(), flush=True)
-    chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     failure = None
     try:
-        solution = simulate(system, entry.t_end if t_end is None else t_end, save=samples, progress=progress, **chosen)
+        solution = simulate(system, entry.t_end if t_end is None else t_end, progress=progress, **chosen)
+        solution = solution if rule is None else solution.under(rule)
     except SimulationError as error:
         failure, solution = str(error), error.solution
     enough = solution is not None and len(solution.t) > 0
@@ -563,6 +567,19 @@ def _simulate(
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _former(path: Path) -> Any:
+    """The run in a file, to go on with."""
+    from dalembert._results import DalembertError, RecordWarning
+    from dalembert.simulation import RecordedRun, open_run
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecordWarning)
+        found = open_run(path)
+    if isinstance(found, RecordedRun):
+        raise DalembertError(found.missing)
+    return found
 
 
 def _entry(name: str):

@@ -113,6 +113,14 @@ class Check:
 
         return plain(self)
 
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dalembert.view import html_console
+
+        return html_console(self)
+
 
 def check(
     model: Model | AbstractSystem | Solution,

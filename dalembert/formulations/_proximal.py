@@ -14,6 +14,7 @@ CORRECTIONS = 4
 """At most so many of a stage, which is moved onto the constraints first where the margin of the rows is below `NEAR`: a
 violation e makes accelerations wrong by e/σ², and a step cannot tell that from the motion."""
 
+
 class Proximal(AbstractFormulation):
     """The augmented equations [M Cᵀ; C 0], solved so that dependent rows and singular positions are normal.
 
@@ -41,9 +42,7 @@ class Proximal(AbstractFormulation):
             if not exact:  # a drift that the method is meant to show is not taken away
                 return jnp.array(False), k + 1, q, v, equations, found, gap
             off = off & (k < CORRECTIONS)
-            q, v = jax.lax.cond(
-                unvmap_any(off), lambda: equations.corrected(system, gap, off), lambda: (q, v)
-            )
+            q, v = jax.lax.cond(unvmap_any(off), lambda: equations.corrected(system, gap, off), lambda: (q, v))
             return off, k + 1, q, v, equations, found, gap
 
         start = (jnp.array(True), jnp.zeros((), int), q, w)

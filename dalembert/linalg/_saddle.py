@@ -271,7 +271,9 @@ class SparseSaddle(eqx.Module):
         """(x, −λ) and the residual of the first column, refined until it is at rounding or does not fall."""
         n, mass, C = self.mass.n, self.mass, self.C
         held = jax.lax.stop_gradient((mass, C, self.shift * self.D))
-        size = jnp.concatenate([_inverse_root(jnp.diagonal(held[0].blocks, axis1=1, axis2=2).ravel()), 1 / jnp.sqrt(self.D)])
+        size = jnp.concatenate(
+            [_inverse_root(jnp.diagonal(held[0].blocks, axis1=1, axis2=2).ravel()), 1 / jnp.sqrt(self.D)]
+        )
 
         def gap_of(z, b):
             apply = jax.vmap(_saddle_product(held[0], held[1], n), 1, 1)
@@ -301,7 +303,9 @@ class SparseSaddle(eqx.Module):
             return z, left
 
         # derivatives go through the exact equation, never through the regularised factor
-        return jax.lax.custom_linear_solve(jax.vmap(_saddle_product(mass, C, n), 1, 1), rhs, found, symmetric=True, has_aux=True)
+        return jax.lax.custom_linear_solve(
+            jax.vmap(_saddle_product(mass, C, n), 1, 1), rhs, found, symmetric=True, has_aux=True
+        )
 
 
 def _saddle_product(mass: BlockMass, C: BlockRows, n: int):

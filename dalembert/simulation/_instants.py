@@ -161,7 +161,9 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
     if out.wrenches is not None:
         for name in ("force", "torque", "joint_force", "joint_torque"):
             target = getattr(out.wrenches, name)
-            target[lost] = np.where(_wide(moving, target), mean(lambda o, name=name: getattr(o.wrenches, name)), target[lost])
+            target[lost] = np.where(
+                _wide(moving, target), mean(lambda o, name=name: getattr(o.wrenches, name)), target[lost]
+            )
     for name in sure:
         left, right = (_shown(sides[k])[name] for k in (-1, 1))
         far_left, far_right = (_shown(sides[k])[name] for k in (-2, 2))

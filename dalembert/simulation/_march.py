@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -29,7 +29,8 @@ import optimistix
 from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.simulation._radau import Predictive, Radau5
+from dalembert.simulation._radau import Predictive, Radau5, fresh
+from dalembert.simulation._steps import FixedSteps
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem
 
@@ -209,11 +210,25 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
         if isinstance(state, tuple) and len(state) == 2:
             # first-same-as-last: the stored stage belongs to the state before projection
             state = (jnp.array(True), state[1])
+        if isinstance(self.solver, Radau5):
+            error = Told(error, state)
         return y1, error, dense, state, result
 
 
+class Told(NamedTuple):
+    """What a step tells the step control: its error, and what the solver hands on, for the mark."""
+
+    error: Any
+    carried: Any
+
+
+def carried(plan: Plan, y):
+    """What the solver hands to the first step; None if it hands on nothing but a stage."""
+    return fresh(y) if plan.integrator == "radau5" else None
+
+
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status).
+    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, mark).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
@@ -223,17 +238,19 @@ class Watched(diffrax.AbstractStepSizeController):
     controller: diffrax.AbstractStepSizeController
     problem: Problem
     pause_at: jax.Array
+    end: jax.Array
 
     def wrap(self, direction):
         return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int))
+        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int), None)
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        inner, (bad, bad_step), _, _ = controller_state
-        fixed = isinstance(self.controller, diffrax.ConstantStepSize)
+        inner, (bad, bad_step), _, _, mark = controller_state
+        y_error, handed = y_error if isinstance(y_error, Told) else (y_error, None)
+        fixed = isinstance(self.controller, FixedSteps)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
         judged = (y1_candidate, y_error) if fixed else y1_candidate
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(judged)]))
@@ -241,7 +258,7 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
-        scale = self.scale(y0)
+        before, scale = y0, self.scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
         error = None if y_error is None else _relative(y_error, scale)
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
@@ -265,7 +282,12 @@ class Watched(diffrax.AbstractStepSizeController):
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
         pause = keep & (tprev >= self.pause_at) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
-        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
+        if mark is not None:
+            y = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b), y1_candidate, before)
+            # Diffrax makes floats of all that is told
+            handed = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b).astype(b.dtype), handed, mark.carried)
+            mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end, handed)
+        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, mark), result
 
     def scale(self, y) -> tuple:
         system = self.problem.system
@@ -360,7 +382,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
     problem = dataclasses.replace(problem, loop="lax" if plan.adjoint == "forward" else "bounded")
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
-    controller = diffrax.ConstantStepSize()
+    controller = FixedSteps()
     implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
@@ -375,7 +397,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
     if isinstance(solver, Radau5) and not plan.fixed:
         controller = Predictive(span.rtol, span.atol, _controlled_error)
-    watched = Watched(controller, problem, span.pause_at)
+    watched = Watched(controller, problem, span.pause_at, span.t1)
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
     # interpolated states are off the constraints by the interpolation error: project what is saved

@@ -21,10 +21,12 @@ from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers, rule_of
-from dalembert.simulation import _march, _radau
+from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
+from dalembert.simulation._resume import Restart, joined, resumed, solver_state
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
+from dalembert.simulation._steps import FixedSteps, Mark, first_step
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
 from dalembert.stabilise import (
     CHANGED,
@@ -41,6 +43,9 @@ from dalembert.stabilise import (
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, without_rows
 
 _jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
+
+RTOL = 1e-8
+"""The relative tolerance of an adaptive run, where none is given."""
 
 MOVED = 1e-4
 """A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
@@ -60,11 +65,11 @@ def simulate(
     t1: float,
     state: State | tuple | None = None,
     *,
-    t0: float = 0.0,
+    t0: float | None = None,
     formulation: AbstractFormulation | None = None,
     stabilisation: AbstractStabilisation | None = None,
     integrator: str | None = None,
-    rtol: float = 1e-8,
+    rtol: float | None = None,
     atol: float | None = None,
     dt: float | None = None,
     save: Any = None,
@@ -74,15 +79,16 @@ def simulate(
     rule: AbstractReactionRule | str | None = None,
     derivative: str = "reverse",
     throw: bool = True,
+    after: Solution | None = None,
 ) -> Solution:
-    """The motion of a system (or a model) from t0 to t1.
+    """The motion of a system (or a model) from t0 (default 0) to t1.
 
     **Arguments**
 
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
-      another of `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's
-      own size.
+      another of `INTEGRATORS`; default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
+      machine's own size.
     - `dt`: take fixed steps of this length instead.
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
@@ -94,13 +100,22 @@ def simulate(
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
+    - `after`: a solution (also from `da.open`) that goes on until t1 as if it had not stopped, bit for bit; the result
+      holds the whole motion. System and settings stay as they were; what differs is refused by name. `save` then means
+      further times (default: the same spacing).
 
-    Works under `jit`, `vmap` and `grad`; then nothing is raised and `solution.status` is an array.
+    Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is a batch: `solution[k]`.
     """
-    if isinstance(system, Model):
-        system = build(system)
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
+    if after is not None:
+        given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
+        given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
+        solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
+        return solution if singular == "pass" else _stop_at_singular(solution, throw)
+    if isinstance(system, Model):
+        system = build(system)
+    t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
     plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1)
     rule = rule_of(rule)
     start = time.perf_counter()
@@ -130,7 +145,7 @@ def simulate(
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
-    first = 1e-4 * (end - start_at) if dt is None else xp.asarray(dt, float)
+    first = first_step(start_at, end, xp) if dt is None else xp.asarray(dt, float)
     tolerance = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     y0 = problem.pack(start_at, q, v)
     span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
@@ -139,19 +154,50 @@ def simulate(
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
         return dataclasses.replace(found, system=whole, chosen=rule)
     plan = dataclasses.replace(plan, adjoint="forward")  # nothing is differentiated here: the plain loop is fastest
-    report = _reporter(progress)
-    try:
-        parts = _march_on_host(problem, span, plan, np.asarray(times), report)
-    finally:
-        getattr(report, "close", lambda: None)()
+    parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock |= {"start_moved": float(found.moved), "start_velocity_changed": changed}
     clock |= (
         {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
     )
-    solution = _judge(problem, plan, parts, float(start_at), clock, throw, rule)
+    steps = None if dt is None else np.asarray(dt, float)
+    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *tolerance, steps, len(times), plan.save)
+    solution = _judge(
+        problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
+    )
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
+
+
+def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
+    """`simulate(…, after=…)`: the march of a former run, taken up where it was before its last step was cut."""
+    for name in ("state", "rule"):
+        if given[name] is not None:
+            hint = "solution.under(rule) picks reactions by another one" if name == "rule" else "after= says it"
+            raise DalembertError(f"{name}= cannot be given for a run that goes on: {hint}.")
+    start, compiled = time.perf_counter(), compile_stopwatch.seconds
+    now = resumed(system, t1, after, save, max_steps, given)
+    parts = _reported(now.problem, now.span, now.plan, now.times, progress)
+    compile_s = compile_stopwatch.seconds - compiled
+    clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
+    restart = dataclasses.replace(after.restart, mark=_mark_of(parts), slots=len(now.times), save=now.plan.save)
+
+    def whole(more: Solution) -> Solution:
+        return dataclasses.replace(joined(after, more, now), restart=restart)
+
+    return _judge(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, whole)
+
+
+def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[tuple[March, int]]:
+    report = _reporter(progress)
+    try:
+        return _march_on_host(problem, span, plan, times, report)
+    finally:
+        getattr(report, "close", lambda: None)()
+
+
+def _mark_of(parts: list[tuple[March, int]]) -> Mark:
+    return jax.tree_util.tree_map(np.asarray, parts[-1][0].controller[4])
 
 
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
@@ -259,7 +305,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
     t0, t1 = float(span.t0), float(span.t1)
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
-    span = dataclasses.replace(span, resume=_fresh_state(span, plan))
+    if span.resume is None:
+        span = dataclasses.replace(span, resume=_fresh_state(span, plan))
     parts: list[tuple[March, int]] = []
     done = 0
     while True:
@@ -284,16 +331,12 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
 
 def _fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
-    tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
-    zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
-    solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
-    inner = (np.ones(()), np.ones(()), np.array(False))
-    if plan.integrator == "radau5":
-        solver, inner = _radau.fresh(span.y0), (np.ones(()), np.zeros(()), np.array(False))
+    inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
     if plan.fixed:
-        count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
-        inner = (np.array(1, np.int32), np.array(count, np.int32), span.t0, span.t1)
-    return solver, (inner, (np.zeros((), int), np.zeros(())), span.dt0, np.zeros((), int))
+        inner = FixedSteps.start(span.t0, span.dt0)
+    bad, carried = (np.zeros((), int), np.zeros(())), _march.carried(plan, span.y0)
+    mark = Mark.at(span.t0, span.y0, span.t0 + span.dt0, inner, bad, span.t1, carried)
+    return solver_state(plan, span.y0, carried), (inner, bad, span.dt0, np.zeros((), int), mark)
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
@@ -318,8 +361,8 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, throw: bool, rule) -> Solution:
-    """Cut what was not reached, name the failure, raise if asked."""
+def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, throw: bool, rule, complete) -> Solution:
+    """Cut what was not reached, name the failure, raise if asked; `complete` makes the solution whole."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
     parts = [
         (dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts
@@ -341,7 +384,7 @@ def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, thro
     words += _stiffness(problem, plan, marches, status)
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     whole = problem.system if problem.dropped is None else problem.dropped.whole
-    solution = dataclasses.replace(solution, system=whole, chosen=rule)
+    solution = complete(dataclasses.replace(solution, system=whole, chosen=rule))
     if throw and status not in (Status.done, Status.event):
         raise SimulationError(f"{words}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution

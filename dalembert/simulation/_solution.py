@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -22,6 +23,7 @@ from dalembert._results import (
     Status,
     did_you_mean,
 )
+from dalembert._typing import is_traced
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence, mass_metric_rows
@@ -35,6 +37,7 @@ from dalembert.reactions import (
     joint_rows,
     rule_of,
 )
+from dalembert.simulation import _batch
 from dalembert.simulation._instants import Instants, look, project_all, qdot_all
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names
 from dalembert.simulation._singular import owners_of
@@ -55,6 +58,9 @@ class Solution(eqx.Module):
     Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code`. On the host the rest is
     computed when first asked for: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
     `to_netcdf(path)`, `to_csv(path)`. Units are those of the model (SI in all built-in mechanisms).
+
+    What `vmap` returns is a batch: `solution[k]` is one run, `len(solution)` their number, `status` an array, and
+    `dataset`, `energy` and `reactions(joint)` have a dimension `run`.
     """
 
     system: AbstractSystem
@@ -70,18 +76,65 @@ class Solution(eqx.Module):
     dense: Any
     integrator: str = eqx.field(static=True)
     chosen: AbstractReactionRule | None = None
+    restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
 
     # ---- how it went -------------------------------------------------------------------------------------
 
     @property
     def status(self) -> Status:
-        """How the run ended; `status.sentence` says it in words."""
+        """How the run ended; `status.sentence` says it in words. For a batch an array of them."""
+        if _batch.is_batch(self):
+            return _batch.statuses(self)  # pyright: ignore[reportReturnType]
         return Status(int(self.status_code))
+
+    def __len__(self) -> int:
+        if not _batch.is_batch(self):
+            raise TypeError("This is one run, not a batch; it has len(solution.t) saved instants.")
+        return len(self.status_code)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        if is_traced(self):
+            return f"Solution of '{self.system.name}' (being traced)"
+        if _batch.is_batch(self):
+            ends = collections.Counter(s.name for s in _batch.statuses(self).ravel())
+            told = ", ".join(f"{n} {name}" for name, n in ends.items())
+            return f"Solution: a batch of {np.size(self.status_code)} runs of '{self.system.name}' ({told})"
+        first = f"{float(self.t[0]):g} … " if len(self.t) else ""
+        stats = self.stats
+        return (
+            f"Solution of '{self.system.name}': {first}{float(self.t_end):g} s, {self.status.name}\n"
+            f"  {len(self.t)} saved instants, {self.integrator}, {int(stats['accepted'])} steps "
+            f"({int(stats['rejected'])} rejected)"
+        )
+
+    def _repr_html_(self) -> str:
+        """The page that moves, for a notebook; of a batch a table."""
+        from dalembert.view import html_run, html_table, html_words
+
+        if is_traced(self) or (not _batch.is_batch(self) and len(self.t) == 0):
+            return html_words(repr(self))
+        if _batch.is_batch(self):
+            ends = zip(_batch.statuses(self).ravel(), np.ravel(self.t_end), strict=True)
+            rows = [(k, s.name, f"{float(t):g} s") for k, (s, t) in enumerate(ends)]
+            return html_words(repr(self)) + html_table(("run", "status", "reached"), rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
+            return html_run(self.dataset, repr(self))
+
+    def __getitem__(self, k) -> Solution:
+        """Run k of a batch, as far as it came."""
+        return _batch.member(self, k)
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))
 
     @property
     def state(self) -> State:
-        """The last saved state."""
-        return State(self.q[-1], self.v[-1])
+        """The last saved state; of a batch, of each run."""
+        return State(self.q[..., -1, :], self.v[..., -1, :])
 
     @property
     def machine(self) -> AbstractSystem:
@@ -104,6 +157,7 @@ class Solution(eqx.Module):
     @functools.cached_property
     def _picked(self) -> dict[int, tuple[Equations, Dependence]]:
         """The machine's constraints at a few instants of the motion, those of the largest rank, by their number."""
+        _batch.need_one(self, "redundancy, .rank, .rule, …")
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
         found = {k: self._constraints(k) for k in picks}
         rank = max((d.rank for _, d in found.values()), default=0)
@@ -164,6 +218,7 @@ class Solution(eqx.Module):
 
     def under(self, rule: AbstractReactionRule | str) -> Solution:
         """The same motion with its reactions under another rule."""
+        _batch.need_one(self, "under(rule)")
         chosen = rule_of(rule)
         if chosen is not None:
             chosen = chosen.prepare(self.machine, assemble(self.machine, self.t[0], *self._body_state(0)))
@@ -175,6 +230,7 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def _looked(self) -> tuple[Observation, Instants]:
+        _batch.need_one(self, "dataset, .vdot, .multipliers, …")
         if len(self.t) == 0:
             raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
         return look(self, self.rule, self.rank)
@@ -207,6 +263,9 @@ class Solution(eqx.Module):
     @property
     def violation(self) -> dict[str, float]:
         """The largest constraint violation over the motion at the three levels (see `violation` for the measure)."""
+        if _batch.is_batch(self):
+            levels = ("position", "velocity", "acceleration")
+            return {x: _batch.for_each(self, lambda one, x=x: one.violation[x]) for x in levels}  # pyright: ignore[reportReturnType]
         worst = np.max(self._observed.violation, axis=0)
         return dict(zip(("position", "velocity", "acceleration"), map(float, worst), strict=True))
 
@@ -227,12 +286,16 @@ class Solution(eqx.Module):
         """
         import xarray as xr
 
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.energy, "energy")
         named = {k: ("time", x, {"units": "J"}) for k, x in self._energies.items()}
         return xr.Dataset(named, coords={"time": self._time()})
 
     @property
     def energy_drift(self) -> float:
         """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
+        if _batch.is_batch(self):
+            return _batch.for_each(self, lambda one: one.energy_drift)  # pyright: ignore[reportReturnType]
         e = self._energies
         moving = max(np.ptp(e[k]) for k in ("kinetic", "potential", "work", "work_of_constraints"))
         reference = max(moving, np.max(e["kinetic"]), np.finfo(float).tiny)
@@ -253,6 +316,8 @@ class Solution(eqx.Module):
         if frame not in ("world", "joint"):
             raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
         self._joint_index(joint)
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.reactions(joint, frame=frame, rule=rule), "reactions(joint)")
         if rule is not None:
             return self.under(rule).reactions(joint, frame=frame)
         sure = self.unique(joint, frame=frame)
@@ -312,7 +377,11 @@ class Solution(eqx.Module):
         )  # fmt: skip
         weak = np.linalg.svd(rows)[0][:, : self.rank][:, -1:]
         names = ", ".join(f"'{x}'" for x in owners_of(self.system, weak))
-        span = f"t = {times[0]:.6g} s" if len(times) == 1 else f"{len(times)} saved times, t = {times[0]:.6g} … {times[-1]:.6g} s"
+        span = (
+            f"t = {times[0]:.6g} s"
+            if len(times) == 1
+            else f"{len(times)} saved times, t = {times[0]:.6g} … {times[-1]:.6g} s"
+        )
         return (
             f"at {span} the rows of {names} are dependent or nearly so (a singular position, or bodies of very unlike "
             "mass); reactions that cannot be believed there are marked in unique_force, unique_torque and digits."
@@ -343,9 +412,11 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def dataset(self) -> xr.Dataset:
-        """All of it as an xarray Dataset with names and units."""
+        """All of it as an xarray Dataset with names and units; of a batch with a dimension `run`."""
         import xarray as xr
 
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.dataset, "dataset")
         self._warn_slack()
         o = self._observed
         data: dict[str, Any] = {}
@@ -456,7 +527,11 @@ class Solution(eqx.Module):
             believed_force, believed_torque = known[f"{prefix}force"], known[f"{prefix}torque"]
             data[f"unique_force{suffix}"] = (("time", "joint", "axis"), sure[:, :d] & believed_force, text)
             turned = sure[:, d:] if d == 3 else sure[:, d]
-            data[f"unique_torque{suffix}"] = (turning, turned & (believed_torque if d == 3 else believed_torque[..., 0]), text)
+            data[f"unique_torque{suffix}"] = (
+                turning,
+                turned & (believed_torque if d == 3 else believed_torque[..., 0]),
+                text,
+            )
 
         text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
         data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
@@ -473,6 +548,7 @@ class Solution(eqx.Module):
         """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""
         from dalembert.simulation._singular import singular_positions
 
+        _batch.need_one(self, "singular_positions()")
         return singular_positions(self)
 
     # ---- any time, files, pictures -----------------------------------------------------------------------
@@ -487,6 +563,7 @@ class Solution(eqx.Module):
 
     def states(self, times) -> State:
         """`at` for many times: q (times, nq) and v (times, n)."""
+        _batch.need_one(self, "at(t)")
         times = np.asarray(times, float)
         first, end = float(self.t[0]), float(self.t_end)
         if times.size and not (first <= times.min() and times.max() <= end):
@@ -517,15 +594,19 @@ class Solution(eqx.Module):
         return np.asarray(qdot_all(self.system, self.q, self.v))
 
     def to_netcdf(self, path) -> Path:
-        """Write the dataset as netCDF-4; a half-written file never replaces a good one."""
-        from dalembert.io import write_netcdf
+        """Write the dataset as netCDF-4, with the model and the state of the march: `da.open(path)` is this again.
 
-        return write_netcdf(self.dataset, path)
+        A half-written file never replaces a good one.
+        """
+        from dalembert.simulation._run_file import write_run
+
+        return write_run(self, path)
 
     def to_csv(self, path) -> Path:
         """Write the dataset as one wide table, a row a time, with names and units in the header."""
         from dalembert.io import write_csv
 
+        _batch.need_one(self, "to_csv(path)")
         return write_csv(self.dataset, path)
 
     def plot(self, what=None, *, path=None, **options):
@@ -536,6 +617,7 @@ class Solution(eqx.Module):
         """
         from dalembert.view import plot_dataset
 
+        _batch.need_one(self, "plot()")
         if what is not None and path is None and Path(what).suffix:
             what, path = None, what
         data = self.dataset
@@ -568,6 +650,7 @@ class Solution(eqx.Module):
         """
         from dalembert.view import animate_dataset
 
+        _batch.need_one(self, "animate(path)")
         return animate_dataset(self.dataset, path, **options)
 
 

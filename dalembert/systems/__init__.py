@@ -10,8 +10,9 @@ from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._geometry import geometry
+from dalembert.systems._origin import Origin, with_loads_of
 from dalembert.systems._reduce import without_rows
-from dalembert.systems._switch import is_on, switchable, switched
+from dalembert.systems._switch import is_on, is_switchable, switchable, switched
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "FunctionSystem",
     "JointView",
     "LocalPoint",
+    "Origin",
     "RowOwner",
     "TreeSystem",
     "build",
@@ -30,9 +32,11 @@ __all__ = [
     "is_driver",
     "is_on",
     "is_own_rows",
+    "is_switchable",
     "marker_frames",
     "moment",
     "switchable",
     "switched",
+    "with_loads_of",
     "without_rows",
 ]

@@ -19,6 +19,7 @@ from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by
 from dalembert.systems._constraints import kind_of
 from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
+from dalembert.systems._origin import Origin
 
 
 class ForceFamily(eqx.Module):
@@ -74,6 +75,7 @@ class AbsoluteSystem(AbstractSystem):
     load_rule: Any = None  # what picks the loads that friction asks for, where they are not unique
     loads_decided: bool = eqx.field(static=True, default=False)  # that they are unique, or picked by `load_rule`
     shapes: tuple[tuple[int, str], ...] = eqx.field(static=True, default=())  # pictures of bodies, as JSON
+    origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
 
     @property
     def bearings(self) -> tuple[ForceFamily, ...]:

@@ -241,6 +241,9 @@ class AbstractSystem(eqx.Module):
             indices.append(rows.ravel())
         return np.argsort(np.concatenate(indices), kind="stable")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} '{self.name}': n = {self.n} velocities, m = {self.m} constraint rows"
+
     def owner_of(self, row: int) -> RowOwner:
         """The item that owns a row of C."""
         return next(o for o in self.owners if row in o.rows)
