@@ -6,18 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from dalembert.formulations._base import AbstractFormulation, with_reaction
-from dalembert.linalg import dense_of_blocks
-
-EPS = 1e-9
-"""Regularisation relative to a unit diagonal; refinement takes it out again, as in `linalg/_saddle.py`."""
-TOLERANCE = 1e-8
-"""Singular values below this share of the largest count as zero (in the mass metric, on rows of unit length)."""
+from dalembert.linalg import EPS, RANK_TOLERANCE, blocks_times, dense_of_blocks, mass_root
 
 
 class Augmented(AbstractFormulation):
     """The whole of `[M −Cᵀ; C 0] [v̇; λ] = [h; Γ]` at once, by LU with pivoting [Kövecses, Piedbœuf 2003, eq. 9].
 
-    Rows are scaled to unit length in the mass metric and the zero block is shifted by −10⁻⁹, which two refinements take
+    Rows are scaled to unit length in the mass metric and the zero block is shifted by −10⁻¹³, which refinements take
     out again: dependent rows are normal. O((n + m)³) dense; sparse by KLU for large systems.
     """
 
@@ -39,7 +34,7 @@ class Augmented(AbstractFormulation):
 
         def refined(matvec, b):
             z = jax.scipy.linalg.lu_solve(factor, b)
-            for _ in range(2):
+            for _ in range(3):
                 z = z + jax.scipy.linalg.lu_solve(factor, b - matvec(z))
             return z
 
@@ -51,17 +46,21 @@ class Augmented(AbstractFormulation):
 class RangeSpace(AbstractFormulation):
     """λ eliminated: λ = (C M⁻¹Cᵀ)⁺(Γ − C M⁻¹h), M v̇ = h + Cᵀλ [Blajer, Bestle, Schiehlen 1994, eqs. 35, 38].
 
-    The inverse is a pseudo-inverse by eigenvalues of the scaled Delassus matrix, so dependent rows are normal. O(m³).
+    (C M⁻¹Cᵀ)⁺ = Ĉ⁺ᵀĈ⁺ from the scaled rows Ĉ in the mass metric, so dependent rows are normal and the conditioning is
+    not squared before it is inverted. O(m² n).
     """
 
     def solve(self, equations):
         C, mass = equations.C, equations.mass
-        CW = jax.vmap(mass.solve)(C)
-        S = 1.0 / jnp.sqrt(_positive(jnp.sum(CW * C, axis=1)))
-        delassus = S[:, None] * (CW @ C.T) * S
-        gap = S * (equations.Gamma - CW @ equations.h)
-        lam = S * (jnp.linalg.pinv(delassus, rtol=TOLERANCE**1.5, hermitian=True) @ gap)
-        return with_reaction(equations, mass.solve(equations.h + C.T @ lam))
+        _, W = mass_root(mass)  # L⁻¹, M = L Lᵀ
+        rows = blocks_times(W, C.T).T
+        S = 1.0 / jnp.sqrt(_positive(jnp.sum(rows * rows, axis=1)))
+        inverse = jnp.linalg.pinv(S[:, None] * rows, rtol=RANK_TOLERANCE)
+        free = blocks_times(W, equations.h[:, None])[:, 0]
+        gap = S * (equations.Gamma - rows @ free)
+        lam = inverse.T @ (inverse @ gap)
+        vdot = blocks_times(W.transpose(0, 2, 1), (free + (S * lam) @ rows)[:, None])[:, 0]
+        return with_reaction(equations, vdot)
 
 
 class Projector(AbstractFormulation):
@@ -95,7 +94,7 @@ class UdwadiaKalaba(AbstractFormulation):
         root = dense_of_blocks(jax.vmap(lambda L: jnp.linalg.inv(L).T)(L))
         rows = C @ root
         S = 1.0 / jnp.sqrt(_positive(jnp.sum(rows * rows, axis=1)))
-        inverse = root @ jnp.linalg.pinv(S[:, None] * rows, rtol=TOLERANCE) * S
+        inverse = root @ jnp.linalg.pinv(S[:, None] * rows, rtol=RANK_TOLERANCE) * S
         return with_reaction(equations, a + inverse @ (equations.Gamma - C @ a))
 
 

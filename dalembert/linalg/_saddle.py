@@ -313,7 +313,7 @@ def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
 
 
 def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None, shift=EPS) -> DenseSaddle | SparseSaddle:
-    """Dense or, when an analysed pattern is at hand, sparse; `shift` softens `correct` where rows are nearly dependent."""
+    """Dense or, when an analysed pattern is at hand, sparse; `shift` softens `correct` beside singular positions."""
     if klu is None:
         return DenseSaddle.factorise(mass, rows.dense(), felt, shift)
     return SparseSaddle.factorise(mass, rows, klu, shift)

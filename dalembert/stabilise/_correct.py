@@ -15,7 +15,6 @@ from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem
 
-
 LEFT, ROUNDS = 1e-14, 4
 """Violation, relative to the machine, above which corrections go on along directions of their own; and how often:
 beside a singular position those of the first correction do not last."""

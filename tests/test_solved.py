@@ -1,0 +1,273 @@
+"""Solved means solved: accelerations and reactions to what the conditioning allows, or marked where it allows nothing.
+
+Oracles: closed forms, and the saddle-point equations in 60 digits (mpmath).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from _helpers_states import exact_formulations
+
+import dalembert as da
+from dalembert.formulations import Proximal, Ranks
+from dalembert.reactions import Unique
+from dalembert.simulation._observe import observe
+
+EPS = float(np.finfo(float).eps)
+OBSERVE = eqx.filter_jit(observe)
+
+
+def allowed(kappa: float) -> float:
+    """What an error may be: the conditioning times rounding, with room for the number of operations."""
+    return 1e-10 + 100 * EPS * kappa
+
+
+# ---- regular machines of any conditioning ----------------------------------------------------------------------
+
+
+def random_machine(kappa: float, rng) -> tuple[np.ndarray, ...]:
+    """M, C, h, Γ whose rows have singular values from 1 to 1/κ in the mass metric, rows of unlike lengths."""
+    n, m = 9, 5
+    G = rng.standard_normal((n, n))
+    M = G @ G.T + 0.3 * np.eye(n)
+    U, V = (np.linalg.qr(rng.standard_normal((k, k)))[0] for k in (m, n))
+    rows = U @ np.diag(np.geomspace(1.0, 1.0 / kappa, m)) @ V[:m]
+    C = rows @ np.linalg.cholesky(M).T
+    v = rng.standard_normal(n)
+    return M, C, M @ rng.standard_normal(n), C @ v
+
+
+def in_sixty_digits(M, C, h, Gamma) -> tuple[np.ndarray, np.ndarray]:
+    """v̇ and λ of M v̇ − Cᵀλ = h, C v̇ = Γ."""
+    n, m = len(M), len(C)
+    with mpmath.workdps(60):
+        K = mpmath.matrix(n + m, n + m)
+        for i in range(n):
+            for j in range(n):
+                K[i, j] = mpmath.mpf(float(M[i, j]))
+        for k in range(m):
+            for j in range(n):
+                K[n + k, j] = mpmath.mpf(float(C[k, j]))
+                K[j, n + k] = -mpmath.mpf(float(C[k, j]))
+        rhs = mpmath.matrix([mpmath.mpf(float(x)) for x in (*h, *Gamma)])
+        z = mpmath.lu_solve(K, rhs)
+        return np.array([float(x) for x in z[:n]]), np.array([float(x) for x in z[n:]])
+
+
+def conditioned(M, C) -> float:
+    """κ of the rows as the package scales them: unit length in the mass metric."""
+    rows = np.linalg.solve(np.linalg.cholesky(M), C.T).T
+    values = np.linalg.svd(rows / np.linalg.norm(rows, axis=1)[:, None], compute_uv=False)
+    return values[0] / values[-1]
+
+
+def test_random_machines_against_sixty_digits():
+    """200 machines, conditioning of the rows up to 1e6 (of the saddle-point matrix: 1e12), every exact formulation."""
+    system = da.FunctionSystem(
+        lambda t, q, p: p["M"],
+        lambda t, q, v, p: p["h"],
+        position=lambda t, q, p: p["C"] @ q - 0.5 * p["g"] * t**2,
+        q0=np.zeros(9),
+        parameters={"M": np.eye(9), "h": np.zeros(9), "C": np.eye(9)[:5], "g": np.zeros(5)},
+    )
+    forms = exact_formulations(Ranks(5, 5))
+
+    @eqx.filter_jit
+    def solved(M, C, h, g):
+        own = system.replace({"M": M, "C": C, "h": h, "g": g})
+        equations = da.assemble(own, 0.0, jnp.zeros(9), jnp.zeros(9))
+        found = {k: f.solve(equations).vdot for k, f in forms.items()}
+        lam = Unique().multipliers(own, equations, Proximal().solve(equations).r)
+        return found, lam
+
+    rng = np.random.default_rng(7)
+    worst: dict[str, float] = {}
+    for kappa in np.geomspace(1.0, 1e6, 200):
+        M, C, h, g = random_machine(kappa, rng)
+        vdot, lam = in_sixty_digits(M, C, h, g)
+        found, multipliers = jax.device_get(solved(M, C, h, g))
+        k = conditioned(M, C)
+        for name, value in found.items():
+            error = float(np.linalg.norm(value - vdot) / np.linalg.norm(vdot))
+            # the recursion of the papers loses κ², as its docstring says
+            worst[name] = max(worst.get(name, 0.0), error / allowed(k * k if "recursion" in name else k))
+        # λ is a least-squares solution: its conditioning is κ times the share of Cᵀλ, κ² that of M v̇
+        error = float(np.linalg.norm(multipliers - lam) / np.linalg.norm(lam))
+        worst["λ"] = max(worst.get("λ", 0.0), error / allowed(k * k))
+    assert not {k: x for k, x in worst.items() if x > 1.0}
+
+
+def scissor_lift(stages: int, angle: float = 0.35, bar: float = 15.0, load: float = 200.0) -> da.Model:
+    """`stages` crossed pairs of 2 m bars with a platform on top, held by a cylinder at the lower roller."""
+    model = da.Model("lift", gravity=(0, -9.81))
+    c, s = 2.0 * math.cos(angle), 2.0 * math.sin(angle)
+    left, right = [], []
+    for k in range(stages):
+        for name, side, tilt in (("up", left, angle), ("down", right, math.pi - angle)):
+            at = (c / 2, (k + 0.5) * s)
+            side.append(model.body(f"{name}{k}", mass=bar, inertia=bar * 4 / 12, position=at, angle=tilt))
+    top = model.body("platform", mass=load, inertia=20.0, position=(c / 2, stages * s + 0.1))
+    model.revolute("foot", model.ground, left[0], at=(0, 0))
+    model.pin_slot("roller", model.ground, right[0], at=(c, 0), slot=(1, 0))
+    for k in range(stages):
+        model.revolute(f"middle{k}", left[k], right[k], at=(c / 2, (k + 0.5) * s))
+        if k:
+            model.revolute(f"left{k}", right[k - 1], left[k], at=(0, k * s))
+            model.revolute(f"right{k}", left[k - 1], right[k], at=(c, k * s))
+    model.revolute("top_pin", right[-1], top, at=(0, stages * s))
+    model.pin_slot("top_roller", top, left[-1], at=(c, stages * s), slot=(1, 0))
+    model.driver("cylinder", "roller", 0.0, coordinate="displacement")
+    return model
+
+
+THOROUGH = pytest.mark.thorough
+
+
+@pytest.mark.parametrize(
+    "stages, coordinates",
+    [
+        (40, "absolute"),
+        (20, "joint"),
+        *(pytest.param(n, how, marks=THOROUGH) for n in (10, 80, 160) for how in ("absolute", "joint")),
+    ],
+)
+def test_the_cylinder_of_a_long_scissor_lift(stages, coordinates):
+    """F = −(n W + n² m g)/tan θ by virtual work: every bar's middle and the platform rise with the stages."""
+    system = da.build(scissor_lift(stages), coordinates=coordinates)
+    found = OBSERVE(system, Proximal(), Unique(), 0.0, system.q0, system.v0)
+    joint = [j.name for j in system.machine.joints].index("cylinder")
+    force = float(found.wrenches.joint_force[joint][0])
+    by_hand = -(stages * 200 * 9.81 + stages**2 * 15 * 9.81) / math.tan(0.35)
+    kappa = 1.0 / float(found.sigma[-1] / found.sigma[0])
+    assert abs(force / by_hand - 1) <= allowed(kappa)
+    np.testing.assert_allclose(found.vdot, 0.0, atol=1e-9)
+
+
+def test_a_coupler_of_hardly_any_mass():
+    """Of a massless coupler the pins pull along its line, and both cranks turn as with a rod between them."""
+    system = da.build(da.mechanism("four-bar"))
+    reference, before = None, 1.0
+    body = next(b for b in system.body_names if "coupler" in b)
+    for mass in (1e-3, 1e-6, 1e-9, 1e-12, 1e-14):
+        light = system.replace({f"{body}.mass": mass, f"{body}.inertia": mass / 12})
+        found = OBSERVE(light, Proximal(), Unique(), 0.0, light.q0, light.v0)
+        forces = np.asarray(found.wrenches.force)
+        if reference is not None:
+            # reactions come near their limit as the mass does; below that by what conditioning √(mass ratio) allows
+            assert np.max(np.abs(forces - reference)) <= 20 * before + 1e3 * EPS / math.sqrt(mass)
+        reference, before = forces, mass
+    end = da.simulate(system.replace({f"{body}.mass": 1e-9, f"{body}.inertia": 1e-10}), 0.2, save=3)
+    assert int(end.stats["steps"]) < 200
+
+
+# ---- singular positions ----------------------------------------------------------------------------------------
+
+
+def parallelogram(masses, theta: float, omega: float) -> da.Model:
+    """Two cranks of 1 m, pins 2 m apart, and a coupler."""
+    model = da.Model("parallelogram", gravity=(0, -9.81))
+    c, s = math.cos(theta), math.sin(theta)
+    turning = {"angle": theta, "velocity": (-s * omega / 2, c * omega / 2), "angular_velocity": omega}
+    a = model.body("a", mass=masses[0], inertia=masses[0] / 12, position=(c / 2, s / 2), **turning)
+    b = model.body("b", mass=masses[1], inertia=masses[1] / 12, position=(2 + c / 2, s / 2), **turning)
+    k = model.body("k", mass=masses[2], inertia=masses[2] / 3, position=(1 + c, s), velocity=(-s * omega, c * omega))
+    model.revolute("A", model.ground, a, at=(0, 0))
+    model.revolute("B", model.ground, b, at=(2, 0))
+    model.revolute("P", a, k, at=(c, s))
+    model.revolute("Q", k, b, at=(2 + c, s))
+    return model
+
+
+def parallelogram_by_hand(masses, theta: float, omega: float) -> tuple[float, float, float]:
+    """Fx, Fy of P on the coupler and the angular acceleration, by Newton and Euler in 50 digits."""
+    m1, m2, mc = masses
+    with mpmath.workdps(50):
+        th, w, g = mpmath.mpf(float(theta)), mpmath.mpf(float(omega)), mpmath.mpf("9.81")
+        c, s = mpmath.cos(th), mpmath.sin(th)
+        acceleration = -g * (mpmath.mpf(m1 + m2) / 2 + mc) * c / (mpmath.mpf(m1 + m2) / 3 + mc)
+        # the coupler does not turn: both pins share its vertical load
+        Fy = mc * (c * acceleration - s * w * w + g) / 2
+        Fx = (mpmath.mpf(m1) / 3 * acceleration + m1 * g * c / 2 + c * Fy) / s if s else mpmath.inf
+        return float(Fx), float(Fy), float(acceleration)
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_reactions_across_a_passage_are_right_or_marked(coordinates):
+    """100 instants across the line position, unequal cranks: within 1e-6 of the exact value, or marked."""
+    masses = (1.0, 3.0, 1.0)
+    system = da.build(parallelogram(masses, 0.5, -5.0), coordinates=coordinates)
+    whole = da.simulate(system, 0.2, save="dense")
+    low, high = 0.0, 0.2
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        crank = da.build(parallelogram(masses, 0.5, -5.0)) if coordinates == "absolute" else None
+        angle = float(whole.at(middle).q[2 if crank is not None else 0])
+        angle = angle if crank is not None else angle + 0.5
+        low, high = (middle, high) if angle > 0 else (low, middle)
+    aside = np.logspace(-1.5, -9, 50)
+    times = np.concatenate([[0.0], np.sort(low + np.concatenate([-aside, aside]))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.SingularWarning)
+        data = da.simulate(system, float(times[-1]), save=times).dataset
+    pin = data.sel(joint="P")
+    theta, omega = (data[x].sel(body="a").values for x in ("angle", "angular_velocity"))
+    unmarked = 0
+    for k in range(len(times)):
+        exact = parallelogram_by_hand(masses, theta[k], omega[k])
+        for axis in range(2):
+            if bool(pin["unique_force"].values[k, axis]):
+                unmarked += 1
+                assert float(pin["reaction_force"].values[k, axis]) == pytest.approx(exact[axis], rel=1e-6)
+    assert unmarked > 60
+    far = np.abs(theta) > 0.02
+    assert bool(pin["unique_force"].values[far].all()), "nothing is marked away from the position"
+    assert int(data["rank"].max()) == (8 if coordinates == "absolute" else 2)
+
+
+def test_at_the_very_position_what_has_a_limit_is_given():
+    masses = (1.0, 3.0, 1.0)
+    for coordinates in ("absolute", "joint"):
+        system = da.build(parallelogram(masses, 0.0, 5.0), coordinates=coordinates)
+        with pytest.warns(da.SingularWarning, match="t = 0 s"):
+            solution = da.simulate(system, 0.1, save=5)
+            pin = solution.reactions("P")
+        _, Fy, acceleration = parallelogram_by_hand(masses, 0.0, 5.0)
+        data = solution.dataset
+        assert int(data["rank"][0]) == int(data["rank"][1]) - 1
+        assert pin["unique_force"].values[0].tolist() == [False, True] and bool(pin["unique_force"][1:].all())
+        assert float(pin["force"][0, 1]) == pytest.approx(Fy, rel=1e-6)
+        assert data["angular_acceleration"].values[0, :2] == pytest.approx([acceleration] * 2, rel=1e-6)
+
+
+def test_slow_passage_with_unequal_cranks():
+    """Released 1e-5 rad above the line: the angle after 2 s against the closed form of the reduced pendulum."""
+    masses, start = (1.0, 10.0, 1.0), 1e-5
+    m1, m2, mc = masses
+    inertia, weight = (m1 + m2) / 3 + mc, 9.81 * ((m1 + m2) / 2 + mc)
+    from scipy.integrate import solve_ivp
+
+    exact = solve_ivp(
+        lambda t, y: (y[1], -weight / inertia * np.cos(y[0])), (0, 2.0), (start, 0.0), "DOP853", rtol=1e-13, atol=1e-14
+    ).y[0, -1]
+    for rtol, bound in ((1e-8, 1e-6), (1e-11, 1e-8)):
+        solution = da.simulate(da.build(parallelogram(masses, start, 0.0)), 2.0, rtol=rtol, save=3)
+        assert float(solution.dataset["angle"].sel(body="a")[-1]) == pytest.approx(exact, abs=bound)
+
+
+@pytest.mark.parametrize("rtol", [1e-8, pytest.param(1e-6, marks=THOROUGH)])
+def test_peaucellier_keeps_its_energy_through_flat_positions(rtol):
+    """Started at 5 rad/s it passes its flat pose (rank 18 of 20) again and again."""
+    system = da.build(da.mechanism("peaucellier"))
+    q = np.asarray(da.consistent_state(system).q)
+    free = np.linalg.svd(np.asarray(da.assemble(system, 0.0, q, 0 * q).C))[2][-1]
+    solution = da.simulate(system, 6.0, state=(q, 5.0 * free / free[2]), rtol=rtol, save=121)
+    assert solution.energy_drift < 10 * rtol
+    assert solution.violation["position"] < 1e-13
