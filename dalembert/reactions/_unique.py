@@ -10,14 +10,13 @@ import functools
 import re
 from dataclasses import dataclass
 
-import equinox as eqx
 import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import AbsoluteSystem, AbstractSystem, is_own_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled, is_own_rows
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -123,7 +122,7 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     return [found[o.name] for o in system.owners]
 
 
-_row_wrenches = eqx.filter_jit(row_wrenches)
+_row_wrenches = compiled(row_wrenches)
 
 
 class Uniqueness:

@@ -29,7 +29,7 @@ from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.stabilise import AbstractStabilisation
-from dalembert.systems import AbstractSystem
+from dalembert.systems import AbstractSystem, compiled
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
@@ -87,7 +87,7 @@ class Problem(eqx.Module):
 
 
 # jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
-@eqx.filter_jit
+@compiled
 def _vector_field(problem: Problem, t, y):
     system, formulation, stabilisation = problem.system, problem.formulation, problem.stabilisation
     q, w, _, (memory, integral) = y
@@ -108,20 +108,20 @@ def _vector_field(problem: Problem, t, y):
     return qdot, motion.wdot, power, (held, integral_rate)
 
 
-@eqx.filter_jit
+@compiled
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
     return q, w, jnp.zeros(2), (memory, problem.stabilisation.memory(problem.system))
 
 
-@eqx.filter_jit
+@compiled
 def _project(problem: Problem, t, y):
     q, v, work = problem.state(t, y)
     state = problem.stabilisation.project(problem.system, t, q, v)
     return state.q, state.v, work
 
 
-@eqx.filter_jit
+@compiled
 def _settle(problem: Problem, t, y):
     q, v, work = _project(problem, t, y)
     memory, integral = y[3]

@@ -20,7 +20,7 @@ from dalembert.reactions import (
     lifted_reaction,
 )
 from dalembert.stabilise import row_sizes
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled
 
 
 class Observation(eqx.Module):
@@ -78,7 +78,7 @@ def _observe_all(system, formulation, rule, t, q, v) -> Observation:
     return jax.lax.map(lambda state: observe(system, formulation, rule, *state), (t, q, v))
 
 
-observe_all = eqx.filter_jit(_observe_all)
+observe_all = compiled(_observe_all)
 """`observe` at many instants, compiled."""
 
 
@@ -107,7 +107,7 @@ def _joint_coordinates(system: AbsoluteSystem, q) -> Array:
     return jnp.stack(out) if out else jnp.zeros(0)
 
 
-@eqx.filter_jit
+@compiled
 def coordinate_rates(system: AbsoluteSystem, q, v) -> Float[Array, "times joint_coordinates"]:
     """Rates of the joint coordinates at many states."""
 

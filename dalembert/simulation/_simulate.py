@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,9 +36,9 @@ from dalembert.stabilise import (
     row_sizes,
     velocity_change,
 )
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, without_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled, without_rows
 
-_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
+_jitted_march: Callable[..., March] = compiled(_march.march)
 
 MOVED = 1e-4
 """A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
@@ -352,7 +351,7 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     """Tell numbers that blow up from constraints that cannot be met just after the last good state."""
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
-    rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
+    rates = problem.vector_field(last.t_end, last.y_end, None)
     machine = system.machine
     if isinstance(machine, AbsoluteSystem) and machine.bearings:
         unsettled = _without_load(system, last, q, v, rates)
@@ -387,7 +386,7 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     return ""
 
 
-@eqx.filter_jit
+@compiled
 def _loads_at(system: AbstractSystem, t, q, v):
     if isinstance(system, TreeSystem):
         system, (q, v) = system.absolute, system.lift(q, v)

@@ -30,7 +30,7 @@ from dalembert.reactions import (
 )
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names, observe_all
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, geometry, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -497,12 +497,12 @@ def _continuous(quaternions: np.ndarray) -> np.ndarray:
     return np.concatenate([quaternions[:1], quaternions[1:] * sign[..., None]])
 
 
-@eqx.filter_jit
+@compiled
 def _lift(system: AbstractSystem, q, v):
     return system.lift(q, v) if isinstance(system, TreeSystem) else (q, v)
 
 
-@eqx.filter_jit
+@compiled
 def _evaluate_dense(system, formulation, dense, times):
     def one(t):
         q, w, _, (memory, _) = dense.evaluate(t)
@@ -511,11 +511,11 @@ def _evaluate_dense(system, formulation, dense, times):
     return jax.vmap(one)(times)
 
 
-@eqx.filter_jit
+@compiled
 def _qdot_all(system, q, v):
     return jax.vmap(system.qdot)(q, v)
 
 
-@eqx.filter_jit
+@compiled
 def _project_all(system, stabilisation, t, q, v) -> State:
     return jax.lax.map(lambda state: stabilisation.project(system, *state), (t, q, v))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import Equations, assemble, residuals
 from dalembert.linalg import BlockMass, factorise
 from dalembert.stabilise._base import State
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled
 
 
 def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
@@ -116,7 +115,7 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
             raise DalembertError(f"{name} of system '{system.name}' must have shape {wanted}, got {given.shape}.")
 
 
-@eqx.filter_jit
+@compiled
 def _consistent(system, t, q, v, free) -> Assembled:
     if system.m == 0:
         none = jnp.zeros(0)

@@ -10,6 +10,7 @@ from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._geometry import geometry
+from dalembert.systems._names import Named, Renaming, compiled, with_fields
 from dalembert.systems._reduce import without_rows
 from dalembert.systems._switch import is_on, switchable, switched
 from dalembert.systems._tree import TreeSystem
@@ -22,9 +23,12 @@ __all__ = [
     "FunctionSystem",
     "JointView",
     "LocalPoint",
+    "Named",
+    "Renaming",
     "RowOwner",
     "TreeSystem",
     "build",
+    "compiled",
     "geometry",
     "is_angle",
     "is_driver",
@@ -34,5 +38,6 @@ __all__ = [
     "moment",
     "switchable",
     "switched",
+    "with_fields",
     "without_rows",
 ]

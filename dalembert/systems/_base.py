@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
+from dalembert.systems._names import ANONYMOUS, Named, Renaming, with_fields
 
 
 class Family(eqx.Module):
@@ -46,6 +47,9 @@ class Family(eqx.Module):
         local = [self.gather(table) for table in tables]
         return jax.vmap(lambda *a: function(t, *a))(*local, self.p).ravel()
 
+    def renamed(self, to: Renaming) -> Family:
+        return with_fields(self, names=to.all(self.names))
+
 
 @dataclass(frozen=True)
 class RowOwner:
@@ -54,6 +58,9 @@ class RowOwner:
     name: str
     kind: str
     rows: tuple[int, ...]
+
+    def renamed(self, to: Renaming) -> RowOwner:
+        return RowOwner(to(self.name), self.kind, self.rows)
 
     @property
     def drives(self) -> bool:
@@ -76,7 +83,7 @@ def is_own_rows(kind: str) -> bool:
     return kind in ("holonomic", "pfaffian", "rows")
 
 
-class AbstractSystem(eqx.Module):
+class AbstractSystem(Named):
     """A machine in coordinates: M(t,q) v̇ = h(t,q,v) + Cᵀλ, Φ(t,q) = 0, φ(t,q,v) = C v + b = 0, q̇ = N(q) v.
 
     Coordinates come in `blocks` alike blocks (bodies) of dq coordinates and dv velocities; M is block-diagonal
@@ -228,6 +235,14 @@ class AbstractSystem(eqx.Module):
         """The item that owns a row of C."""
         return next(o for o in self.owners if row in o.rows)
 
+    def names(self) -> tuple[str, ...]:
+        return (*(o.name for o in self.owners), *(n for f in self.families for n in f.names))
+
+
+def renamed_owners(owners: tuple[RowOwner, ...], to: Renaming) -> tuple[RowOwner, ...]:
+    """The owners of rows under other names."""
+    return to.once(owners, lambda owners: tuple(o.renamed(to) for o in owners))
+
 
 @dataclass(frozen=True)
 class LocalPoint:
@@ -353,6 +368,26 @@ class FunctionSystem(AbstractSystem):
     @property
     def dv(self) -> int:
         return self.v0.shape[0]
+
+    def names(self):
+        return (*super().names(), *(p.name for p in self.points))
+
+    def renamed(self, to):
+        # the constrained points are told twice more, as the function of the holonomic rows and as their family
+        points, functions, families = self.points, self.functions, tuple(f.renamed(to) for f in self.families)
+        if points:
+            points = tuple(dataclasses.replace(p, name=to(p.name)) for p in points)
+            rows = _LocalRows(points)
+            functions = (*functions[:2], rows, *functions[3:])
+            families = tuple(with_fields(f, position=_OnBlock(rows, self.has_parameters)) for f in families)
+        return with_fields(
+            self,
+            name=ANONYMOUS,
+            owners=renamed_owners(self.owners, to),
+            families=families,
+            points=points,
+            functions=functions,
+        )
 
     def _call(self, which: int, *arguments):
         function = self.functions[which]
