@@ -79,14 +79,17 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         plain, back = _without_names((args, kwargs))
-        if back is not None:
-            try:
-                return _restored(program(*plain[0], **plain[1]), back)
-            except jax.errors.JaxRuntimeError:
-                raise  # of the running program: out of memory and the like
-            except Exception:
-                pass  # a mistake found while tracing: trace again under the real names, which its sentence should hold
-        return program(*args, **kwargs)
+        if back is None:
+            return program(*args, **kwargs)
+        try:
+            out = program(*plain[0], **plain[1])
+        except jax.errors.JaxRuntimeError:
+            raise  # of the running program: out of memory and the like
+        except Exception:
+            out = back = None
+        if back is None:  # a mistake found while tracing: once more under the real names, which its sentence should hold
+            return program(*args, **kwargs)
+        return _restored(out, back)
 
     return call
 
