@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -91,6 +92,23 @@ class AssemblyWarning(UserWarning):
 
 class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers were handed in as float32, whose digits end at the seventh: names them."""
+
+
+def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
+    """Warn if numbers come in float32 (or shorter) and so have lost digits; 0.5 has not, 0.1 has."""
+    kind = str(getattr(value, "dtype", ""))
+    if kind not in ("float32", "float16", "bfloat16"):
+        return
+    import numpy as np
+
+    plain = np.ravel(np.asarray(value, np.float32))
+    if any(float(str(x)) != float(x) for x in plain):
+        sentence = f"{what}: the numbers come as {kind}, so digits after the seventh are lost. Make them in float64."
+        warnings.warn(sentence, PrecisionWarning, stacklevel=stacklevel)
 
 
 class RemarkWarning(UserWarning):

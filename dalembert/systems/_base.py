@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, tell_single_precision
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
 from dalembert.systems._names import ANONYMOUS, Named, Renaming, with_fields
+from dalembert.systems._precision import in_double
 
 
 class Family(eqx.Module):
@@ -326,16 +327,18 @@ class FunctionSystem(AbstractSystem):
             if position is not None:
                 raise DalembertError(f"FunctionSystem '{name}': give position or points, not both.")
             position = _LocalRows(self.points)
-        self.parameter_values = {k: jnp.asarray(x, float) for k, x in (parameters or {}).items()}
+        self.parameter_values = {
+            k: in_double(f"FunctionSystem '{name}': parameter '{k}'", x) for k, x in (parameters or {}).items()
+        }
         self.functions = (mass, force, position, motion, qdot, potential)
-        self.q0 = jnp.asarray(q0, float)
-        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else jnp.asarray(v0, float)
+        self.q0 = in_double(f"FunctionSystem '{name}': q0", q0)
+        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else in_double(f"FunctionSystem '{name}': v0", v0)
         if self.dq != self.dv and qdot is None:
             raise DalembertError(
                 f"FunctionSystem '{name}': q0 has {self.dq} numbers and v0 has {self.dv}; give qdot(q, v) = N(q) v."
             )
         scale = np.ones(self.dv) if scale is None else scale
-        self.size_scale = jnp.broadcast_to(jnp.asarray(scale, float), (self.dv,))
+        self.size_scale = jnp.broadcast_to(in_double(f"FunctionSystem '{name}': scale", scale), (self.dv,))
         self._check_shape("mass(t, q)", lambda: self._call(0, 0.0, self.q0), (self.dv, self.dv))
         self._check_shape("force(t, q, v)", lambda: self._call(1, 0.0, self.q0, self.v0), (self.dv,))
         h = self._rows(position, lambda: self._call(2, 0.0, self.q0))
@@ -509,6 +512,8 @@ def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tu
             raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
         for slot in slots[name]:
             old = slot.get(system)
+            if not is_traced(value):
+                tell_single_precision(f"Parameter '{name}' of system '{system.name}'", value, stacklevel=4)
             new: Any = value if is_traced(value) else np.asarray(value, float)
             if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
                 raise DalembertError(

@@ -29,6 +29,7 @@ from dalembert.systems._forces import (
     UserLaw,
 )
 from dalembert.systems._frames import SPACES
+from dalembert.systems._precision import require_float64
 from dalembert.systems._prescribed import (
     CoupledRow,
     DistanceMotion,
@@ -52,6 +53,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
+    require_float64()
     model.validate()
     if coordinates == "absolute":
         system = _absolute(model, model.constraints)

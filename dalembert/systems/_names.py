@@ -18,6 +18,8 @@ from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 import equinox as eqx
 import jax
 
+from dalembert.systems._precision import require_float64
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -78,6 +80,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        require_float64()
         plain, back = _without_names((args, kwargs))
         if back is None:
             return program(*args, **kwargs)
