@@ -9,7 +9,7 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
   not reuse the stage computed before projection, so the FSAL stage is marked stale;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
-  progress bar needs no callback (a callback would defeat the persistent compile cache).
+  progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ from dalembert.systems import AbstractSystem, compiled
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
+
+
+COUNTED = 2**31 - 1
+"""The most steps that Diffrax counts, in 32 bits."""
 
 
 OPEN = 1e-7
@@ -195,7 +199,8 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
 
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status).
+    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, steps taken, end of
+    the next step).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
@@ -204,17 +209,24 @@ class Watched(diffrax.AbstractStepSizeController):
 
     controller: diffrax.AbstractStepSizeController
     problem: Problem
+    end: jax.Array  # of the march
     pause_at: jax.Array
+    pause_after: jax.Array
+    most: jax.Array
 
     def wrap(self, direction):
         return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int))
+        if isinstance(self.controller, diffrax.ConstantStepSize):  # its number of steps may be beyond its integers
+            count = jnp.minimum(jnp.ceil((t1 - t0) / jnp.nextafter(dt0, jnp.inf)), COUNTED)
+            inner = (inner[0], count.astype(jnp.int32), *inner[2:])
+        zero = jnp.zeros((), int)
+        return tnext, (inner, (zero, jnp.zeros(())), tnext - t0, zero, zero, tnext)
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        inner, (bad, bad_step), _, _ = controller_state
+        inner, (bad, bad_step), _, _, taken, _ = controller_state
         fixed = isinstance(self.controller, diffrax.ConstantStepSize)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
         judged = (y1_candidate, y_error) if fixed else y1_candidate
@@ -245,9 +257,12 @@ class Watched(diffrax.AbstractStepSizeController):
         if dropped is not None:
             status = jnp.where(drifts, Status.eliminated_drifts.value, status)
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
-        pause = keep & (tprev >= self.pause_at) & (status == 0)
+        taken = taken + 1
+        pause = keep & ((tprev >= self.pause_at) | (taken >= self.pause_after)) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
-        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
+        exhausted = (taken >= self.most) & (tprev < self.end) & (status == 0)
+        result = diffrax.RESULTS.where(exhausted, diffrax.RESULTS.max_steps_reached, result)
+        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, taken, tnext), result
 
     def _scale(self, y) -> tuple:
         system = self.problem.system
@@ -298,8 +313,10 @@ class Span(eqx.Module):
     y0: tuple
     rtol: jax.Array
     atol: jax.Array
-    pause_at: jax.Array
+    pause_at: jax.Array  # a time
     resume: tuple | None  # solver and controller state of a paused march
+    pause_after: jax.Array | int = COUNTED  # steps, since the march began
+    most: jax.Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
 class Plan(eqx.Module):
@@ -340,7 +357,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         roots = optimistix.Chord(rtol=0.01 * span.rtol, atol=0.01 * span.atol, norm=_error_norm)
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
-    watched = Watched(controller, problem, span.pause_at)
+    limits = (jnp.asarray(x) for x in (span.t1, span.pause_at, span.pause_after, span.most))
+    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits))
     # interpolated states are off the constraints by the interpolation error: project what is saved
     saves = [diffrax.SubSaveAt(t1=True)]
     if plan.save == "times":

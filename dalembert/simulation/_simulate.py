@@ -95,7 +95,7 @@ def simulate(
         system = build(system)
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
-    plan, times = _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1)
+    plan, times = _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -182,7 +182,7 @@ def _is_number(value) -> bool:
     return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
 
 
-def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
+def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1, traced: bool) -> tuple[Plan, jax.Array]:
     for name, value in (("rtol", rtol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
@@ -212,38 +212,118 @@ def _plan(integrator, rtol, dt, save, max_steps, derivative, t0, t1) -> tuple[Pl
         if not is_traced(times) and (times.ndim != 1 or np.any(np.diff(times) < 0) or times[0] < t0 or times[-1] > t1):
             raise DalembertError(f"save= must be rising times within [{t0}, {t1}].")
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
-    # reverse mode keeps checkpoints for at most max_steps
-    if derivative == "reverse" and kind == "times" and max_steps is None:
+    # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
+    traced = traced or is_traced(t0, t1, dt, rtol, save)
+    if derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
-    return Plan(integrator, dt is not None, kind, max_steps or default, derivative), times
+    max_steps = default if max_steps is None else _whole_number("max_steps", max_steps)
+    if dt is not None and not is_traced(t0, t1, dt):
+        _refuse_steps(dt, t0, t1, max_steps)
+    return Plan(integrator, dt is not None, kind, max_steps, derivative), times
 
 
-def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[tuple[March, int]]:
-    """March in a few calls of one compiled program, pausing to report; each part comes with its saved count."""
+def _whole_number(name: str, value) -> int:
+    if isinstance(value, bool) or not _is_number(value) or value != int(value) or not 1 <= value <= _march.COUNTED:
+        raise DalembertError(f"{name}={value!r} must be a whole number from 1 to {_march.COUNTED}.")
+    return int(value)
+
+
+def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
+    """Refuse fixed steps of which there are too many before the first is taken."""
+    count = np.ceil((t1 - t0) / np.nextafter(dt, np.inf))
+    if count > max_steps:
+        raise DalembertError(
+            f"From {t0:g} s to {t1:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
+            f"max_steps={max_steps:,}. Take a longer dt, or raise max_steps."
+        )
+
+
+def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[March]:
+    """March in some calls of one compiled program, pausing to report and to let Ctrl-C act; the parts.
+
+    A paused march goes on exactly as if it had not paused, bit for bit.
+    """
     t0, t1 = float(span.t0), float(span.t1)
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
-    span = dataclasses.replace(span, resume=_fresh_state(span, plan))
-    parts: list[tuple[March, int]] = []
-    done = 0
+    most = np.asarray(plan.max_steps)
+    span = dataclasses.replace(span, resume=_fresh_state(span, plan), most=most)
+    pace = _Pace(problem.system.n)
+    parts: list[March] = []
+    done = taken = 0
     while True:
         reached = float(span.t0)
         pause = next(s for s in stops if s > reached)
         left = np.concatenate([times[done:], np.full(done, t1)]) if plan.save == "times" else times
-        span = dataclasses.replace(span, pause_at=np.asarray(pause))
-        out = _jitted_march(problem, span, plan, left)
-        t_end = float(out.t_end)
-        count = min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done) if plan.save == "times" else 0
-        parts.append((out, count))
-        done += count
+        # the polynomials of a dense motion cannot be joined: it is marched in one go
+        after = np.asarray(most if plan.save == "dense" else taken + pace.steps)
+        with pace:
+            out = _jitted_march(
+                problem, dataclasses.replace(span, pause_at=np.asarray(pause), pause_after=after), plan, left
+            )
+            t_end = float(out.t_end)
+        if plan.save == "times":
+            saved = slice(0, min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done))
+            done += saved.stop
+        else:  # a later part begins with the state that the one before ended with
+            saved = slice(1 if parts else 0, int(np.sum(np.isfinite(np.asarray(out.ts)))))
+        going = bool(out.paused) and t_end < t1
+        parts.append(_kept(out, saved, going))
         if report is not None:
             report((t_end - t0) / (t1 - t0))
-        if not bool(out.paused) or t_end >= t1:
+        if not going:
             return parts
-        span = Span(
-            out.t_end, span.t1, out.controller[2], out.y_end, span.rtol, span.atol, span.pause_at,
-            (out.solver_state, out.controller),
-        )  # fmt: skip
+        taken = int(out.controller[4])
+        first = np.asarray(_first_step(t_end, float(out.controller[5]), t1))
+        span = dataclasses.replace(
+            span, t0=out.t_end, dt0=first, y0=out.y_end, resume=(out.solver_state, out.controller)
+        )
+
+
+class _Pace:
+    """How many steps a compiled call may take before it looks at signals: about `SECONDS` worth of them."""
+
+    SECONDS = 0.25
+    STEPS = 30_000
+    """Those of the first call, for one velocity: half a second on a slow machine, and more than most motions have."""
+
+    def __init__(self, n: int):
+        self.steps = max(8, self.STEPS // max(n, 1))
+
+    def __enter__(self) -> None:
+        self._began, self._compiled = time.perf_counter(), compile_stopwatch.seconds
+
+    def __exit__(self, *_) -> None:
+        compiling = compile_stopwatch.seconds - self._compiled
+        seconds = max(time.perf_counter() - self._began - compiling, 1e-4)
+        self.steps = int(max(8, self.steps * min(self.SECONDS / seconds, 8.0)))
+
+
+def _kept(out: March, saved: slice, going: bool) -> March:
+    """A part of a march without what only its continuation needs; of the saved states those that were reached."""
+
+    def cut(a):
+        return np.array(np.asarray(a)[saved])
+
+    out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
+    return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
+
+
+def _first_step(t0: float, end: float, t1: float) -> float:
+    """The dt0 with which Diffrax, which takes t0 + dt0, ends the first step exactly where it would have ended."""
+    floor = t1
+    for _ in range(100):  # a step that ends within 100 roundings of t1 ends there
+        floor = np.nextafter(floor, -np.inf)
+    if end > floor:
+        return 2 * (t1 - t0)
+    step = end - t0
+    for way in (np.inf, -np.inf):
+        trial = step
+        for _ in range(3):
+            if t0 + trial == end:
+                return trial
+            trial = np.nextafter(trial, way)
+    return step
 
 
 def _fresh_state(span: Span, plan: Plan):
@@ -254,8 +334,9 @@ def _fresh_state(span: Span, plan: Plan):
     inner = (np.ones(()), np.ones(()), np.array(False))
     if plan.fixed:
         count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
-        inner = (np.array(1, np.int32), np.array(count, np.int32), span.t0, span.t1)
-    return solver, (inner, (np.zeros((), int), np.zeros(())), span.dt0, np.zeros((), int))
+        inner = (np.array(1, np.int32), np.array(min(count, _march.COUNTED), np.int32), span.t0, span.t1)
+    zero = np.zeros((), int)
+    return solver, (inner, (zero, np.zeros(())), span.dt0, zero, zero, span.t0 + span.dt0)
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
@@ -280,20 +361,12 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[tuple[March, int]], clock, throw: bool, rule) -> Solution:
-    """Cut what was not reached, name the failure, raise if asked."""
+def _judge(problem, plan, parts: list[March], clock, throw: bool, rule) -> Solution:
+    """Join the parts, name the failure, raise if asked."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
-    parts = [
-        (dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts
-    ]
-    marches = [p for p, _ in parts]
+    marches = [dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense) for p in parts]
     last = marches[-1]
-    if plan.save == "times":
-        ts = [p.ts[:count] for p, count in parts]
-        ys = [jax.tree_util.tree_map(lambda a, c=count: a[:c], p.ys) for p, count in parts]
-    else:
-        count = int(np.sum(np.isfinite(np.asarray(last.ts))))
-        ts, ys = [last.ts[:count]], [jax.tree_util.tree_map(lambda a: a[:count], last.ys)]
+    ts, ys = [p.ts for p in marches], [p.ys for p in marches]
     status = Status(int(last.status))
     detail = ""
     if status in (Status.step_too_small, Status.not_finite):
