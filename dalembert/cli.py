@@ -537,7 +537,13 @@ def main() -> None:
     except KeyboardInterrupt:
         print("dalembert: stopped.", file=sys.stderr)
         sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # typer has taken the Ctrl-C
+            print("dalembert: stopped.", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":
-    main()
+    from dalembert.__main__ import main as guarded
+
+    guarded()

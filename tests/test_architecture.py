@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 ORDER = [
     "_runtime", "_typing", "_results", "view", "model", "functions", "io", "linalg", "complements", "systems",
     "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "analysis",
-    "mechanisms", "cli",
+    "mechanisms", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

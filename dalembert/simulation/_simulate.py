@@ -284,8 +284,8 @@ class _Pace:
     """How many steps a compiled call may take before it looks at signals: about `SECONDS` worth of them."""
 
     SECONDS = 0.25
-    STEPS = 30_000
-    """Those of the first call, for one velocity: half a second on a slow machine, and more than most motions have."""
+    STEPS = 10_000
+    """Those of the first call, over the number of velocities: half a second at most, more than most motions have."""
 
     def __init__(self, n: int):
         self.steps = max(8, self.STEPS // max(n, 1))
@@ -296,7 +296,7 @@ class _Pace:
     def __exit__(self, *_) -> None:
         compiling = compile_stopwatch.seconds - self._compiled
         seconds = max(time.perf_counter() - self._began - compiling, 1e-4)
-        self.steps = int(max(8, self.steps * min(self.SECONDS / seconds, 8.0)))
+        self.steps = int(np.clip(self.steps * min(self.SECONDS / seconds, 8.0), 8, _march.COUNTED))
 
 
 def _kept(out: March, saved: slice, going: bool) -> March:

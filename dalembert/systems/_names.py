@@ -90,7 +90,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
             raise  # of the running program: out of memory and the like
         except Exception:
             out = back = None
-        if back is None:  # a mistake found while tracing: once more under the real names, which its sentence should hold
+        if back is None:  # a mistake found while tracing: once more under the real names, so that its sentence has them
             return program(*args, **kwargs)
         return _restored(out, back)
 
