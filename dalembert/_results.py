@@ -100,8 +100,8 @@ class PrecisionWarning(UserWarning):
 
 def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
     """Warn if numbers come in float32 (or shorter) and so have lost digits; 0.5 has not, 0.1 has."""
-    kind = str(getattr(value, "dtype", ""))
-    if kind not in ("float32", "float16", "bfloat16"):
+    kind = getattr(value, "dtype", None)
+    if kind is None or kind.itemsize >= 8 or str(kind) not in ("float32", "float16", "bfloat16"):
         return
     import numpy as np
 

@@ -201,6 +201,7 @@ def run(
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
     integrator: Annotated[str | None, typer.Option(help="tsit5, dopri8, kvaerno5, …; default by tolerance.")] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps that are taken.", min=1)] = None,
     rule: Annotated[
         str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
     ] = None,
@@ -212,7 +213,7 @@ def run(
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
     check_output(plot, FIGURES)
-    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "max_steps": max_steps, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
 
@@ -310,6 +311,7 @@ def report(
     ] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps that are taken.", min=1)] = None,
     rule: Annotated[
         str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
     ] = None,
@@ -319,7 +321,7 @@ def report(
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
     check_output(path, (".html",))
-    settings = {"rtol": rtol, "rule": _rule(rule)}
+    settings = {"rtol": rtol, "max_steps": max_steps, "rule": _rule(rule)}
     _write_report(model, path, t_end, settings, samples, coordinates)
 
 
@@ -544,6 +546,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from dalembert.__main__ import main as guarded
-
-    guarded()
+    main()
