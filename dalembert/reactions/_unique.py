@@ -115,9 +115,10 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     found = {}
     for family, (wrenches, axes) in zip(system.families, _row_wrenches(system, equations), strict=True):
         bodies = family.group.columns.shape[1]
+        wrenches, axes = np.asarray(wrenches), np.asarray(axes)  # all at once: a JAX array is slow to take apart
         for k, name in enumerate(family.names):
             rows = tuple(int(r) for r in family.group.rows[k])
-            frame = (np.asarray(wrenches[k]).T, np.asarray(axes[k])) if bodies <= 2 else (None, None)
+            frame = (wrenches[k].T, axes[k]) if bodies <= 2 else (None, None)
             found[name] = JointRows(name, family.kind, rows, *frame, float(system.size))
     return [found[o.name] for o in system.owners]
 

@@ -290,8 +290,8 @@ class Solution(eqx.Module):
                 coords[names] = list(self.system.coordinate_names)
             data |= {"q": (("time", names), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
             data["vdot"] = (("time", "speed"), o.rates)
-        owners = [owner.name for row in range(machine.m) for owner in machine.owners if row in owner.rows]
-        coords |= {"row": np.arange(machine.m), "row_owner": ("row", owners)}
+        owner = {row: o.name for o in machine.owners for row in o.rows}
+        coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
         text = {"long_name": "whether the constraints determine the multiplier"}
         data["unique_multiplier"] = ("row", self.unique_multipliers, text)
