@@ -76,7 +76,7 @@ def with_fields(module, **fields):
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """The function, compiled once for each structure of its arguments (`equinox.filter_jit`), whatever their names."""
-    program = eqx.filter_jit(function)
+    program: Callable[..., R] = eqx.filter_jit(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

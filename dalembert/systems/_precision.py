@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from dalembert._results import DalembertError, tell_single_precision
@@ -12,7 +13,7 @@ from dalembert._typing import is_traced
 
 def require_float64() -> None:
     """Refuse to compute while JAX is switched to float32: constraints would be lost after a few steps."""
-    if not jax.config.jax_enable_x64:
+    if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise DalembertError(
             "JAX is switched to float32 (jax_enable_x64 is off), in which constraints cannot be kept. dalembert had "
             'switched it to float64; switch it back: jax.config.update("jax_enable_x64", True), and make arrays anew.'
