@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -112,6 +113,23 @@ class SlackBeltWarning(UserWarning):
 
 class RecordWarning(UserWarning):
     """A file of a run that holds its numbers but not all that is needed to compute with them: says what and why."""
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers were handed in as float32, whose digits end at the seventh: names them."""
+
+
+def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
+    """Warn if numbers come in float32 (or shorter) and so have lost digits; 0.5 has not, 0.1 has."""
+    kind = getattr(value, "dtype", None)
+    if kind is None or kind.itemsize >= 8 or str(kind) not in ("float32", "float16", "bfloat16"):
+        return
+    import numpy as np
+
+    plain = np.ravel(np.asarray(value, np.float32))
+    if any(float(str(x)) != float(x) for x in plain):
+        sentence = f"{what}: the numbers come as {kind}, so digits after the seventh are lost. Make them in float64."
+        warnings.warn(sentence, PrecisionWarning, stacklevel=stacklevel)
 
 
 class RemarkWarning(UserWarning):

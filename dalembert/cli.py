@@ -305,6 +305,7 @@ def run(
         str | None, typer.Option(help="tsit5, dopri8, radau5 (stiff), …; default by tolerance.")
     ] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps that are taken.", min=1)] = None,
     rule: RuleName = None,
     samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
     changes: Changes = None,
@@ -321,7 +322,7 @@ def run(
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
     _check_plot(plot)
-    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "max_steps": max_steps, "rule": _rule(rule)}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes, resume)
 
@@ -425,6 +426,7 @@ def report(
     ] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps that are taken.", min=1)] = None,
     rule: RuleName = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
     changes: Changes = None,
@@ -433,7 +435,7 @@ def report(
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
     check_output(path, (".html",))
-    settings = {"rtol": rtol, "rule": _rule(rule)}
+    settings = {"rtol": rtol, "max_steps": max_steps, "rule": _rule(rule)}
     _write_report(model, path, t_end, settings, samples, coordinates, changes)
 
 
@@ -697,6 +699,8 @@ def _command() -> int:
     try:
         app()
     except SystemExit as end:
+        if end.code == 130:  # typer has taken the Ctrl-C
+            print("dalembert: stopped.", file=sys.stderr)
         code = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
         return _streams.finish() or code
     except DalembertError as error:

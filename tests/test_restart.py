@@ -88,6 +88,7 @@ def assert_goes_on(system, half, **settings):
             {}, QUICK | {"formulation": da.MinimalOrder(), "stabilisation": da.PI(time_constant=0.05)}, id="memory"
         ),
         pytest.param({}, {"integrator": "kvaerno3", "rtol": 1e-4}, id="implicit", marks=pytest.mark.thorough),
+        pytest.param({}, {"integrator": "radau5", "rtol": 1e-4}, id="stiff", marks=pytest.mark.thorough),
     ],
 )
 def test_a_run_goes_on_as_if_it_had_not_stopped(build, settings):
@@ -110,6 +111,15 @@ def test_the_usual_call_goes_on_with_the_same_spacing(system, half, whole):
     third = da.simulate(system, 2.22, after=more)
     assert third.t[-1] == 2.22 and third.t[-2] == pytest.approx(2.2)
     np.testing.assert_array_equal(third.q[:40], more.q[:40])  # the last of before ended a step that was cut
+
+
+def test_a_run_goes_on_twice_within_one_step(system, half, whole):
+    mark = half.restart.mark
+    assert 1.0 < float(mark.next)  # where the step that was cut would have ended
+    again = da.simulate(system, 0.5 * (1.0 + float(mark.next)), after=half, save=2)
+    more = da.simulate(system, 2.0, after=again, save=np.linspace(0, 2, 21)[11:])
+    np.testing.assert_array_equal(more.q[np.isin(more.t, whole.t)], whole.q)
+    assert int(more.stats["steps"]) == int(whole.stats["steps"])
 
 
 def test_steps_go_on(system):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +16,7 @@ from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.mechanisms import mechanisms
+from dalembert.simulation import _simulate
 
 
 @pytest.mark.parametrize("name", everyday(mechanisms()))
@@ -62,6 +68,67 @@ def test_progress_changes_nothing(four_bar, four_bar_motion):
     # pausing must not change a single step
     np.testing.assert_array_equal(watched.q, four_bar_motion.q)
     assert watched.stats["steps"] == four_bar_motion.stats["steps"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"integrator": "tsit5"}, {"dt": 0.003, "integrator": "tsit5"}, {"integrator": "tsit5", "save": "steps"},
+     {"integrator": "tsit5", "max_steps": 50, "throw": False}],
+)  # fmt: skip
+def test_pausing_for_signals_changes_no_bit(monkeypatch, options):
+    once = da.simulate(_bob, 1.0, **options)
+    monkeypatch.setattr(_simulate._Pace, "STEPS", 1)  # then eight steps a call
+    monkeypatch.setattr(_simulate._Pace, "SECONDS", 0.0)
+    calls = []
+    marched = _simulate._jitted_march
+    monkeypatch.setattr(_simulate, "_jitted_march", lambda *a: (calls.append(1), marched(*a))[1])
+    paused = da.simulate(_bob, 1.0, **options)
+    assert len(calls) > 5
+    for what in ("t", "q", "v", "work", "t_end"):
+        np.testing.assert_array_equal(getattr(paused, what), getattr(once, what))
+    assert paused.status is once.status
+    assert {k: paused.stats[k] for k in ("accepted", "rejected")} == {
+        k: once.stats[k] for k in ("accepted", "rejected")
+    }
+
+
+def _bob_mass(t, q):
+    return jnp.eye(2)
+
+
+def _bob_force(t, q, v):
+    return jnp.array([0.0, -9.81])
+
+
+def _bob_rod(t, q):
+    return jnp.array([q @ q - 1.0])
+
+
+_bob = da.FunctionSystem(_bob_mass, _bob_force, position=_bob_rod, q0=[1.0, 0.0])
+
+
+def test_too_many_fixed_steps_end_a_compiled_run():
+    # more than 32 bits can count, which no one can see before the run
+    code = jax.jit(lambda dt: da.simulate(_bob, 0.1, dt=dt, integrator="heun", save=2, max_steps=4).status_code)(1e-11)
+    assert da.Status(int(code)) is da.Status.max_steps
+
+
+def test_ctrl_c_acts_in_the_middle_of_a_long_march():
+    code = (
+        "import dalembert as da, jax.numpy as jnp\n"
+        "system = da.FunctionSystem(lambda t, q: jnp.eye(1), lambda t, q, v: -q, q0=[1.0])\n"
+        "da.simulate(system, 1.0, integrator='tsit5', max_steps=10**9)\n"
+        "print('ready', flush=True)\n"
+        "da.simulate(system, 1e8, integrator='tsit5', max_steps=10**9)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    _, told = process.communicate(timeout=60)
+    assert time.perf_counter() - began < 10.0  # a quarter of a second on an idle machine
+    assert told.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_fixed_steps_converge_with_their_order(four_bar):
@@ -221,6 +288,11 @@ def test_singular_positions_are_found_and_can_stop_a_run():
         ({"derivative": "backward"}, "derivative='backward' is unknown"),
         ({"singular": "explode"}, "singular='explode' is unknown"),
         ({"state": (np.zeros(3), np.zeros(9))}, "must have shape"),
+        ({"dt": 1e-11}, "takes 200,000,000,000 steps, more than max_steps=10,000,000. Take a longer dt, or raise"),
+        ({"dt": 1e-17}, "more than max_steps=10,000,000"),
+        ({"dt": 1e-3, "max_steps": 100}, "takes 2,000 steps, more than max_steps=100"),
+        ({"max_steps": 2**31}, "max_steps=2147483648 must be a positive whole number, at most 2147483647"),
+        ({"max_steps": 2.5}, "max_steps=2.5 must be a positive whole number"),
     ],
 )
 def test_wrong_arguments_get_a_sentence(four_bar, options, sentence):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.model import Model
 from dalembert.stabilise import State, consistent_state
-from dalembert.systems import AbsoluteSystem, AbstractSystem, build
+from dalembert.systems import AbsoluteSystem, AbstractSystem, build, compiled
 
 RANK = 1e-9
 """Singular values below this share of the largest one belong to dependent rows."""
@@ -71,7 +70,7 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0) -> 
     return Linearisation(basis.T @ rates @ basis, basis, State(np.asarray(q), np.asarray(v)))
 
 
-@eqx.filter_jit
+@compiled
 def _jacobians(system: AbstractSystem, t, q, v):
     """∂(δq̇, δv̇)/∂(δq, δv) and the rows that (δq, δv) must keep to zero."""
     n = system.n

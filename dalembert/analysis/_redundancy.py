@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,7 +19,7 @@ from dalembert.model import Model
 from dalembert.reactions import CarriedDependence, Pressing, decide_loads, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import State, consistent_state
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are looked at again."""
@@ -355,7 +354,7 @@ def _neighbours(system: AbstractSystem, t: float, here: State, first: _Instant) 
     return out
 
 
-@eqx.filter_jit
+@compiled
 def _nudged(system: AbstractSystem, q, nudge):
     return system.retract(q, nudge * system.scale())
 

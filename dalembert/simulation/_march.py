@@ -9,7 +9,7 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
   not reuse the stage computed before projection, so the FSAL stage is marked stale;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
-  progress bar needs no callback (a callback would defeat the persistent compile cache).
+  progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps
 from dalembert.stabilise import AbstractStabilisation
-from dalembert.systems import AbstractSystem
+from dalembert.systems import AbstractSystem, compiled
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
+
+
+COUNTED = 2**31 - 1
+"""The most steps that Diffrax counts, in 32 bits."""
 
 
 OPEN = 1e-7
@@ -95,7 +99,7 @@ class Problem(eqx.Module):
 
 
 # jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
-@eqx.filter_jit
+@compiled
 def _vector_field(problem: Problem, t, y):
     system, formulation, stabilisation = problem.system, problem.formulation, problem.stabilisation
     q, w, _, (memory, integral) = y
@@ -118,20 +122,20 @@ def _vector_field(problem: Problem, t, y):
     return qdot, motion.wdot, power, (held, integral_rate)
 
 
-@eqx.filter_jit
+@compiled
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
     return q, w, jnp.zeros(2), (memory, problem.stabilisation.memory(problem.system))
 
 
-@eqx.filter_jit
+@compiled
 def _project(problem: Problem, t, y):
     q, v, work = problem.state(t, y)
     state = problem.stabilisation.project(problem.system, t, q, v)
     return state.q, state.v, work
 
 
-@eqx.filter_jit
+@compiled
 def _settle(problem: Problem, t, y, error):
     system, formulation = problem.system, problem.formulation
     before, given, work = problem.state(t, y)
@@ -228,7 +232,8 @@ def carried(plan: Plan, y):
 
 
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, mark).
+    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, mark, steps taken,
+    end of the next step).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
@@ -237,18 +242,21 @@ class Watched(diffrax.AbstractStepSizeController):
 
     controller: diffrax.AbstractStepSizeController
     problem: Problem
+    end: jax.Array  # of the march
     pause_at: jax.Array
-    end: jax.Array
+    pause_after: jax.Array
+    most: jax.Array
 
     def wrap(self, direction):
         return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int), None)
+        zero = jnp.zeros((), int)
+        return tnext, (inner, (zero, jnp.zeros(())), tnext - t0, zero, None, zero, tnext)
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        inner, (bad, bad_step), _, _, mark = controller_state
+        inner, (bad, bad_step), _, _, mark, taken, _ = controller_state
         y_error, handed = y_error if isinstance(y_error, Told) else (y_error, None)
         fixed = isinstance(self.controller, FixedSteps)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
@@ -280,14 +288,17 @@ class Watched(diffrax.AbstractStepSizeController):
         if dropped is not None:
             status = jnp.where(drifts, Status.eliminated_drifts.value, status)
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
-        pause = keep & (tprev >= self.pause_at) & (status == 0)
+        taken = taken + 1
+        pause = keep & ((tprev >= self.pause_at) | (taken >= self.pause_after)) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
+        exhausted = (taken >= self.most) & (tprev < self.end) & (status == 0)
+        result = diffrax.RESULTS.where(exhausted, diffrax.RESULTS.max_steps_reached, result)
         if mark is not None:
             y = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b), y1_candidate, before)
             # Diffrax makes floats of all that is told
             handed = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b).astype(b.dtype), handed, mark.carried)
             mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end, handed)
-        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, mark), result
+        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, mark, taken, tnext), result
 
     def scale(self, y) -> tuple:
         system = self.problem.system
@@ -349,8 +360,10 @@ class Span(eqx.Module):
     y0: tuple
     rtol: jax.Array
     atol: jax.Array
-    pause_at: jax.Array
+    pause_at: jax.Array  # a time
     resume: tuple | None  # solver and controller state of a paused march
+    pause_after: jax.Array | int = COUNTED  # steps, since the march began
+    most: jax.Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
 class Plan(eqx.Module):
@@ -397,7 +410,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
     if isinstance(solver, Radau5) and not plan.fixed:
         controller = Predictive(span.rtol, span.atol, _controlled_error)
-    watched = Watched(controller, problem, span.pause_at, span.t1)
+    limits = (jnp.asarray(x) for x in (span.t1, span.pause_at, span.pause_after, span.most))
+    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits))
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
     # interpolated states are off the constraints by the interpolation error: project what is saved

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +25,7 @@ from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._resume import Restart, joined, resumed, solver_state
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
-from dalembert.simulation._steps import FixedSteps, Mark, first_step
+from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
 from dalembert.stabilise import (
     CHANGED,
@@ -40,9 +39,9 @@ from dalembert.stabilise import (
     row_sizes,
     velocity_change,
 )
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, without_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled, without_rows
 
-_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
+_jitted_march: Callable[..., March] = compiled(_march.march)
 
 RTOL = 1e-8
 """The relative tolerance of an adaptive run, where none is given."""
@@ -116,7 +115,7 @@ def simulate(
     if isinstance(system, Model):
         system = build(system)
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
-    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1)
+    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -188,7 +187,7 @@ def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, 
     return _judge(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, whole)
 
 
-def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[tuple[March, int]]:
+def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[March]:
     report = _reporter(progress)
     try:
         return _march_on_host(problem, span, plan, times, report)
@@ -196,8 +195,8 @@ def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> l
         getattr(report, "close", lambda: None)()
 
 
-def _mark_of(parts: list[tuple[March, int]]) -> Mark:
-    return jax.tree_util.tree_map(np.asarray, parts[-1][0].controller[4])
+def _mark_of(parts: list[March]) -> Mark:
+    return jax.tree_util.tree_map(np.asarray, parts[-1].controller[4])
 
 
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
@@ -258,7 +257,7 @@ def _rising_times(save, t0, t1) -> np.ndarray:
     return times
 
 
-def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
+def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, traced: bool) -> tuple[Plan, jax.Array]:
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
@@ -269,8 +268,10 @@ def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tu
         raise DalembertError(f"The end of the run, {t1:g} s, must be later than its start, {t0:g} s.")
     if dt is not None and not is_traced(dt, t0, t1) and dt > (1 + 1e-12) * (t1 - t0):
         raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t1 - t0:g} s; give a shorter step.")
-    if max_steps is not None and not (_is_whole(max_steps) and max_steps > 0):
-        raise DalembertError(f"max_steps={max_steps!r} must be a positive whole number, or left out.")
+    if max_steps is not None and not (_is_whole(max_steps) and 0 < max_steps <= _march.COUNTED):
+        raise DalembertError(
+            f"max_steps={max_steps!r} must be a positive whole number, at most {_march.COUNTED}, or left out."
+        )
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
     if integrator not in INTEGRATORS:
@@ -294,39 +295,96 @@ def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tu
     else:
         times = save if is_traced(save) else _rising_times(save, t0, t1)
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
-    # reverse mode keeps checkpoints for at most max_steps
-    if derivative == "reverse" and kind == "times" and max_steps is None:
+    # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
+    traced = traced or is_traced(t0, t1, dt, rtol, save)
+    if derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
-    return Plan(integrator, dt is not None, kind, max_steps or default, derivative), times
+    max_steps = default if max_steps is None else int(max_steps)
+    if dt is not None and not is_traced(t0, t1, dt):
+        _refuse_steps(dt, t0, t1, max_steps)
+    return Plan(integrator, dt is not None, kind, max_steps, derivative), times
 
 
-def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[tuple[March, int]]:
-    """March in a few calls of one compiled program, pausing to report; each part comes with its saved count."""
+def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
+    """Refuse fixed steps of which there are too many before the first is taken."""
+    count = np.ceil((t1 - t0) / np.nextafter(dt, np.inf))
+    if count > max_steps:
+        raise DalembertError(
+            f"From {t0:g} s to {t1:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
+            f"max_steps={max_steps:,}. Take a longer dt, or raise max_steps."
+        )
+
+
+def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[March]:
+    """March in some calls of one compiled program, pausing to report and to let Ctrl-C act; the parts.
+
+    A paused march goes on exactly as if it had not paused, bit for bit.
+    """
     t0, t1 = float(span.t0), float(span.t1)
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
-    if span.resume is None:
-        span = dataclasses.replace(span, resume=_fresh_state(span, plan))
-    parts: list[tuple[March, int]] = []
-    done = 0
+    most = np.asarray(plan.max_steps)
+    resume = _fresh_state(span, plan) if span.resume is None else span.resume
+    span = dataclasses.replace(span, resume=resume, most=most)
+    pace = _Pace(problem.system.n)
+    parts: list[March] = []
+    done = taken = 0
     while True:
         reached = float(span.t0)
         pause = next(s for s in stops if s > reached)
         left = np.concatenate([times[done:], np.full(done, t1)]) if plan.save == "times" else times
-        span = dataclasses.replace(span, pause_at=np.asarray(pause))
-        out = _jitted_march(problem, span, plan, left)
-        t_end = float(out.t_end)
-        count = min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done) if plan.save == "times" else 0
-        parts.append((out, count))
-        done += count
+        # the polynomials of a dense motion cannot be joined: it is marched in one go
+        after = np.asarray(most if plan.save == "dense" else taken + pace.steps)
+        with pace:
+            out = _jitted_march(
+                problem, dataclasses.replace(span, pause_at=np.asarray(pause), pause_after=after), plan, left
+            )
+            t_end = float(out.t_end)
+        if plan.save == "times":
+            saved = slice(0, min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done))
+            done += saved.stop
+        else:  # a later part begins with the state that the one before ended with
+            saved = slice(1 if parts else 0, int(np.sum(np.isfinite(np.asarray(out.ts)))))
+        going = bool(out.paused) and t_end < t1
+        parts.append(_kept(out, saved, going))
         if report is not None:
             report((t_end - t0) / (t1 - t0))
-        if not bool(out.paused) or t_end >= t1:
+        if not going:
             return parts
-        span = Span(
-            out.t_end, span.t1, out.controller[2], out.y_end, span.rtol, span.atol, span.pause_at,
-            (out.solver_state, out.controller),
-        )  # fmt: skip
+        taken = int(out.controller[5])
+        first = np.asarray(step_to(t_end, float(out.controller[6]), t1))
+        span = dataclasses.replace(
+            span, t0=out.t_end, dt0=first, y0=out.y_end, resume=(out.solver_state, out.controller)
+        )
+
+
+class _Pace:
+    """How many steps a compiled call may take before it looks at signals: about `SECONDS` worth of them."""
+
+    SECONDS = 0.25
+    STEPS = 10_000
+    """Those of the first call, over the number of velocities: half a second at most, more than most motions have."""
+
+    def __init__(self, n: int):
+        self.steps = max(8, self.STEPS // max(n, 1))
+
+    def __enter__(self) -> None:
+        self._began, self._compiled = time.perf_counter(), compile_stopwatch.seconds
+
+    def __exit__(self, *_) -> None:
+        compiling = compile_stopwatch.seconds - self._compiled
+        seconds = max(time.perf_counter() - self._began - compiling, 1e-4)
+        self.steps = int(np.clip(self.steps * min(self.SECONDS / seconds, 8.0), 8, _march.COUNTED))
+
+
+def _kept(out: March, saved: slice, going: bool) -> March:
+    """A part of a march without what only its continuation needs; of the saved states those that were reached."""
+
+    def cut(a):
+        return np.array(np.asarray(a)[saved])
+
+    out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
+    return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
 
 
 def _fresh_state(span: Span, plan: Plan):
@@ -334,9 +392,10 @@ def _fresh_state(span: Span, plan: Plan):
     inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
     if plan.fixed:
         inner = FixedSteps.start(span.t0, span.dt0)
-    bad, carried = (np.zeros((), int), np.zeros(())), _march.carried(plan, span.y0)
-    mark = Mark.at(span.t0, span.y0, span.t0 + span.dt0, inner, bad, span.t1, carried)
-    return solver_state(plan, span.y0, carried), (inner, bad, span.dt0, np.zeros((), int), mark)
+    zero, carried = np.zeros((), int), _march.carried(plan, span.y0)
+    bad, first = (zero, np.zeros(())), span.t0 + span.dt0
+    mark = Mark.at(span.t0, span.y0, first, inner, bad, span.t1, carried)
+    return solver_state(plan, span.y0, carried), (inner, bad, span.dt0, zero, mark, zero, first)
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
@@ -361,20 +420,12 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, throw: bool, rule, complete) -> Solution:
-    """Cut what was not reached, name the failure, raise if asked; `complete` makes the solution whole."""
+def _judge(problem, plan, parts: list[March], t0: float, clock, throw: bool, rule, complete) -> Solution:
+    """Join the parts, name the failure, raise if asked; `complete` makes the solution whole."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
-    parts = [
-        (dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts
-    ]
-    marches = [p for p, _ in parts]
+    marches = [dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense) for p in parts]
     last = marches[-1]
-    if plan.save == "times":
-        ts = [p.ts[:count] for p, count in parts]
-        ys = [jax.tree_util.tree_map(lambda a, c=count: a[:c], p.ys) for p, count in parts]
-    else:
-        count = int(np.sum(np.isfinite(np.asarray(last.ts))))
-        ts, ys = [last.ts[:count]], [jax.tree_util.tree_map(lambda a: a[:count], last.ys)]
+    ts, ys = [p.ts for p in marches], [p.ys for p in marches]
     status = Status(int(last.status))
     words = f"{status.sentence} "
     if status in (Status.step_too_small, Status.not_finite):
@@ -452,7 +503,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
 
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
-    rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
+    rates = problem.vector_field(last.t_end, last.y_end, None)
     machine = system.machine
     if isinstance(machine, AbsoluteSystem) and machine.bearings:
         unsettled = _without_load(system, last, q, v, rates)
@@ -512,7 +563,7 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     return ""
 
 
-@eqx.filter_jit
+@compiled
 def _loads_at(system: AbstractSystem, t, q, v):
     if isinstance(system, TreeSystem):
         system, (q, v) = system.absolute, system.lift(q, v)

@@ -42,7 +42,7 @@ from dalembert.simulation._instants import Instants, look, project_all, qdot_all
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names
 from dalembert.simulation._singular import owners_of
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, geometry, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -434,8 +434,8 @@ class Solution(eqx.Module):
                 coords[names] = list(self.system.coordinate_names)
             data |= {"q": (("time", names), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
             data["vdot"] = (("time", "speed"), o.rates)
-        owners = [owner.name for row in range(machine.m) for owner in machine.owners if row in owner.rows]
-        coords |= {"row": np.arange(machine.m), "row_owner": ("row", owners)}
+        owner = {row: o.name for o in machine.owners for row in o.rows}
+        coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
         text = {"long_name": "whether the constraints determine the multiplier"}
         data["unique_multiplier"] = (("time", "row"), self.unique_multipliers & self.instants.multipliers, text)
@@ -661,12 +661,12 @@ def _continuous(quaternions: np.ndarray) -> np.ndarray:
     return np.concatenate([quaternions[:1], quaternions[1:] * sign[..., None]])
 
 
-@eqx.filter_jit
+@compiled
 def _lift(system: AbstractSystem, q, v):
     return system.lift(q, v) if isinstance(system, TreeSystem) else (q, v)
 
 
-@eqx.filter_jit
+@compiled
 def _evaluate_dense(system, formulation, dense, times):
     def one(t):
         q, w, _, (memory, _) = dense.evaluate(t)

@@ -85,13 +85,17 @@ def _uncut(next_, end):
 
 
 def step_to(t: float, next_: float, end: float) -> float:
-    """A step h with t + h equal to `next_` in floating point, or to the end if it lies there."""
+    """The dt0 with which Diffrax, which takes t + dt0, ends its first step at `next_`, or at the end if it is there."""
     floor = end
-    for _ in range(100):
+    for _ in range(100):  # a step that ends within 100 roundings of the end ends there
         floor = np.nextafter(floor, -np.inf)
-    target = end if next_ > floor else next_
-    h = target - t
-    for candidate in (h, np.nextafter(h, np.inf), np.nextafter(h, -np.inf)):
-        if t + candidate == target:
-            return float(candidate)
-    return float(h)
+    if next_ > floor:
+        return 2 * (end - t)
+    step = next_ - t
+    for way in (np.inf, -np.inf):
+        trial = step
+        for _ in range(3):
+            if t + trial == next_:
+                return float(trial)
+            trial = np.nextafter(trial, way)
+    return float(step)

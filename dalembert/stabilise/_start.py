@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import BlockMass, factorise
 from dalembert.stabilise._base import State
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled, in_double, require_float64
 
 
 def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
@@ -63,8 +62,9 @@ def consistent_state(
 
 def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=1e-9) -> Assembled:
     """`consistent_state` with the residuals that are left and the sizes of the rows."""
-    q = system.q0 if q is None else jnp.asarray(q, float)
-    v = system.v0 if v is None else jnp.asarray(v, float)
+    require_float64()
+    q = system.q0 if q is None else in_double(f"q of system '{system.name}'", q)
+    v = system.v0 if v is None else in_double(f"v of system '{system.name}'", v)
     _check_shapes(system, q, v)
     t = t if is_traced(t) else np.asarray(t, float)
     found = _consistent(system, t, q, v, _free_mask(system, hold))
@@ -116,7 +116,7 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
             raise DalembertError(f"{name} of system '{system.name}' must have shape {wanted}, got {given.shape}.")
 
 
-@eqx.filter_jit
+@compiled
 def _consistent(system, t, q, v, free) -> Assembled:
     if system.m == 0:
         none = jnp.zeros(0)

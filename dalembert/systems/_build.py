@@ -33,6 +33,7 @@ from dalembert.systems._forces import (
 )
 from dalembert.systems._frames import SPACES
 from dalembert.systems._origin import Origin
+from dalembert.systems._precision import require_float64
 from dalembert.systems._prescribed import (
     CoupledMotion,
     CoupledPosition,
@@ -59,6 +60,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
+    require_float64()
     model.validate()
     origin = Origin(model, coordinates, cut)
     if coordinates == "absolute":

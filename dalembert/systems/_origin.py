@@ -25,6 +25,7 @@ class Origin:
         self.known = model is not None
         if model is not None:
             self.name, self.space, self.gravity = model.name, model.space, np.array(model.gravity)
+            self.closing = tuple(model.closing)
             self.statements: tuple[Statement, ...] = tuple(model.statements)
 
     def __eq__(self, other) -> bool:
@@ -38,7 +39,7 @@ class Origin:
 
     def model(self) -> Model:
         """The model, told again."""
-        model = Model(self.name, space=self.space, gravity=self.gravity)
+        model = Model(self.name, space=self.space, gravity=self.gravity, closing=self.closing)
         for s in self.statements:
             getattr(model, s.kind)(**s.arguments)
         return model
