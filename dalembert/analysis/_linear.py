@@ -70,7 +70,8 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     δω̇ = ∂ω̇ + ω × δω (components in the body's axes at this instant). So a steady motion in which bodies only spin
     about axes of symmetry (the wheels of a bicycle) has constant coefficients, and its eigenvalues are those
     of the motion. Where the machine turns as a whole (a conical pendulum, a disc rolling in a circle), v̇ = Ω × v, the
-    frames turn with Ω (a displacement that stays where it is then shows as ±iΩ). Holonomic rows limit δq, all rows limit δv. Dense: one Jacobian of the accelerations.
+    frames turn with Ω; a displacement that stays where it is then shows as ±iΩ. Holonomic rows limit δq, all rows
+    limit δv. Dense: one Jacobian of the accelerations.
 
     A state that accelerates, or whose motion does not stay as it is, has no eigenvalues that mean anything: it is
     refused, with the name of what accelerates. `anywhere=True` linearises there all the same, and the result says so.

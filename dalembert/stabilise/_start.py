@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import Equations, assemble, residuals
-from dalembert.linalg import BlockMass, factorise
+from dalembert.linalg import RANK_TOLERANCE, BlockMass, factorise
 from dalembert.stabilise._base import State
 from dalembert.systems import AbsoluteSystem, AbstractSystem
 
@@ -56,7 +56,9 @@ def consistent_state(
     `hold` names bodies ("crank") or single coordinates ("crank.x", "crank.y", "crank.z", "crank.angle" in the
     plane, "crank.rotation" in space) that must not move. Raises `AssemblyError`, with the names of the
     joints that stay open, if the constraints cannot be met; `tolerance` is relative to the machine's size.
-    Differentiable: the derivative is that of the exact projection.
+    Differentiable: the derivative is that of the exact projection. Along a change of parameters under which redundant
+    joints contradict each other (one of two hinges moved) there is none: forward derivatives are NaN. Reverse ones hold
+    only for sums of changes that agree, and are larger than any real one, by 1e7, for a change that does not.
     """
     return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
 
@@ -149,21 +151,95 @@ def _newton(system, t, q, v, free) -> Coordinates:
     return jax.lax.while_loop(going, step, (q, one, one, jnp.zeros((), int)))[0]
 
 
+@eqx.filter_custom_jvp
 def _finish(system, t, q, q_found, v, free) -> Assembled:
     """One last correction through which derivatives flow, then the velocity filter at the corrected position."""
+    return _corrected(system, t, q, q_found, v, free)[0]
+
+
+def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Equations, tuple[Rows, Rows]]:
+    """`_finish`, with the equations at its end and the residuals Φ and φ that the two corrections take out."""
     start = q
     q = q_found + (q - jax.lax.stop_gradient(q))
     equations, saddle = _directions(system, t, q, v, free)
-    q = system.retract(q, free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0])
+    Phi_before = equations.Phi
+    q = system.retract(q, free * saddle.leading(system.m_holonomic).solve(None, -Phi_before)[0])
     equations, saddle = _directions(system, t, q, v, free)
-    phi = equations.phi
+    phi_before = phi = equations.phi
     for _ in range(2):
         v = v + free * saddle.solve(None, -phi)[0]
         Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
     before = system.position_residual(t, start) / sizes[: system.m_holonomic]
     moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale())
-    return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
+    found = Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
+    return found, equations, (Phi_before, phi_before)
+
+
+UNSOLVABLE = 1e-6
+"""Share of a change of the constraints, left in combinations of rows that no motion changes, from which on it
+contradicts them: rounding leaves 1e-12, a change of one of two redundant joints a good part of 1."""
+POISON = 1e7
+"""What a reverse derivative adds along such combinations, in sizes of the cotangent. A sum over changes that agree
+loses it again, and 1e-9 of accuracy with it; a single one that contradicts keeps it."""
+
+
+@_finish.def_jvp
+def _finish_jvp(primals, tangents):
+    """The derivative of `_finish` where there is one.
+
+    A change of parameters under which redundant constraints contradict each other has none: C δq = −∂Φ/∂p δp has no
+    solution. Forward derivatives are then NaN. Reverse ones cannot see the change that is asked for: a reverse
+    derivative is right, to 1e-9, for each sum of parameters that agree, and of the order of `POISON` for others.
+    """
+    (found, equations, before), (d_found, _, d_before) = eqx.filter_jvp(_corrected, primals, tangents)
+    system, free = primals[0], primals[5]
+    if system.m == 0 or equations.klu is not None:  # null vectors of large systems are not looked for here
+        return found, d_found
+    d_state = d_found.state
+    if d_state.q is None or d_state.v is None:  # nothing that positions depend on changes
+        return found, d_found
+    C, sizes, h = equations.C * free, found.sizes, system.m_holonomic
+    # changes of Φ before its correction, of φ before its own, and of all that is given: what rounding is measured by
+    positions, velocities = (jnp.zeros(len(b)) if d is None else d for b, d in zip(before, d_before, strict=True))
+    given = [jnp.ravel(x) for x in jax.tree_util.tree_leaves(tangents) if eqx.is_inexact_array(x)]
+    given = [x / jnp.minimum(jnp.min(system.scale()), 1.0) for x in given]
+    changes = (d_state.q, d_state.v, positions / sizes[:h], velocities / sizes, jnp.concatenate(given))
+    nulls = [jax.lax.stop_gradient(_left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
+    q, v, *_ = jax.lax.custom_linear_solve(
+        lambda x: x, changes, lambda _, x: _unless_contradicting(nulls, x), lambda _, w: _poisoned(nulls, w)
+    )
+    return found, eqx.tree_at(lambda f: f.state, d_found, State(q, v))
+
+
+def _unless_contradicting(nulls, changes):
+    """The changes of q and v, or NaN where the changes of the rows contradict each other."""
+    q, v, *rows, given = changes
+    rounding = 1e-6 * jnp.max(jnp.abs(given), initial=0.0)
+    bad = jnp.array(False)
+    for Z, d in zip(nulls, rows, strict=True):
+        size = jnp.max(jnp.abs(d), initial=0.0) + rounding
+        bad = bad | (jnp.max(jnp.abs(Z.T @ d), initial=0.0) > UNSOLVABLE * size)
+    return (jnp.where(bad, jnp.nan, q), jnp.where(bad, jnp.nan, v), *rows, given)
+
+
+def _poisoned(nulls, cotangents):
+    """Cotangents of q and v as they are; to rows, along combinations that no motion changes, a large multiple."""
+    q, v, *rows, given = cotangents
+    size = POISON * jnp.maximum(jnp.max(jnp.abs(q), initial=0.0), jnp.max(jnp.abs(v), initial=0.0))
+    rows = [
+        w + size * Z @ (1.0 + 0.5 * jnp.sin(jnp.arange(Z.shape[1]) + 1.0)) for Z, w in zip(nulls, rows, strict=True)
+    ]
+    return (q, v, *rows, given)
+
+
+def _left_null(system, C, sizes):
+    """Z (m × m) with ZᵀĈ = 0 on rows Ĉ over their sizes: an orthonormal basis; its other columns are zero."""
+    if not len(C):
+        return jnp.zeros((0, 0))
+    U, values, _ = jnp.linalg.svd(C * system.scale() / sizes[:, None])
+    values = jnp.concatenate([values, jnp.zeros(len(C))])[: len(C)]
+    return U * (values <= RANK_TOLERANCE * jnp.max(values))
 
 
 def _directions(system, t, q, v, free):
