@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import enum
+import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -91,6 +93,19 @@ class AssemblyWarning(UserWarning):
 
 class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into the module that warns, through what Equinox and JAX put between."""
+    frame, level = sys._getframe(1), 2
+    inside = {"equinox", "jax", "jaxtyping", "functools"}
+    here = frame.f_globals.get("__name__")
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != here and name.partition(".")[0] not in inside:
+            break
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 class RemarkWarning(UserWarning):

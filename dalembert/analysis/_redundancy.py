@@ -13,6 +13,7 @@ import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
+from dalembert.analysis._free import FreeMotion, free_motions, unheld
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import LARGE, Dependence
@@ -51,7 +52,9 @@ class Check:
     cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
     that of the singular pose itself. `friction` lists what friction by joint loads asks for, and `load_rule` what picks
-    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`.
+    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`. `free_motions` are as many
+    independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
+    no joint holds. Components of reactions are along the joints' own axes (marker i).
     """
 
     name: str
@@ -78,6 +81,8 @@ class Check:
     friction: tuple[Pressing, ...] = ()
     load_rule: str | None = None
     motion: MotionCheck | None = None
+    free_motions: tuple[FreeMotion, ...] = ()
+    unheld: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:
@@ -198,6 +203,8 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
+        free_motions=() if contradictions else free_motions(system, best.equations, best.dependence),
+        unheld=unheld(system),
     )
 
 

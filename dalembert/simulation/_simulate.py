@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
@@ -105,12 +104,12 @@ def simulate(
     found = assembled(system, q, v, t=t0)
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
-        warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
+        warn_caller(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning)
     changed = 0.0
     if not is_traced(system, given, v):
         changed, sentence = velocity_change(system, given, v)
         if changed > CHANGED:
-            warnings.warn(f"{system.name}: {sentence}", AssemblyWarning, stacklevel=2)
+            warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
     if isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError, RedundancyWarning, Status, did_you_mean
+from dalembert._results import DalembertError, RedundancyWarning, Status, did_you_mean, warn_caller
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("x", "y", "z")
+AT_REST = 1e-8
+"""Share of a machine's own energy below which what moves is taken for rest: rounding (1e-16) of it then reads 1e-8."""
 BAND_INSTANTS = 41
 """Instants at which it is computed how far reactions are open; between them straight lines."""
 
@@ -204,11 +205,19 @@ class Solution(eqx.Module):
 
     @property
     def energy_drift(self) -> float:
-        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
+        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done.
+
+        Not below `AT_REST` of the machine's own energy (what it stores, or its loads over its size): energies are
+        known to rounding, and a machine at rest moves none.
+        """
         e = self._energies
-        moving = max(np.ptp(e[k]) for k in ("kinetic", "potential", "work", "work_of_constraints"))
-        reference = max(moving, np.max(e["kinetic"]), np.finfo(float).tiny)
-        return float(np.max(np.abs(e["drift"])) / reference)
+        kinds = ("kinetic", "potential", "work", "work_of_constraints")
+        moving = max(np.max(e["kinetic"]), *(np.ptp(e[k]) for k in kinds))
+        force = np.asarray(assemble(self.system, self.t[0], self.q[0], self.v[0]).force)
+        own = max(
+            float(np.sum(np.abs(force) * np.asarray(self.system.scale()))), *(np.max(np.abs(e[k])) for k in kinds)
+        )
+        return float(np.max(np.abs(e["drift"])) / max(moving, AT_REST * own, np.finfo(float).tiny))
 
     # ---- reactions ---------------------------------------------------------------------------------------
 
@@ -254,17 +263,23 @@ class Solution(eqx.Module):
                 "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
             )
         if joint not in names:
-            hint = did_you_mean(joint, names)
-            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
+            force = next((f for f in self.machine.forces if joint in f.names), None)
+            if force is not None:
+                kind = force.kind.split(":")[0].replace("_", " ")
+                raise DalembertError(
+                    f"'{joint}' is a force ({kind}), not a joint: it holds by its own law, so it has no "
+                    "reaction. Evaluate that law at the solution's q and v."
+                )
+            known = f"the joints are {', '.join(names)}" if names else "this model has no joints"
+            raise DalembertError(f"There is no joint '{joint}'; {known}.{did_you_mean(joint, names)}")
         return names.index(joint)
 
     def _warn_redundant(self) -> None:
         if self.redundancy > 0:
-            warnings.warn(
+            warn_caller(
                 f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model "
                 f"does not determine all reactions. Values picked by: {self.rule.describe(self.machine)}.",
                 RedundancyWarning,
-                stacklevel=3,
             )
 
     # ---- labelled data -----------------------------------------------------------------------------------
