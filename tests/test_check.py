@@ -311,7 +311,7 @@ def test_free_motions_of_a_four_bar(coordinates):
 
 
 def test_rolling_is_one_free_motion_and_a_loose_body_is_named():
-    """A wheel that rolls without slip in the plane: moves radius × turn. Beside it a body that only a spring touches."""
+    """A wheel that rolls without slip in the plane: moves radius × turn. Beside it a body that only a spring holds."""
     for coordinates in ("absolute", "joint"):
         model = da.Model("loose", gravity=(0, -9.81))
         wheel = model.body("wheel", mass=1.0, inertia=0.1, position=(0, 0.3))
