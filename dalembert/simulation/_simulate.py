@@ -32,6 +32,7 @@ from dalembert.stabilise import (
     assembled,
     correction_sentence,
     open_rows,
+    out_of_reach,
     prepared,
     row_sizes,
     velocity_change,
@@ -362,12 +363,14 @@ def _diagnose(problem: Problem, last: March, status: Status) -> tuple[Status, st
     if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale())) > BLOWN_UP:
         return Status.not_finite, "The speeds have grown beyond all measure. "
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
+    q_last, v_last = q, v
     q, v = problem.stabilisation.project(system, t, q, v)
     Phi, phi = residuals(system, t, q, v)
     sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
     for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
         if residual.size and np.max(np.abs(residual)) > 1e-9:
-            return Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " "
+            cause = out_of_reach(system, float(t), q_last, v_last)
+            return Status.inconsistent, f"{cause}{open_rows(system, residual, 0.1 * np.max(np.abs(residual)))} "
     return status, ""
 
 

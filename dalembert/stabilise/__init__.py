@@ -7,6 +7,7 @@ from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._rank import generic_ranks, neighbours, prepared
+from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
     Assembled,
@@ -35,6 +36,7 @@ __all__ = [
     "generic_ranks",
     "neighbours",
     "open_rows",
+    "out_of_reach",
     "prepared",
     "row_sizes",
     "velocity_change",

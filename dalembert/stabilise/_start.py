@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -16,6 +16,7 @@ from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import Equations, assemble, residuals
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, factorise
 from dalembert.stabilise._base import State
+from dalembert.stabilise._reach import out_of_reach
 from dalembert.systems import AbsoluteSystem, AbstractSystem
 
 
@@ -71,7 +72,7 @@ def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), toleran
     t = t if is_traced(t) else np.asarray(t, float)
     found = _consistent(system, t, q, v, _free_mask(system, hold))
     if not is_traced(found.position):
-        _refuse_open(system, np.asarray(found.position), np.asarray(found.velocity), tolerance)
+        _refuse_open(system, found, tolerance, lambda: out_of_reach(system, float(t), q, v))
     return found
 
 
@@ -285,13 +286,15 @@ def _free_mask(system: AbstractSystem, hold: Sequence[str]) -> np.ndarray:
     return free
 
 
-def _refuse_open(system: AbstractSystem, position: np.ndarray, velocity: np.ndarray, tolerance: float) -> None:
-    for residual, word in ((position, "close"), (velocity, "move as its velocities say")):
+def _refuse_open(system: AbstractSystem, found: Assembled, tolerance: float, drivers: Callable[[], str]) -> None:
+    pairs = ((found.position, "close"), (found.velocity, "move as its velocities say"))
+    for residual, word in ((np.asarray(x), word) for x, word in pairs):
         if residual.size == 0 or np.max(np.abs(residual)) <= tolerance:
             continue
         if not np.all(np.isfinite(residual)):
             raise AssemblyError(f"{Status.not_assembled.sentence} A residual is not a finite number.")
-        raise AssemblyError(f"{Status.not_assembled.sentence} {open_rows(system, residual, tolerance, word)}")
+        cause = drivers() if word == "close" else ""
+        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{open_rows(system, residual, tolerance, word)}")
 
 
 def open_rows(system: AbstractSystem, residual: np.ndarray, tolerance: float, word: str = "close") -> str:
