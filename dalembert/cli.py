@@ -27,6 +27,10 @@ ModelName = Annotated[
     ),
 ]
 Coordinates = Annotated[str, typer.Option(help="absolute (each body's own) or joint (those of a spanning tree).")]
+Closing = Annotated[
+    float | None,
+    typer.Option("--tolerance", help="How far redundant joints may be from closing, of the machine's size."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -62,12 +66,15 @@ def check(
     model: ModelName,
     at: Annotated[float | None, typer.Option(help="Look at the state that the motion reaches at this time.")] = None,
     motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
+    tolerance: Closing = None,
     coordinates: Coordinates = "absolute",
     as_json: AsJson = False,
 ) -> None:
     """Mobility, redundancy, contradictions, and which reactions can be believed."""
     entry = _entry(model)
-    found = _check(entry.model(), coordinates, entry.t_end, entry.run, at, motion)  # a bad file is refused before this
+    found = _check(
+        entry.model(), coordinates, entry.t_end, entry.run, at, motion, tolerance
+    )  # a bad file is refused before this
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -78,7 +85,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _check(model, coordinates, t_end, settings, at, motion):
+def _check(model, coordinates, t_end, settings, at, motion, tolerance=None):
     """The check of a model at its start, at a time of its motion, or along it."""
     from dalembert._results import DalembertError
     from dalembert.analysis import check as check_model
@@ -86,20 +93,22 @@ def _check(model, coordinates, t_end, settings, at, motion):
     from dalembert.systems import build
 
     system = build(model, coordinates=coordinates)
+    settings = settings if tolerance is None else settings | {"tolerance": tolerance}
+    closing = {"tolerance": settings["tolerance"]} if "tolerance" in settings else {}
     if not motion and at is None:
-        return check_model(system)
-    first = check_model(system, reactions=False)
+        return check_model(system, **closing)
+    first = check_model(system, reactions=False, **closing)
     if not first.consistent:  # nothing moves
         return first
     if at is not None and at < 0:
         raise DalembertError(f"--at {at:g}: the motion begins at 0.")
     if not motion and at == 0:
-        return check_model(system)
+        return check_model(system, **closing)
     end = at if not motion else max(t_end, at or 0.0)
     solution = simulate(system, end, throw=False, **settings)
     if at is None:
-        return check_model(solution)
-    found = check_model(system, solution.at(at), t=at)
+        return check_model(solution, **closing)
+    found = check_model(system, solution.at(at), t=at, **closing)
     return dataclasses.replace(found, motion=check_model(solution, reactions=False).motion) if motion else found
 
 
@@ -205,6 +214,7 @@ def run(
         str | None, typer.Option(help="What picks reactions that are not unique: weighted, minimum_norm, eliminated, …")
     ] = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
+    tolerance: Closing = None,
     coordinates: Coordinates = "absolute",
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
@@ -212,7 +222,7 @@ def run(
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
     check_output(plot, FIGURES)
-    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule), "tolerance": tolerance}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates)
 
@@ -402,9 +412,10 @@ def _simulate(name, output, plot, t_end, settings, samples, progress, as_json, c
     from dalembert.systems import build
 
     system = build(model, coordinates=coordinates)
-    if not as_json:
-        print(check_model(system, reactions=False).summary(), flush=True)
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
+    closing = {"tolerance": chosen["tolerance"]} if "tolerance" in chosen else {}
+    if not as_json:
+        print(check_model(system, reactions=False, **closing).summary(), flush=True)
     failure = None
     try:
         solution = simulate(system, entry.t_end if t_end is None else t_end, save=samples, progress=progress, **chosen)

@@ -29,7 +29,7 @@ def summary(check: Check) -> list[str]:
     ]
     if check.holonomic < check.m:
         lines[1] += f" (holonomic {check.rank_holonomic}, nonholonomic {check.rank_nonholonomic})"
-    if check.contradictions:
+    if check.contradictions and not check.misfit:
         pass  # where constraints exclude each other nothing can be said about their reactions
     elif check.redundancy:
         lines.append(
@@ -40,6 +40,16 @@ def summary(check: Check) -> list[str]:
         lines.append("  no redundant rows: all reactions are unique")
     if check.singular:
         lines.append(f"  this pose is singular: the rank is {check.rank_here} here and {check.rank} beside it")
+    if check.misfit:
+        gap = max(check.misfit.values())
+        worst = ", ".join(f"{n} {g:.1e}" for n, g in sorted(check.misfit.items(), key=lambda x: -x[1])[:FEW])
+        lines.append(f"  closes only to {gap:.1e} of the machine's size ({worst}); the rest is said without that gap")
+        if check.contradictions:
+            enough = 10.0 ** math.ceil(math.log10(2 * gap))
+            lines.append(
+                f"  if that is rounding of given numbers: tolerance={enough:.0e} (--tolerance), or free what is "
+                "named below"
+            )
     lines += [f"  contradiction: {c} (residual {c.residual:.1e} of the machine's size)" for c in check.contradictions]
     return lines
 

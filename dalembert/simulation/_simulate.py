@@ -26,11 +26,14 @@ from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import (
     CHANGED,
+    EXACT,
     AbstractStabilisation,
     Projection,
     State,
     assembled,
+    check_tolerance,
     correction_sentence,
+    loosened,
     open_rows,
     out_of_reach,
     prepared,
@@ -69,6 +72,7 @@ def simulate(
     singular: str = "pass",
     rule: AbstractReactionRule | str | None = None,
     derivative: str = "reverse",
+    tolerance: float = EXACT,
     throw: bool = True,
 ) -> Solution:
     """The motion of a system (or a model) from t0 to t1.
@@ -88,6 +92,9 @@ def simulate(
       does not depend on it, unless friction asks for a load that is not unique (`bearing_friction`). With `Eliminated`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
+    - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
+      whose numbers were rounded close only nearly; what is superfluous of them is then let go, with a warning, and
+      watched: the motion ends if it opens by ten times the tolerance. Not under jit, vmap and grad.
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
 
     Works under `jit`, `vmap` and `grad`; then nothing is raised and `solution.status` is an array.
@@ -102,7 +109,12 @@ def simulate(
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
     given = system.v0 if v is None else v
-    found = assembled(system, q, v, t=t0)
+    loose = None
+    if not is_traced(system, t0, q, v) and check_tolerance(tolerance) > EXACT:
+        loose = loosened(system, q, v, t=t0, tolerance=tolerance)
+    if loose is not None:
+        warn_caller(f"{system.name}: {loose.sentence}", AssemblyWarning)
+    found = assembled(system, q, v, t=t0) if loose is None else loose.found
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
         warn_caller(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning)
@@ -113,9 +125,15 @@ def simulate(
             warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
-    if isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
+    if loose is not None:
+        reduced = without_rows(whole, loose.rows)  # with its loads decided
+        system = _settled(reduced) if isinstance(reduced, AbsoluteSystem) else reduced
+        dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
+    elif isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
         rows = row_numbers(whole, rule.rows)
-        system, dropped = _settled(without_rows(whole, rows)), _march.Dropped(whole, sizes, rows)
+        reduced = without_rows(whole, rows)
+        assert isinstance(reduced, AbsoluteSystem)
+        system, dropped = _settled(reduced), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
@@ -126,9 +144,9 @@ def simulate(
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
     first = 1e-4 * (end - start_at) if dt is None else xp.asarray(dt, float)
-    tolerance = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
+    errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     y0 = problem.pack(start_at, q, v)
-    span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
+    span = Span(start_at, end, xp.asarray(first), y0, *errors, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
@@ -142,9 +160,9 @@ def simulate(
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock |= {"start_moved": float(found.moved), "start_velocity_changed": changed}
-    clock |= (
-        {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
-    )
+    if loose is not None:
+        clock |= {"misfit": loose.misfit}
+    clock |= {k: float(x) for k, x in zip(("rtol", "atol"), errors, strict=True)} if dt is None else {"dt": float(dt)}
     solution = _judge(problem, plan, parts, clock, throw, rule)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
@@ -330,7 +348,7 @@ def _drifting(problem: Problem, last: March) -> str:
     names = [
         f"'{row_name(dropped.whole, r)}' ({g:.1e} of the machine's size)"
         for r, g in zip(dropped.rows, gaps, strict=True)
-        if g > _march.OPEN
+        if g > dropped.open
     ]
     return f"{', '.join(names)}: keep it and drop another. "
 

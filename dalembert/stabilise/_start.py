@@ -19,13 +19,23 @@ from dalembert.stabilise._base import State
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.systems import AbsoluteSystem, AbstractSystem
 
+EXACT = 1e-9
+"""Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
+ROUNDED = 1e-4
+"""Gap up to which a loop may be one whose numbers were rounded; a tolerance may then be stated."""
+
 
 def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
-    """The size of each row: its change under a displacement of the machine's own size; Φ/size is dimensionless."""
+    """The size of each row: its change under a displacement of the machine's own size; Φ/size is dimensionless.
+
+    In joint coordinates that of bodies: a row that the tree's joints nearly keep by themselves changes little with
+    them, but its gap is one between bodies.
+    """
     nb, d = equations.mass.blocks.shape[:2]
     scale = system.scale().reshape(nb, d)
     squares = equations.rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(d))
-    return jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    own = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    return own if equations.felt is None else own / jnp.where((squares > 0) & (equations.felt > 0), equations.felt, 1.0)
 
 
 class Assembled(NamedTuple):
@@ -50,7 +60,7 @@ def consistent_state(
     *,
     t: float = 0.0,
     hold: Sequence[str] = (),
-    tolerance: float = 1e-9,
+    tolerance: float = EXACT,
 ) -> State:
     """Positions and velocities that meet the constraints, nearest to a rough guess in the mass metric.
 
@@ -64,7 +74,7 @@ def consistent_state(
     return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
 
 
-def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=1e-9) -> Assembled:
+def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=EXACT) -> Assembled:
     """`consistent_state` with the residuals that are left and the sizes of the rows."""
     q = system.q0 if q is None else jnp.asarray(q, float)
     v = system.v0 if v is None else jnp.asarray(v, float)
@@ -130,11 +140,16 @@ def _consistent(system, t, q, v, free) -> Assembled:
     return _finish(system, t, q, jax.lax.stop_gradient(found), v, free)
 
 
+FALLS, STALE = 0.9, 12
+"""A step of Newton's method counts if the residual falls below this share of the least so far; after so many that do
+not, nothing more is to be had. From a rough start the residual may rise for some steps before it falls."""
+
+
 def _newton(system, t, q, v, free) -> Coordinates:
     """Damped Gauss–Newton in the mass metric from a rough guess; not differentiated."""
 
     def step(carry):
-        q, _, _, k = carry
+        q, kept, least, stale, _, k = carry
         equations, saddle = _directions(system, t, q, v, free)
         delta = free * saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0]
         sizes = row_sizes(system, equations)[: system.m_holonomic]
@@ -142,14 +157,18 @@ def _newton(system, t, q, v, free) -> Coordinates:
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
         errors = jax.vmap(lambda q: jnp.linalg.norm(system.position_residual(t, q) / sizes))(trials)
         best = jnp.argmin(errors)
-        return trials[best], errors[best], jnp.max(jnp.abs(delta / system.scale())), k + 1
+        # rows that exclude each other leave a residual that only wanders: keep where it first was as small
+        better = errors[best] < FALLS * least
+        kept, least = (jnp.where(better, x, y) for x, y in ((trials[best], kept), (errors[best], least)))
+        stale = jnp.where(better, 0, stale + 1)
+        return trials[best], kept, least, stale, jnp.max(jnp.abs(delta / system.scale())), k + 1
 
     def going(carry):
-        _, error, move, k = carry
-        return (k < 60) & (error > 1e-15) & (move > 1e-15)
+        _, _, least, stale, move, k = carry
+        return (k < 60) & (least > 1e-15) & (move > 1e-15) & (stale < STALE)
 
-    one = jnp.ones(())
-    return jax.lax.while_loop(going, step, (q, one, one, jnp.zeros((), int)))[0]
+    zero = jnp.zeros((), int)
+    return jax.lax.while_loop(going, step, (q, q, jnp.asarray(jnp.inf), zero, jnp.ones(()), zero))[1]
 
 
 @eqx.filter_custom_jvp
@@ -294,7 +313,20 @@ def _refuse_open(system: AbstractSystem, found: Assembled, tolerance: float, dri
         if not np.all(np.isfinite(residual)):
             raise AssemblyError(f"{Status.not_assembled.sentence} A residual is not a finite number.")
         cause = drivers() if word == "close" else ""
-        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{open_rows(system, residual, tolerance, word)}")
+        told = open_rows(system, residual, tolerance, word)
+        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{told}{_cure(system, residual)}")
+
+
+def _cure(system: AbstractSystem, residual: np.ndarray) -> str:
+    """What to do about a gap so small that it may come from rounded numbers."""
+    gap = float(np.max(np.abs(residual)))
+    if gap > ROUNDED or system.m == 0:
+        return ""
+    enough = 10.0 ** np.ceil(np.log10(2 * gap))
+    return (
+        f" If this gap of {gap:.1e} is rounding in the numbers of a redundant loop, say tolerance={enough:.0e} (in "
+        "simulate and check; --tolerance on the command line), or free the directions that check then suggests."
+    )
 
 
 def open_rows(system: AbstractSystem, residual: np.ndarray, tolerance: float, word: str = "close") -> str:
