@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import os
+import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -130,6 +131,19 @@ def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
     if any(float(str(x)) != float(x) for x in plain):
         sentence = f"{what}: the numbers come as {kind}, so digits after the seventh are lost. Make them in float64."
         warnings.warn(sentence, PrecisionWarning, stacklevel=stacklevel)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into the module that warns, through what Equinox and JAX put between."""
+    frame, level = sys._getframe(1), 2
+    inside = {"equinox", "jax", "jaxtyping", "functools"}
+    here = frame.f_globals.get("__name__")
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != here and name.partition(".")[0] not in inside:
+            break
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 class RemarkWarning(UserWarning):

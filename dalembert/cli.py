@@ -72,6 +72,10 @@ Changes = Annotated[
         help="Change a number of the model: crank.mass=2, B.point_j=0,1, drive.speed=90*deg. Repeat for several.",
     ),
 ]
+Closing = Annotated[
+    float | None,
+    typer.Option("--tolerance", help="How far redundant joints may be from closing, of the machine's size."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -125,12 +129,13 @@ def check(
     at: Annotated[float | None, typer.Option(help="Look at the state that the motion reaches at this time.")] = None,
     motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
     changes: Changes = None,
+    tolerance: Closing = None,
     coordinates: Coordinates = "absolute",
     as_json: AsJson = False,
 ) -> None:
     """Mobility, redundancy, contradictions, and which reactions can be believed."""
     entry = _entry(model)
-    found = _check(_built(entry, coordinates, changes), entry.t_end, entry.run, at, motion)
+    found = _check(_built(entry, coordinates, changes), entry.t_end, entry.run, at, motion, tolerance)
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -184,25 +189,27 @@ def _changed(system, changes: list[str]):
     return system.replace(values)
 
 
-def _check(system, t_end, settings, at, motion):
+def _check(system, t_end, settings, at, motion, tolerance=None):
     """The check of a system at its start, at a time of its motion, or along it."""
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
 
+    settings = settings if tolerance is None else settings | {"tolerance": tolerance}
+    closing = {"tolerance": settings["tolerance"]} if "tolerance" in settings else {}
     if not motion and at is None:
-        return check_model(system)
-    first = check_model(system, reactions=False)
+        return check_model(system, **closing)
+    first = check_model(system, reactions=False, **closing)
     if not first.consistent:  # nothing moves
         return first
     if at is not None and at < 0:
         raise DalembertError(f"--at {at:g}: the motion begins at 0.")
     if not motion and at == 0:
-        return check_model(system)
+        return check_model(system, **closing)
     end = at if not motion else max(t_end, at or 0.0)
     solution = simulate(system, end, throw=False, **settings)
     if at is None:
-        return check_model(solution)
-    found = check_model(system, solution.at(at), t=at)
+        return check_model(solution, **closing)
+    found = check_model(system, solution.at(at), t=at, **closing)
     return dataclasses.replace(found, motion=check_model(solution, reactions=False).motion) if motion else found
 
 
@@ -316,13 +323,15 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN.nc", help="Go on with this run, as if it had not stopped.")
     ] = None,
+    tolerance: Closing = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
     _check_plot(plot)
-    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "max_steps": max_steps, "rule": _rule(rule)}
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "max_steps": max_steps}
+    settings |= {"rule": _rule(rule), "tolerance": tolerance}
     watched = progress and not as_json and sys.stderr.isatty()
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes, resume)
 
@@ -542,9 +551,12 @@ def _simulate(
         chosen.pop("rule", None)
         origin = former.system.machine.origin
         coordinates, cut = coordinates or origin.coordinates, origin.cut
+    closing = {"tolerance": chosen["tolerance"]} if "tolerance" in chosen else {}
+    if resume is not None and former.restart is not None:
+        closing = {"tolerance": former.restart.tolerance}
     system = _built(entry, coordinates or "absolute", changes, cut)
     if not as_json:
-        print(check_model(system, reactions=False).summary(), flush=True)
+        print(check_model(system, reactions=False, **closing).summary(), flush=True)
     failure = None
     try:
         solution = simulate(system, entry.t_end if t_end is None else t_end, progress=progress, **chosen)

@@ -26,7 +26,17 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
-from dalembert.linalg import EPS, KLU, BlockMass, BlockRows, DenseSaddle, Dependence, SparseSaddle, factorise
+from dalembert.linalg import (
+    EPS,
+    KLU,
+    RANK_TOLERANCE,
+    BlockMass,
+    BlockRows,
+    DenseSaddle,
+    Dependence,
+    SparseSaddle,
+    factorise,
+)
 from dalembert.loads import Loads, bearing_names, solve_loads
 from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, Named, TreeSystem, compiled
 
@@ -92,10 +102,10 @@ class Equations(Named):
     def b(self) -> Rows:
         return self.phi - self.rows.mv(self.v)
 
-    def dependence(self, rows=slice(None)) -> Dependence:
+    def dependence(self, rows=slice(None), tolerance: float = RANK_TOLERANCE) -> Dependence:
         """Which rows depend on each other, all or some of them; on the host."""
         felt = None if self.felt is None else np.asarray(self.felt)[rows]
-        return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), felt=felt)
+        return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), tolerance, felt)
 
     def violations(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> tuple[Scalar, Scalar]:
         """How far the state is off its constraints in position and in velocity: Φ and φ in the mass metric, relative

@@ -473,6 +473,7 @@ _SUMMARY = Kind(_limited(_text, size=300), _TEXT, "")
 def run_class() -> type[BaseModel]:
     fields: dict[str, Any] = {
         "t_end": _field(_POSITIVE, None, "end of the motion, in seconds"),
+        "tolerance": _field(_POSITIVE, None, "how far redundant joints may be from closing, of the machine's size"),
         "rtol": _field(_POSITIVE, None, "relative tolerance of the integration"),
         "integrator": _field(KINDS["Name"], None, "tsit5, dopri8, radau5 (stiff models), …"),
         "dt": _field(_POSITIVE, None, "fixed steps of this length, in seconds"),

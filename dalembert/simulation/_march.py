@@ -56,6 +56,7 @@ class Dropped(eqx.Module):
     whole: AbstractSystem
     sizes: jax.Array  # of all rows of the whole system
     rows: tuple[int, ...] = eqx.field(static=True)
+    open: float = eqx.field(static=True, default=OPEN)  # how far
 
     def drift(self, t, q, v):
         """How far each eliminated row is from holding, in the machine's size."""
@@ -281,7 +282,7 @@ class Watched(diffrax.AbstractStepSizeController):
         dropped = self.problem.dropped
         if dropped is not None:
             q, v, _ = self.problem.state(t1, y1_candidate)
-            drifts = keep & (jnp.max(dropped.drift(t1, q, v)) > OPEN)
+            drifts = keep & (jnp.max(dropped.drift(t1, q, v)) > dropped.open)
         smallest = 1e3 * jnp.finfo(float).eps * jnp.maximum(jnp.abs(tprev), jnp.abs(t1 - t0))
         status = jnp.where(~keep & (step < smallest), Status.step_too_small.value, 0)
         status = jnp.where(bad >= BAD_STEPS, Status.not_finite.value, status)

@@ -21,7 +21,7 @@ from dalembert.reactions import Eliminated, row_numbers
 from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Span
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, step_to
-from dalembert.stabilise import prepared
+from dalembert.stabilise import EXACT, prepared
 from dalembert.systems import AbsoluteSystem, AbstractSystem, Origin, build, with_loads_of, without_rows
 
 GOES_ON = (Status.done, Status.event, Status.max_steps)
@@ -39,6 +39,9 @@ class Restart(eqx.Module):
     dt: Any  # None for steps that adapt
     slots: int  # how many times the compiled program saves
     save: str = eqx.field(static=True)  # "times", "steps" or "dense"
+    tolerance: float = eqx.field(static=True, default=EXACT)  # for closing
+    let_go: tuple[int, ...] = eqx.field(static=True, default=())  # rows that closed only nearly
+    whole_sizes: Any = None  # then: of all rows, `sizes` being those of the others
 
 
 class Resumed(eqx.Module):
@@ -119,6 +122,11 @@ def _restart_of(after: Solution) -> Restart:
 
 def _problem(after: Solution, restart: Restart) -> Problem:
     whole, sizes = after.system, restart.sizes
+    if restart.let_go:
+        system = without_rows(whole, restart.let_go)
+        system = dataclasses.replace(system, load_rule=None) if isinstance(system, AbsoluteSystem) else system
+        dropped = Dropped(whole, restart.whole_sizes, restart.let_go, 10 * restart.tolerance)
+        return Problem(system, after.formulation, after.stabilisation, sizes, dropped)
     if not (isinstance(after.chosen, Eliminated) and isinstance(whole, AbsoluteSystem)):
         return Problem(whole, after.formulation, after.stabilisation, sizes, None)
     rows = row_numbers(whole, after.chosen.rows)
@@ -182,6 +190,7 @@ def _refuse_changes(after: Solution, restart: Restart, system, given: dict[str, 
 def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) -> list[str]:
     out = []
     before = {"rtol": restart.rtol, "atol": restart.atol, "dt": restart.dt, "t0": restart.t0}
+    before["tolerance"] = restart.tolerance
     for name, old in before.items():
         new = given.get(name)
         if new is not None and (old is None or float(new) != float(old)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, StiffnessWarning
+from dalembert._results import (
+    AssemblyWarning,
+    DalembertError,
+    SimulationError,
+    Status,
+    StiffnessWarning,
+    warn_caller,
+)
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
@@ -29,12 +35,16 @@ from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
 from dalembert.stabilise import (
     CHANGED,
+    EXACT,
     AbstractStabilisation,
     Projection,
     State,
     assembled,
+    check_tolerance,
     correction_sentence,
+    loosened,
     open_rows,
+    out_of_reach,
     prepared,
     row_sizes,
     velocity_change,
@@ -77,6 +87,7 @@ def simulate(
     singular: str = "pass",
     rule: AbstractReactionRule | str | None = None,
     derivative: str = "reverse",
+    tolerance: float = EXACT,
     throw: bool = True,
     after: Solution | None = None,
 ) -> Solution:
@@ -98,6 +109,9 @@ def simulate(
       does not depend on it, unless friction asks for a load that is not unique (`bearing_friction`). With `Eliminated`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
+    - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
+      whose numbers were rounded close only nearly; what is superfluous of them is then let go, with a warning, and
+      watched: the motion ends if it opens by ten times the tolerance. Not under jit, vmap and grad.
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
     - `after`: a solution (also from `da.open`) that goes on until t1 as if it had not stopped, bit for bit; the result
       holds the whole motion. System and settings stay as they were; what differs is refused by name. `save` then means
@@ -110,6 +124,7 @@ def simulate(
     if after is not None:
         given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
         given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
+        given["tolerance"] = None if tolerance == EXACT else check_tolerance(tolerance)
         solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
         return solution if singular == "pass" else _stop_at_singular(solution, throw)
     if isinstance(system, Model):
@@ -121,20 +136,31 @@ def simulate(
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
     given = system.v0 if v is None else v
-    found = assembled(system, q, v, t=t0)
+    loose = None
+    if not is_traced(system, t0, q, v) and check_tolerance(tolerance) > EXACT:
+        loose = loosened(system, q, v, t=t0, tolerance=tolerance)
+    if loose is not None:
+        warn_caller(f"{system.name}: {loose.sentence}", AssemblyWarning)
+    found = assembled(system, q, v, t=t0) if loose is None else loose.found
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
-        warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
+        warn_caller(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning)
     changed = 0.0
     if not is_traced(system, given, v):
         changed, sentence = velocity_change(system, given, v)
         if changed > CHANGED:
-            warnings.warn(f"{system.name}: {sentence}", AssemblyWarning, stacklevel=2)
+            warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
-    if isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
+    if loose is not None:
+        reduced = without_rows(whole, loose.rows)  # with its loads decided
+        system = _settled(reduced) if isinstance(reduced, AbsoluteSystem) else reduced
+        dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
+    elif isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
         rows = row_numbers(whole, rule.rows)
-        system, dropped = _settled(without_rows(whole, rows)), _march.Dropped(whole, sizes, rows)
+        reduced = without_rows(whole, rows)
+        assert isinstance(reduced, AbsoluteSystem)
+        system, dropped = _settled(reduced), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
@@ -145,9 +171,9 @@ def simulate(
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
     first = first_step(start_at, end, xp) if dt is None else xp.asarray(dt, float)
-    tolerance = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
+    errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     y0 = problem.pack(start_at, q, v)
-    span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
+    span = Span(start_at, end, xp.asarray(first), y0, *errors, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
@@ -157,11 +183,15 @@ def simulate(
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock |= {"start_moved": float(found.moved), "start_velocity_changed": changed}
-    clock |= (
-        {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
-    )
+    if loose is not None:
+        clock |= {"misfit": loose.misfit}
+    clock |= {k: float(x) for k, x in zip(("rtol", "atol"), errors, strict=True)} if dt is None else {"dt": float(dt)}
     steps = None if dt is None else np.asarray(dt, float)
-    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *tolerance, steps, len(times), plan.save)
+    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *errors, steps, len(times), plan.save)
+    if loose is not None:
+        restart = dataclasses.replace(
+            restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
+        )
     solution = _judge(
         problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
     )
@@ -451,7 +481,7 @@ def _stiffness(problem: Problem, plan: Plan, marches: list[March], status: Statu
     verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, last.controller[2])
     if status is Status.done:
         if verdict:
-            warnings.warn(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning, stacklevel=4)
+            warn_caller(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning)
         return ""
     return (verdict or "It does not look stiff there, so integrator='radau5' would not help.") + " "
 
@@ -477,7 +507,7 @@ def _drifting(problem: Problem, last: March) -> str:
     names = [
         f"'{row_name(dropped.whole, r)}' ({g:.1e} of the machine's size)"
         for r, g in zip(dropped.rows, gaps, strict=True)
-        if g > _march.OPEN
+        if g > dropped.open
     ]
     return f"{', '.join(names)}: keep it and drop another. "
 
@@ -514,12 +544,15 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
     if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0) > BLOWN_UP:
         return Status.not_finite, _blow_up(system, q, v)
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
+    q_last, v_last = q, v
     q, v = problem.stabilisation.project(system, t, q, v)
     Phi, phi = residuals(system, t, q, v)
     sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
     for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
         if residual.size and np.max(np.abs(residual)) > 1e-9:
-            return told(Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " ")
+            cause = out_of_reach(system, float(t), q_last, v_last)
+            opened = open_rows(system, residual, 0.1 * np.max(np.abs(residual)))
+            return told(Status.inconsistent, f"{cause}{opened} ")
     if _doubling_time(problem, last, rates) < DIVERGING * elapsed:
         return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
     if plan.fixed:

@@ -22,6 +22,7 @@ from dalembert._results import (
     SlackBeltWarning,
     Status,
     did_you_mean,
+    warn_caller,
 )
 from dalembert._typing import is_traced
 from dalembert.equations import Equations, assemble
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("x", "y", "z")
+AT_REST = 1e-8
+"""Share of a machine's own energy below which what moves is taken for rest: rounding (1e-16) of it then reads 1e-8."""
 BAND_INSTANTS = 41
 """Instants at which it is computed how far reactions are open; between them straight lines."""
 
@@ -293,13 +296,21 @@ class Solution(eqx.Module):
 
     @property
     def energy_drift(self) -> float:
-        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
+        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done.
+
+        Not below `AT_REST` of the machine's own energy (what it stores, or its loads over its size): energies are
+        known to rounding, and a machine at rest moves none.
+        """
         if _batch.is_batch(self):
             return _batch.for_each(self, lambda one: one.energy_drift)  # pyright: ignore[reportReturnType]
         e = self._energies
-        moving = max(np.ptp(e[k]) for k in ("kinetic", "potential", "work", "work_of_constraints"))
-        reference = max(moving, np.max(e["kinetic"]), np.finfo(float).tiny)
-        return float(np.max(np.abs(e["drift"])) / reference)
+        kinds = ("kinetic", "potential", "work", "work_of_constraints")
+        moving = max(np.max(e["kinetic"]), *(np.ptp(e[k]) for k in kinds))
+        force = np.asarray(assemble(self.system, self.t[0], self.q[0], self.v[0]).force)
+        own = max(
+            float(np.sum(np.abs(force) * np.asarray(self.system.scale()))), *(np.max(np.abs(e[k])) for k in kinds)
+        )
+        return float(np.max(np.abs(e["drift"])) / max(moving, AT_REST * own, np.finfo(float).tiny))
 
     # ---- reactions ---------------------------------------------------------------------------------------
 
@@ -348,17 +359,23 @@ class Solution(eqx.Module):
                 "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
             )
         if joint not in names:
-            hint = did_you_mean(joint, names)
-            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
+            force = next((f for f in self.machine.forces if joint in f.names), None)
+            if force is not None:
+                kind = force.kind.split(":")[0].replace("_", " ")
+                raise DalembertError(
+                    f"'{joint}' is a force ({kind}), not a joint: it holds by its own law, so it has no "
+                    "reaction. Evaluate that law at the solution's q and v."
+                )
+            known = f"the joints are {', '.join(names)}" if names else "this model has no joints"
+            raise DalembertError(f"There is no joint '{joint}'; {known}.{did_you_mean(joint, names)}")
         return names.index(joint)
 
     def _warn_redundant(self) -> None:
         if self.redundancy > 0:
-            warnings.warn(
+            warn_caller(
                 f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model "
                 f"does not determine all reactions. Values picked by: {self.rule.describe(self.machine)}.",
                 RedundancyWarning,
-                stacklevel=3,
             )
 
     def _warn_doubtful(self) -> None:
@@ -366,7 +383,7 @@ class Solution(eqx.Module):
         times = np.asarray(self.t)[self.instants.marked]
         if len(times) and not self.stats.get("doubt_said"):
             self.stats["doubt_said"] = True
-            warnings.warn(f"'{self.system.name}': {self._doubt(times)}", SingularWarning, stacklevel=4)
+            warn_caller(f"'{self.system.name}': {self._doubt(times)}", SingularWarning)
 
     def _doubt(self, times: np.ndarray) -> str:
         first = int(np.flatnonzero(self.instants.marked)[0])
@@ -400,12 +417,11 @@ class Solution(eqx.Module):
                 belt = name.removesuffix("_pretension")
                 slack = np.flatnonzero(np.abs(self._observed.lam[:, rows[belt]]) > 2 * tension)
                 if len(slack):
-                    warnings.warn(
+                    warn_caller(
                         f"Belt '{belt}' transmits more than twice its pretension of {tension:g} N, first at "
                         f"t = {float(self.t[slack[0]]):g} s: its slack span would be pushed, so in fact it "
                         "slips. Give it more pretension.",
                         SlackBeltWarning,
-                        stacklevel=4,
                     )
 
     # ---- labelled data -----------------------------------------------------------------------------------
