@@ -1,7 +1,8 @@
 """dalembert: the dynamics of constrained mechanical systems, on JAX.
 
-Importing a numerical part switches JAX to float64 and points its compile cache at a user folder (see
-`dalembert._runtime`). The names below are loaded when first used, so `import dalembert` itself is quick.
+Importing it switches JAX to float64, for the whole process: by JAX_ENABLE_X64 where JAX is not imported yet, else at
+once. Importing a numerical part points JAX's compile cache at a user folder (see `dalembert._runtime`). The names below
+are loaded when first used, so `import dalembert` itself is quick.
 In the order in which data flows:
 
     Model ──build──▶ System ──assemble──▶ Equations ──formulation──▶ v̇, r ──simulate──▶ Solution
@@ -10,7 +11,14 @@ In the order in which data flows:
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
+
+if "jax" in sys.modules:
+    sys.modules["jax"].config.update("jax_enable_x64", True)
+else:  # read by JAX when it is imported: arrays made before the first name below is used are float64 as well
+    os.environ["JAX_ENABLE_X64"] = "true"
 
 __version__ = "0.1.0"
 
@@ -67,6 +75,7 @@ _HOMES = {
     "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
+    "open": "dalembert.simulation",
     "switchable": "dalembert.systems",
     "switched": "dalembert.systems",
     "Switch": "dalembert.simulation",
@@ -91,8 +100,10 @@ _HOMES = {
     "AssemblyError": "dalembert._results",
     "AssemblyWarning": "dalembert._results",
     "SimulationError": "dalembert._results",
+    "RecordWarning": "dalembert._results",
     "RedundancyWarning": "dalembert._results",
     "SingularWarning": "dalembert._results",
+    "PrecisionWarning": "dalembert._results",
     "RemarkWarning": "dalembert._results",
     "StiffnessWarning": "dalembert._results",
     "SlackBeltWarning": "dalembert._results",
@@ -124,6 +135,8 @@ if TYPE_CHECKING:
         DalembertError,
         FileError,
         ModelError,
+        PrecisionWarning,
+        RecordWarning,
         RedundancyWarning,
         RemarkWarning,
         SimulationError,
@@ -185,7 +198,7 @@ if TYPE_CHECKING:
         local_reactions,
         orthonormal_multipliers,
     )
-    from dalembert.simulation import Solution, Switch, close_latch, simulate, simulate_switching
+    from dalembert.simulation import Solution, Switch, close_latch, open, simulate, simulate_switching
     from dalembert.stabilise import (
         PI,
         Baumgarte,

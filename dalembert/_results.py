@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import enum
 import os
+import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -108,6 +110,40 @@ class StiffnessWarning(UserWarning):
 
 class SlackBeltWarning(UserWarning):
     """A belt transmits more than its pretension allows: its slack span would be pushed. Names the belts and times."""
+
+
+class RecordWarning(UserWarning):
+    """A file of a run that holds its numbers but not all that is needed to compute with them: says what and why."""
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers were handed in as float32, whose digits end at the seventh: names them."""
+
+
+def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
+    """Warn if numbers come in float32 (or shorter) and so have lost digits; 0.5 has not, 0.1 has."""
+    kind = getattr(value, "dtype", None)
+    if kind is None or kind.itemsize >= 8 or str(kind) not in ("float32", "float16", "bfloat16"):
+        return
+    import numpy as np
+
+    plain = np.ravel(np.asarray(value, np.float32))
+    if any(float(str(x)) != float(x) for x in plain):
+        sentence = f"{what}: the numbers come as {kind}, so digits after the seventh are lost. Make them in float64."
+        warnings.warn(sentence, PrecisionWarning, stacklevel=stacklevel)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into the module that warns, through what Equinox and JAX put between."""
+    frame, level = sys._getframe(1), 2
+    inside = {"equinox", "jax", "jaxtyping", "functools"}
+    here = frame.f_globals.get("__name__")
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != here and name.partition(".")[0] not in inside:
+            break
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 class RemarkWarning(UserWarning):

@@ -7,13 +7,18 @@ Importing any numerical room of dalembert imports this file first. It does three
   several threads takes longer than doing them (a third of a four-bar's time). An `XLA_FLAGS` that speaks of it wins;
 - points JAX's persistent compile cache at a folder of the user, so that the second run of a mechanism
   waits a few seconds instead of a compiler. Set ``DALEMBERT_CACHE=off`` to turn it off, or
-  ``DALEMBERT_CACHE=/some/folder`` to move it. A cache folder the user has already given to JAX is kept.
+  ``DALEMBERT_CACHE=/some/folder`` to move it. A cache folder the user has already given to JAX is kept. Entries are
+  written whole or not at all and carry a checksum: a spoilt one is removed, and compiled and kept anew.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import sys
+import tempfile
+import warnings
 from pathlib import Path
 
 _ONE_AFTER_THE_OTHER = "--xla_cpu_enable_concurrency_optimized_scheduler"
@@ -49,10 +54,73 @@ def _switch_on_cache() -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # a read-only home is no reason to stop; programs are then compiled each time
+    _put_programs_into(folder)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     # small programs count too: a cold start is many of them
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+class ProgramFiles:
+    """Compiled programs as files of a folder, as JAX asks for a cache: `get` and `put` by a key. Never an error: what
+    cannot be read or written is compiled, and told once."""
+
+    CHECK = hashlib.sha256().digest_size
+
+    def __init__(self, folder: Path):
+        self._path = folder
+        self._told = False
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            content = self._file(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._tell(f"cannot be read from {self._path} ({error.strerror})")
+        program, check = content[: -self.CHECK], content[-self.CHECK :]
+        if hashlib.sha256(program).digest() == check:
+            return program
+        with contextlib.suppress(OSError):
+            self._file(key).unlink()
+        return self._tell(f"were spoilt in {self._path} and are made anew")
+
+    def put(self, key: str, program: bytes) -> None:
+        temporary = None
+        try:
+            handle, temporary = tempfile.mkstemp(dir=self._path, prefix=".half-")
+            with os.fdopen(handle, "wb") as file:
+                file.write(program + hashlib.sha256(program).digest())
+            os.replace(temporary, self._file(key))
+        except OSError as error:
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            self._tell(
+                f"cannot be kept in {self._path} ({error.strerror}); DALEMBERT_CACHE names another folder, or off"
+            )
+
+    def clear(self) -> None:
+        for file in self._path.glob("*.program"):
+            file.unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path:
+        return self._path / f"{key}.program"
+
+    def _tell(self, what: str) -> None:
+        if not self._told:
+            self._told = True
+            warnings.warn(f"Compiled programs {what}.", stacklevel=2)
+
+
+def _put_programs_into(folder: Path) -> None:
+    """Have JAX use `ProgramFiles` for this folder; with a JAX that is made otherwise its own files are used."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src import compilation_cache
+
+        of_jax = compilation_cache.get_file_cache
+        ours = ProgramFiles(folder)
+        compilation_cache.get_file_cache = lambda path: (ours, path) if path == str(folder) else of_jax(path)
 
 
 class _Stopwatch:

@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -72,14 +72,18 @@ Changes = Annotated[
         help="Change a number of the model: crank.mass=2, B.point_j=0,1, drive.speed=90*deg. Repeat for several.",
     ),
 ]
+Closing = Annotated[
+    float | None,
+    typer.Option("--tolerance", help="How far redundant joints may be from closing, of the machine's size."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from dalembert import __version__
+        import dalembert
 
-        print(f"dalembert {__version__}")
+        print(f"dalembert {dalembert.__version__}")
         raise typer.Exit()
 
 
@@ -125,12 +129,13 @@ def check(
     at: Annotated[float | None, typer.Option(help="Look at the state that the motion reaches at this time.")] = None,
     motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
     changes: Changes = None,
+    tolerance: Closing = None,
     coordinates: Coordinates = "absolute",
     as_json: AsJson = False,
 ) -> None:
     """Mobility, redundancy, contradictions, and which reactions can be believed."""
     entry = _entry(model)
-    found = _check(_built(entry, coordinates, changes), entry.t_end, entry.run, at, motion)
+    found = _check(_built(entry, coordinates, changes), entry.t_end, entry.run, at, motion, tolerance)
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -141,12 +146,12 @@ def check(
         raise typer.Exit(1)
 
 
-def _built(entry, coordinates: str, changes: list[str] | None):
+def _built(entry, coordinates: str, changes: list[str] | None, cut: tuple[str, ...] = ()):
     """The system of a model, with some of its numbers changed. A bad file is refused before JAX is loaded."""
     model = entry.model()
     from dalembert.systems import build
 
-    system = build(model, coordinates=coordinates)
+    system = build(model, coordinates=coordinates, cut=cut)
     return _changed(system, changes) if changes else system
 
 
@@ -184,25 +189,27 @@ def _changed(system, changes: list[str]):
     return system.replace(values)
 
 
-def _check(system, t_end, settings, at, motion):
+def _check(system, t_end, settings, at, motion, tolerance=None):
     """The check of a system at its start, at a time of its motion, or along it."""
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
 
+    settings = settings if tolerance is None else settings | {"tolerance": tolerance}
+    closing = {"tolerance": settings["tolerance"]} if "tolerance" in settings else {}
     if not motion and at is None:
-        return check_model(system)
-    first = check_model(system, reactions=False)
+        return check_model(system, **closing)
+    first = check_model(system, reactions=False, **closing)
     if not first.consistent:  # nothing moves
         return first
     if at is not None and at < 0:
         raise DalembertError(f"--at {at:g}: the motion begins at 0.")
     if not motion and at == 0:
-        return check_model(system)
+        return check_model(system, **closing)
     end = at if not motion else max(t_end, at or 0.0)
     solution = simulate(system, end, throw=False, **settings)
     if at is None:
-        return check_model(solution)
-    found = check_model(system, solution.at(at), t=at)
+        return check_model(solution, **closing)
+    found = check_model(system, solution.at(at), t=at, **closing)
     return dataclasses.replace(found, motion=check_model(solution, reactions=False).motion) if motion else found
 
 
@@ -305,19 +312,28 @@ def run(
         str | None, typer.Option(help="tsit5, dopri8, radau5 (stiff), …; default by tolerance.")
     ] = None,
     dt: Annotated[float | None, typer.Option(help="Take fixed steps of this length.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps that are taken.", min=1)] = None,
     rule: RuleName = None,
-    samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 201,
+    samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
     changes: Changes = None,
-    coordinates: Coordinates = "absolute",
+    coordinates: Annotated[
+        str | None,
+        typer.Option(help="absolute (the default) or joint.", autocompletion=_kinds_of_coordinates),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN.nc", help="Go on with this run, as if it had not stopped.")
+    ] = None,
+    tolerance: Closing = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a model and report how it went."""
     check_output(output, (".nc", ".csv"))
     _check_plot(plot)
-    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "rule": _rule(rule)}
+    settings: dict = {"rtol": rtol, "integrator": integrator, "dt": dt, "max_steps": max_steps}
+    settings |= {"rule": _rule(rule), "tolerance": tolerance}
     watched = progress and not as_json and sys.stderr.isatty()
-    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes)
+    _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes, resume)
 
 
 def _check_plot(path: Path | None) -> None:
@@ -357,6 +373,7 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Show a machine in motion: a page on this machine, read again whenever the file is saved."""
+    from dalembert.io import read_netcdf
     from dalembert.view import Server, animate_dataset, need_matplotlib, page_of_dataset
 
     check_output(output, (".html", ".gif", ".mp4"))
@@ -367,7 +384,7 @@ def view(
         raise DalembertError(f"--set changes a model; '{what}' is a result.")
 
     def read():
-        return _read_result(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples, changes)
+        return read_netcdf(Path(what)) if what.endswith(".nc") else _moved(what, t_end, samples, changes)
 
     first = _stamp(Path(what))
     data = read()
@@ -402,18 +419,6 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
     return solution.dataset
 
 
-def _read_result(path: Path):
-    try:
-        import xarray as xr
-
-        with xr.open_dataset(path, engine="netcdf4") as data:
-            return data.load()
-    except FileNotFoundError:
-        raise DalembertError(f"There is no file '{path}'.") from None
-    except (OSError, ValueError) as error:
-        raise DalembertError(f"'{path}' is not a result that can be read: {error}.") from None
-
-
 def _stamp(path: Path) -> str:
     """Changes when a file is saved anew; a built-in mechanism never does."""
     try:
@@ -430,6 +435,7 @@ def report(
     ] = None,
     t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the integration.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps that are taken.", min=1)] = None,
     rule: RuleName = None,
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
     changes: Changes = None,
@@ -438,7 +444,7 @@ def report(
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
     check_output(path, (".html",))
-    settings = {"rtol": rtol, "rule": _rule(rule)}
+    settings = {"rtol": rtol, "max_steps": max_steps, "rule": _rule(rule)}
     _write_report(model, path, t_end, settings, samples, coordinates, changes)
 
 
@@ -523,7 +529,7 @@ def demo(
 
 
 def _simulate(
-    name, output, plot, t_end, settings, samples, progress, as_json, coordinates="absolute", changes=None
+    name, output, plot, t_end, settings, samples, progress, as_json, coordinates=None, changes=None, resume=None
 ) -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
@@ -531,18 +537,30 @@ def _simulate(
     began = time.perf_counter() if "dalembert.simulation" in sys.modules else _STARTED
     entry = _entry(name)
     warnings.simplefilter("ignore", RedundancyWarning)  # said in words below, once
-    system = _built(entry, coordinates, changes)
     from dalembert._runtime import compile_stopwatch
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
 
     compiled = compile_stopwatch.seconds
+    given = {k: v for k, v in settings.items() if v is not None}
+    chosen, rule, cut = entry.run | given | {"save": samples or 201}, None, ()
+    if resume is not None:
+        former = _former(resume)
+        # what the file of the model says of a run may have been overruled: the run itself knows
+        chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
+        chosen.pop("rule", None)
+        origin = former.system.machine.origin
+        coordinates, cut = coordinates or origin.coordinates, origin.cut
+    closing = {"tolerance": chosen["tolerance"]} if "tolerance" in chosen else {}
+    if resume is not None and former.restart is not None:
+        closing = {"tolerance": former.restart.tolerance}
+    system = _built(entry, coordinates or "absolute", changes, cut)
     if not as_json:
-        print(check_model(system, reactions=False).summary(), flush=True)
-    chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
+        print(check_model(system, reactions=False, **closing).summary(), flush=True)
     failure = None
     try:
-        solution = simulate(system, entry.t_end if t_end is None else t_end, save=samples, progress=progress, **chosen)
+        solution = simulate(system, entry.t_end if t_end is None else t_end, progress=progress, **chosen)
+        solution = solution if rule is None else solution.under(rule)
     except SimulationError as error:
         failure, solution = str(error), error.solution
     enough = solution is not None and len(solution.t) > 0
@@ -563,6 +581,19 @@ def _simulate(
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _former(path: Path) -> Any:
+    """The run in a file, to go on with."""
+    from dalembert._results import DalembertError, RecordWarning
+    from dalembert.simulation import RecordedRun, open_run
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecordWarning)
+        found = open_run(path)
+    if isinstance(found, RecordedRun):
+        raise DalembertError(found.missing)
+    return found
 
 
 def _entry(name: str):
@@ -680,6 +711,8 @@ def _command() -> int:
     try:
         app()
     except SystemExit as end:
+        if end.code == 130:  # typer has taken the Ctrl-C
+            print("dalembert: stopped.", file=sys.stderr)
         code = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
         return _streams.finish() or code
     except DalembertError as error:

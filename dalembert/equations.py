@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -25,9 +26,19 @@ from jaxtyping import Array, Float
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
-from dalembert.linalg import EPS, KLU, BlockMass, BlockRows, DenseSaddle, Dependence, SparseSaddle, factorise
+from dalembert.linalg import (
+    EPS,
+    KLU,
+    RANK_TOLERANCE,
+    BlockMass,
+    BlockRows,
+    DenseSaddle,
+    Dependence,
+    SparseSaddle,
+    factorise,
+)
 from dalembert.loads import Loads, bearing_names, solve_loads
-from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, TreeSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, Family, Named, TreeSystem, compiled
 
 KEPT = 1e-10
 """Share of its size in absolute coordinates below which a row is not felt by any joint coordinate."""
@@ -45,7 +56,7 @@ SOFT, SOFTEST = 1e-2, 1e-9
 """Damping over violation, and the largest damping."""
 
 
-class Equations(eqx.Module):
+class Equations(Named):
     """All that any formulation needs at one instant: M v̇ = h + Cᵀλ, C v̇ = Γ, and the residuals Φ, φ.
 
     `mass` and `rows` are the structured M and C; `M` and `C` are the same as dense arrays, for small systems.
@@ -64,6 +75,10 @@ class Equations(eqx.Module):
     local: Local | None = None  # C = Ĉ J, where the system says how its rows factor
     felt: Rows | None = None  # in joint coordinates: the share of each row, as it is on bodies, that the joints feel
     undecided: str = eqx.field(static=True, default="")  # friction whose loads nobody has looked at yet
+    may_come_out: ClassVar[bool] = True
+
+    def renamed(self, to):
+        return dataclasses.replace(self, undecided=to(self.undecided))
 
     @property
     def h(self) -> Velocities:
@@ -87,10 +102,10 @@ class Equations(eqx.Module):
     def b(self) -> Rows:
         return self.phi - self.rows.mv(self.v)
 
-    def dependence(self, rows=slice(None)) -> Dependence:
+    def dependence(self, rows=slice(None), tolerance: float = RANK_TOLERANCE) -> Dependence:
         """Which rows depend on each other, all or some of them; on the host."""
         felt = None if self.felt is None else np.asarray(self.felt)[rows]
-        return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), felt=felt)
+        return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), tolerance, felt)
 
     def violations(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> tuple[Scalar, Scalar]:
         """How far the state is off its constraints in position and in velocity: Φ and φ in the mass metric, relative
@@ -141,7 +156,7 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
 
 
 # compiled, and so traced once for all who call it: tracing is most of what a person waits for
-@eqx.filter_jit
+@compiled
 def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     if isinstance(system, TreeSystem):
         return _assemble_tree(system, t, q, v)
@@ -251,7 +266,7 @@ class Matrices(eqx.Module):
         return jax.jvp(lambda t, q: matrices(system, t, q), (jnp.asarray(t, float), q), along)[1]
 
 
-@eqx.filter_jit
+@compiled
 def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = False) -> Matrices:
     """M, C and b at (t, q), dense, with derivatives: what a complement is made of; with `joints` C = Ĉ J of a model."""
     t = jnp.asarray(t, float)
@@ -350,7 +365,7 @@ def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) 
     return _residuals(system, jnp.asarray(t, float), q, v)
 
 
-@eqx.filter_jit
+@compiled
 def _residuals(system: AbstractSystem, t, q, v) -> tuple[Rows, Rows]:
     if isinstance(system, TreeSystem):
         at = system.carried(q, v)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 ORDER = [
     "_runtime", "_typing", "_results", "_disk", "view", "model", "functions", "io", "linalg", "complements", "systems",
     "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "analysis",
-    "mechanisms", "_streams", "cli",
+    "mechanisms", "_streams", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -83,3 +83,11 @@ def test_all_public_names_load():
 
     for name in da.__all__:
         assert getattr(da, name) is not None
+
+
+def test_all_programs_are_entered_without_names():
+    """`compiled` keeps names out; a plain jit would compile and keep a program for every name."""
+    for path in FILES:
+        if path.name != "_names.py":
+            text = path.read_text()
+            assert "filter_jit" not in text and "jax.jit(" not in text and "@jax.jit" not in text, path

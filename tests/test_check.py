@@ -288,3 +288,86 @@ def test_time_in_users_rows_is_noticed():
     model.holonomic("rail", [arm], lambda t, f: (f[0].point(jnp.array([1.0, 0.0]))[0] - 2.0 + 0.1 * t**2)[None])
     found = da.check(model)
     assert found.singular and (found.rank_here, found.rank) == (2, 3)
+
+
+# ---- what is free, and what is shown -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_free_motions_of_a_four_bar(coordinates):
+    """ω ratios of a four-bar by its velocity polygon: coupler and rocker against the crank."""
+    found = da.check(da.build(da.mechanism("spatial-four-bar"), coordinates=coordinates))
+    (motion,) = found.free_motions
+    shares = {b.name: (b.turns, b.moves) for b in motion.bodies}
+    # crank upright, 1 m: its end moves at 1 along −x; across rocker and along coupler the same velocity of C
+    system = da.build(da.mechanism("spatial-four-bar"))
+    v = np.asarray(da.consistent_state(system, v=np.ones(system.n)).v).reshape(-1, 6)
+    ratio = np.linalg.norm(v[:, 3:], axis=1) / np.linalg.norm(v[0, 3:])
+    for k, name in enumerate(("crank", "coupler", "rocker")):
+        assert shares[name][0] == pytest.approx(ratio[k] / max(ratio), abs=1e-9)
+    assert shares["crank"] == pytest.approx((1.0, 0.5))
+    assert f"free motion: {motion}" in str(found) and "crank turns 1 moves 0.5, coupler turns" in str(found)
+    assert found.as_dict()["free_motions"][0][0] == {"name": "crank", "turns": 1.0, "moves": pytest.approx(0.5)}
+
+
+def test_rolling_is_one_free_motion_and_a_loose_body_is_named():
+    """A wheel that rolls without slip in the plane: moves radius × turn. Beside it a body that only a spring holds."""
+    for coordinates in ("absolute", "joint"):
+        model = da.Model("loose", gravity=(0, -9.81))
+        wheel = model.body("wheel", mass=1.0, inertia=0.1, position=(0, 0.3))
+        stone = model.body("stone", mass=1.0, inertia=0.1, position=(3, 3))
+        model.rolling_disc("contact", model.ground, wheel, radius=0.3)
+        model.spring_damper("line", wheel, stone, at_i=(0, 0.3), at_j=(3, 3), stiffness=1.0, damping=0.0)
+        found = da.check(da.build(model, coordinates=coordinates))
+        assert found.unheld == ("stone",) and found.as_dict()["unheld"] == ("stone",)
+        assert "held by no joint: stone" in str(found) and len(found.free_motions) == found.mobility == 4
+        rolling = [m.bodies[0] for m in found.free_motions if m.bodies[0].name == "wheel"]
+        assert [(b.turns, b.moves) for b in rolling] == [(1.0, pytest.approx(0.3))]
+
+
+def test_many_free_motions_are_counted():
+    found = da.check(da.mechanism("chain", N=9))
+    assert len(found.free_motions) == 9 and "and 6 more free motions" in str(found)
+    assert len(found.as_dict()["free_motions"]) == 9
+
+
+@pytest.fixture(scope="module")
+def long_names():
+    """A redundant loop, and twenty joints with long names that are all unique, of one word or of many."""
+    model = da.mechanism("spatial-four-bar")
+    for k in range(20):
+        body = model.body(f"flap_{k}", mass=1.0, inertia=(0.1,) * 3, position=(k, 5, 0))
+        name = f"a_joint_with_a_very_long_name_{k}" if k % 2 else f"a joint whose long name has words {k}"
+        model.revolute(name, model.ground, body, at=(k, 5.5, 0), axis=(0, 0, 1))
+    return da.check(model)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 118, 300])
+def test_the_columns_always_show(long_names, width, monkeypatch):
+    """Whatever the names and the width of the terminal: what is unique and what is not stands on the page, whole."""
+    from rich.console import Console
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None, highlight=False, soft_wrap=True).print(long_names)
+    for text in (str(long_names), out.getvalue()):
+        lines = text.split("\n")
+        first = next(k for k, line in enumerate(lines) if line.strip().startswith("reaction of"))
+        last = next(k for k, line in enumerate(lines) if "own axes" in line)
+        table = lines[first:last]
+        assert all(len(line) <= min(width, 118 if text == str(long_names) else width) for line in table)
+        assert table[0].split() == ["reaction", "of", "unique", "not", "unique"]
+        unique, open_ = table[0].index("unique"), table[0].index("not unique")
+        # every joint that is not unique, with its values and its open components below the right headings
+        for name, value in (("A", "Fx = 4.535"), ("D", "Fx = 7.236")):
+            row = next(line for line in table if line.split()[:1] == [name])
+            assert row[unique:].startswith(value) and row[open_:].startswith("Fz Mx My")
+        assert any(line[unique:].startswith("all") and line[open_:].startswith("–") for line in table)
+        kind = next(line.index("revolute") for line in table if "revolute" in line)
+        assert "a_joint_with_a_very_long_name_1," in "".join(line[2:kind].strip() for line in table)
+
+
+def test_axes_are_named(long_names):
+    """Components are along the joints' own axes, while `reactions` defaults to the world's: both texts say so."""
+    assert "along each joint's own axes" in str(long_names)
+    assert long_names.as_dict()["axes"] == "joint"

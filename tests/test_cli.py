@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -24,6 +25,27 @@ def test_help():
     """That it loads nothing heavy, and so is quick, is tested with the architecture."""
     result = dalembert("--help")
     assert result.returncode == 0 and "check" in result.stdout and "demo" in result.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+def test_ctrl_c_while_it_loads_is_one_line():
+    # the process tells that it has begun by the first thing that it imports, and is stopped in the middle of that
+    code = (
+        "import sys\n"
+        "class First:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'typer':\n"
+        "            print('loading', flush=True)\n"
+        "            import time; time.sleep(60)\n"
+        "sys.meta_path.insert(0, First())\n"
+        "from dalembert.__main__ import main; main()"
+    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130 and told == "dalembert: stopped.\n"
 
 
 def test_list_names_every_mechanism():

@@ -457,6 +457,9 @@ joints:
         (("new", ""), BAD, "cannot name a model"),
         (("run", "m.yaml"), OPEN, "cannot be assembled"),
         (("run", "m.yaml"), HEAD + "run: {integrator: magic}\n" + ROD, "integrator='magic' is unknown"),
+        (("run", "m.yaml"), HEAD + "run: {dt: 1.0e-3, max_steps: 7}\n" + ROD, "more than max_steps=7"),
+        (("run", "m.yaml", "--max-steps", "5"), HEAD + "run: {dt: 1.0e-3, max_steps: 7}\n" + ROD, "max_steps=5"),
+        (("run", "m.yaml"), HEAD + "run: {max_steps: 1.5}\n" + ROD, "must be a whole number, not 1.5"),
     ],
 )
 def test_bad_files_are_sentences_on_the_command_line(tmp_path, monkeypatch, arguments, content, sentence):
@@ -467,6 +470,16 @@ def test_bad_files_are_sentences_on_the_command_line(tmp_path, monkeypatch, argu
     result = dalembert(*arguments)
     assert result.returncode == 2
     assert sentence in result.stderr and "Traceback" not in result.stderr + result.stdout
+
+
+def test_a_chain_of_ten_thousand_bodies_is_not_too_long():
+    lines = [HEAD.rstrip(), "bodies:"]
+    lines += [f"  - {{name: b{k}, mass: 1, inertia: 0.1, position: [{k}.5, 0]}}" for k in range(10_000)]
+    lines += ["joints:"]
+    ends = [(f"b{k - 1}" if k else "ground", f"b{k}") for k in range(10_000)]
+    lines += [f"  - {{type: revolute, name: j{k}, i: {i}, j: {j}, at: [{k}, 0]}}" for k, (i, j) in enumerate(ends)]
+    tree, wrong = read_tree("\n".join(lines) + "\n")
+    assert tree is not None and not wrong
 
 
 def test_a_bad_file_is_refused_without_jax(tmp_path, monkeypatch):

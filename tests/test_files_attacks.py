@@ -50,7 +50,7 @@ ATTACKS: dict[str, tuple[str | bytes, str]] = {
     "deep brackets": (HEAD + "bodies: " + "[" * 100_000, "more than 32 levels deep"),
     "deep mappings": (HEAD + "bodies: " + "{a: " * 50_000, "more than 32 levels deep"),
     "deep indentation": ("".join(f"{' ' * k}a:\n" for k in range(500)), "more than 32 levels deep"),
-    "many values": (HEAD + "bodies: [" + "1," * 300_000 + "]\n", "more than 200,000 values"),
+    "many values": (HEAD + "bodies: [" + "1," * 1_000_100 + "]\n", "more than 1,000,000 values"),
     "huge": (b"#" * 5_000_001, "at most 5 MB are read"),
     "zero bytes": (b"dalembert: 1\x00\nname: m\n", "the character U+0000 is not allowed"),
     "escape sequence": (HEAD.replace("m\n", '"\\e[2J"\n') + ROD, "the character U+001B is not allowed"),

@@ -6,6 +6,8 @@ Each redundant mechanism is run beside a model of the same machine whose rows ar
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 
 import numpy as np
@@ -162,3 +164,59 @@ def test_mobile_robot():
     _, position_2, angle_2, _ = moved(reduced, 9.0)
     assert apart(position, position_2) < BAR
     assert apart(angle, angle_2) < BAR
+
+
+# ---- loops that close only nearly ----------------------------------------------------------------------------------
+
+
+def tilted(angle: float) -> da.Model:
+    """The planar four-bar of four spatial hinges, the axis of one half of its last hinge tilted out of parallel."""
+    model = da.mechanism("spatial-four-bar")
+    hinge = model.constraints["D"]
+    c, s = np.cos(angle), np.sin(angle)
+    half = dataclasses.replace(
+        hinge.markers[1], rotation=np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ hinge.markers[1].rotation
+    )
+    model.constraints["D"] = dataclasses.replace(hinge, markers=(hinge.markers[0], half))
+    return model
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_stated_tolerance_lets_a_nearly_closed_loop_move(coordinates):
+    """It moves as the exact one, to 1e-3 of the tilt and the integration's 1e-8; what does not fit is named."""
+    exact = da.simulate(da.build(tilted(0.0), coordinates=coordinates), 0.5, save=3)
+    for angle in (1e-9, 1e-7, 1e-5):
+        system = da.build(tilted(angle), coordinates=coordinates)
+        if angle > 1e-8:
+            with pytest.raises(da.AssemblyError, match=r"rounding in the numbers.*say tolerance=1e-0\d"):
+                da.consistent_state(system)
+            with pytest.warns(da.AssemblyWarning, match=r"close only to .*superfluous of '[CD]'"):
+                found = da.simulate(system, 0.5, save=3, tolerance=1e-5)
+            assert 1e-2 * angle < found.stats["misfit"] < angle
+        else:
+            found = da.simulate(system, 0.5, save=3)
+        assert found.status is da.Status.done
+        np.testing.assert_allclose(found.q, exact.q, atol=angle + 1e-7)
+        assert found.energy_drift < 1e-6
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_check_of_a_nearly_closed_loop_keeps_its_table_and_its_advice(coordinates):
+    exact = da.check(da.build(tilted(0.0), coordinates=coordinates))
+    system = da.build(tilted(1e-6), coordinates=coordinates)
+    refused, found = da.check(system), da.check(system, tolerance=1e-6)
+    assert not refused.consistent and "tolerance=1e-06" in str(refused)
+    assert found.consistent and 1e-8 < max(found.misfit.values()) < 1e-6
+    for said in (refused, found):
+        assert (said.rank, said.redundancy, said.mobility) == (exact.rank, 3, 1)
+        assert "closes only to" in str(said) and "not unique" in str(said)
+        assert "to make it non-redundant, free: Mx My of A" in str(said)
+    json.dumps(found.as_dict())
+
+
+def test_a_tolerance_must_be_small_and_a_larger_gap_is_refused():
+    for bad in (0.0, 1e-3, "much"):
+        with pytest.raises(da.DalembertError, match="tolerance"):
+            da.check(tilted(0.0), tolerance=bad)
+    with pytest.raises(da.AssemblyError, match="cannot close"):
+        da.simulate(tilted(1e-5), 0.1, tolerance=1e-8)

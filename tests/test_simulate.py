@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +16,7 @@ from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.mechanisms import mechanisms
+from dalembert.simulation import _simulate
 
 
 @pytest.mark.parametrize("name", everyday(mechanisms()))
@@ -62,6 +68,67 @@ def test_progress_changes_nothing(four_bar, four_bar_motion):
     # pausing must not change a single step
     np.testing.assert_array_equal(watched.q, four_bar_motion.q)
     assert watched.stats["steps"] == four_bar_motion.stats["steps"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"integrator": "tsit5"}, {"dt": 0.003, "integrator": "tsit5"}, {"integrator": "tsit5", "save": "steps"},
+     {"integrator": "tsit5", "max_steps": 50, "throw": False}],
+)  # fmt: skip
+def test_pausing_for_signals_changes_no_bit(monkeypatch, options):
+    once = da.simulate(_bob, 1.0, **options)
+    monkeypatch.setattr(_simulate._Pace, "STEPS", 1)  # then eight steps a call
+    monkeypatch.setattr(_simulate._Pace, "SECONDS", 0.0)
+    calls = []
+    marched = _simulate._jitted_march
+    monkeypatch.setattr(_simulate, "_jitted_march", lambda *a: (calls.append(1), marched(*a))[1])
+    paused = da.simulate(_bob, 1.0, **options)
+    assert len(calls) > 5
+    for what in ("t", "q", "v", "work", "t_end"):
+        np.testing.assert_array_equal(getattr(paused, what), getattr(once, what))
+    assert paused.status is once.status
+    assert {k: paused.stats[k] for k in ("accepted", "rejected")} == {
+        k: once.stats[k] for k in ("accepted", "rejected")
+    }
+
+
+def _bob_mass(t, q):
+    return jnp.eye(2)
+
+
+def _bob_force(t, q, v):
+    return jnp.array([0.0, -9.81])
+
+
+def _bob_rod(t, q):
+    return jnp.array([q @ q - 1.0])
+
+
+_bob = da.FunctionSystem(_bob_mass, _bob_force, position=_bob_rod, q0=[1.0, 0.0])
+
+
+def test_too_many_fixed_steps_end_a_compiled_run():
+    # more than 32 bits can count, which no one can see before the run
+    code = jax.jit(lambda dt: da.simulate(_bob, 0.1, dt=dt, integrator="heun", save=2, max_steps=4).status_code)(1e-11)
+    assert da.Status(int(code)) is da.Status.max_steps
+
+
+def test_ctrl_c_acts_in_the_middle_of_a_long_march():
+    code = (
+        "import dalembert as da, jax.numpy as jnp\n"
+        "system = da.FunctionSystem(lambda t, q: jnp.eye(1), lambda t, q, v: -q, q0=[1.0])\n"
+        "da.simulate(system, 1.0, integrator='tsit5', max_steps=10**9)\n"
+        "print('ready', flush=True)\n"
+        "da.simulate(system, 1e8, integrator='tsit5', max_steps=10**9)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    _, told = process.communicate(timeout=60)
+    assert time.perf_counter() - began < 10.0  # a quarter of a second on an idle machine
+    assert told.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_fixed_steps_converge_with_their_order(four_bar):
@@ -223,6 +290,11 @@ def test_singular_positions_are_found_and_can_stop_a_run():
         ({"derivative": "backward"}, "derivative='backward' is unknown"),
         ({"singular": "explode"}, "singular='explode' is unknown"),
         ({"state": (np.zeros(3), np.zeros(9))}, "must have shape"),
+        ({"dt": 1e-11}, "takes 200,000,000,000 steps, more than max_steps=10,000,000. Take a longer dt, or raise"),
+        ({"dt": 1e-17}, "more than max_steps=10,000,000"),
+        ({"dt": 1e-3, "max_steps": 100}, "takes 2,000 steps, more than max_steps=100"),
+        ({"max_steps": 2**31}, "max_steps=2147483648 must be a positive whole number, at most 2147483647"),
+        ({"max_steps": 2.5}, "max_steps=2.5 must be a positive whole number"),
     ],
 )
 def test_wrong_arguments_get_a_sentence(four_bar, options, sentence):
@@ -282,3 +354,36 @@ def test_start_velocities_that_the_joints_do_not_allow_are_told(four_bar):
         solution = da.simulate(four_bar, 0.05, held, save=2)
     assert solution.v[0, 2] == pytest.approx(8.0, abs=1e-9)
     assert solution.stats["start_velocity_changed"] < 1e-9
+
+
+@pytest.fixture(scope="module")
+def door_at_rest():
+    """A door on two hinges with an upright axis, and a bushing besides: nothing moves, two hinges share the weight."""
+    model = da.Model("door at rest", space="space", gravity=(0, 0, -9.81))
+    door = model.body("door", mass=10.0, inertia=(1.0, 2.0, 3.0), position=(0.5, 0, 30.0))
+    for name, z in (("low_hinge", 29.5), ("high_hinge", 30.5)):
+        model.revolute(name, model.ground, door, at=(0, 0, z), axis=(0, 0, 1))
+    model.bushing("low", model.ground, door, stiffness=[1.0] * 6, at=(1, 0, 29.5))
+    return da.simulate(model, 1.0, save=21)
+
+
+def test_energy_of_a_machine_at_rest_does_not_drift(door_at_rest):
+    """What moves is rounding of 2943 J: told against the machine's own energy, not against itself."""
+    assert np.max(np.abs(door_at_rest.v)) < 1e-12
+    assert door_at_rest.energy_drift < 1e-6
+
+
+def test_a_bushing_has_no_reaction(door_at_rest):
+    with pytest.raises(da.DalembertError, match=r"'low' is a force \(bushing\), not a joint"):
+        door_at_rest.reactions("low")
+
+
+def test_warnings_point_at_the_line_that_asked(door_at_rest):
+    for ask in (
+        lambda: door_at_rest.reactions("low_hinge"),
+        lambda: door_at_rest.reactions("low_hinge", rule="minimum_norm"),
+        lambda: door_at_rest.multipliers,
+    ):
+        with pytest.warns(da.RedundancyWarning) as heard:
+            ask()
+        assert {w.filename for w in heard} == {__file__}

@@ -464,3 +464,22 @@ def test_solver_directions_span_the_rows():
     _, equations, joints = start("double-cardan")
     solver = Solver(joints, Dependence(*matrices(equations)))
     assert len(solver.directions) == 18 and solver.directed_null.shape == (18, 1)
+
+
+def test_many_independent_rows_are_solved_without_dense_algebra(monkeypatch):
+    """A chain: rank and multipliers by one sparse factorisation, the same as the dense ones."""
+    bodies, rng = 80, np.random.default_rng(3)
+    C = np.zeros((2 * bodies, 3 * bodies))
+    for k in range(bodies):  # each joint touches its two bodies
+        C[2 * k : 2 * k + 2, max(3 * k - 3, 0) : 3 * k + 3] = rng.standard_normal((2, 6 if k else 3))
+    M = np.stack([np.diag(1.0 + rng.random(3)) for _ in range(bodies)])
+    h, Gamma = rng.standard_normal(3 * bodies), rng.standard_normal(2 * bodies)
+    dense = Dependence(C, M)
+    monkeypatch.setattr(dense, "_sparse", None, raising=False)
+    expected = dense.multipliers(h, Gamma)
+    sparse = Dependence(C, M)
+    for name in ("svd", "qr"):
+        monkeypatch.setattr(np.linalg, name, lambda *_, **__: pytest.fail("dense algebra of all rows"))
+    assert sparse.rank == 2 * bodies
+    # both exact to rounding times the square of the condition number, about 1e3
+    np.testing.assert_allclose(sparse.multipliers(h, Gamma), expected, rtol=1e-9, atol=1e-9 * np.max(np.abs(expected)))

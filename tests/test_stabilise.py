@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -158,3 +160,39 @@ def test_gradient_of_a_motion(four_bar, word):
     exact = jax.jit(jax.grad(end))(-1.0)
     assert abs(float(numeric)) > 1e-3
     assert float(exact) == pytest.approx(float(numeric), rel=1e-6)
+
+
+# ---- drivers that ask for too much ---------------------------------------------------------------------------------
+
+
+def pulled(start: float) -> da.Model:
+    """A slider-crank (0.5 m and 1 m, the pin between them at (0.4, 0.3)) whose slider is pulled out at 0.5 m/s."""
+    model = da.Model("pulled", gravity=(0, -9.81))
+    x = 0.4 + math.sqrt(1 - 0.09)
+    crank = model.body("crank", mass=1.0, inertia=0.1, position=(0.2, 0.15), angle=math.atan2(0.3, 0.4))
+    link = model.body("rod", mass=1.0, inertia=0.1, position=((0.4 + x) / 2, 0.15), angle=-math.asin(0.3))
+    slider = model.body("slider", mass=1.0, inertia=0.1, position=(x, 0))
+    model.revolute("main", model.ground, crank, at=(0, 0))
+    model.revolute("big", crank, link, at=(0.4, 0.3))
+    model.revolute("small", link, slider, at=(x, 0))
+    model.prismatic("guide", model.ground, slider, at=(x, 0), axis=(1, 0))
+    model.driver("pull", "guide", lambda t: start + 0.5 * t)
+    return model
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_driver_out_of_reach_is_named_first(coordinates):
+    """Stretched out, crank and rod reach 1.5 m: 1.5 − 0.4 − √0.91 = 0.146061 beyond the start."""
+    system = da.build(pulled(0.0), coordinates=coordinates)
+    with pytest.raises(da.AssemblyError, match=r"'pull' asks for 1 at t = 2 s, .* nearest is 0\.146061.*These can"):
+        da.consistent_state(system, t=2.0)
+    with pytest.raises(da.SimulationError, match=r"'pull' asks for 0\.146061 at t = 0\.292.* s, .*These cannot close"):
+        da.simulate(system, 1.0)
+
+
+def test_a_driver_is_not_blamed_for_a_loop_that_is_open_without_it():
+    model = pulled(0.0)
+    model.distance("strut", "ground", "slider", length=9.0, at_i=(0, 0), at_j=(0.4 + math.sqrt(1 - 0.09), 0))
+    with pytest.raises(da.AssemblyError) as told:
+        da.consistent_state(da.build(model))
+    assert "asks for" not in str(told.value) and "'strut'" in str(told.value)

@@ -199,3 +199,33 @@ def test_gradient_through_every_method(double_pendulum, formulation, complement,
     numeric = (8 * (values[3] - values[1]) - (values[4] - values[0])) / (12 * h)
     assert abs(float(numeric)) > 0.1
     assert float(gradients[2]) == pytest.approx(float(numeric), rel=1e-6)
+
+
+# ---- where no derivative exists ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_no_derivative_where_redundant_joints_contradict_each_other(coordinates):
+    """Two hinges of a door: moving one point along the axis contradicts the other hinge, moving both
+    points of one hinge or those of both hinges on the door does not; the closed machine itself says the same."""
+    system = da.build(da.mechanism("door-two-hinges"), coordinates=coordinates)
+    names = ["top.point_i", "top.point_j", "bottom.point_i", "bottom.point_j"]
+    points = {name: np.asarray(system.parameters()[name]) for name in names}
+
+    def height(up):
+        moved = system.replace({name: jnp.asarray(points[name]).at[2].add(up[k]) for k, name in enumerate(names)})
+        q = da.consistent_state(moved).q
+        return q[2] if coordinates == "absolute" else q[0] + moved.lift(q, moved.v0)[0][2]  # its angle stays
+
+    single, together = np.eye(4), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]], float)
+    along = jax.jit(jax.vmap(lambda e: jax.jvp(height, (jnp.zeros(4),), (e,))[1]))
+    assert np.all(np.isnan(along(single)))
+    np.testing.assert_allclose(along(together), [-1, 1, 0, 0], atol=1e-9)
+    # reverse derivatives cannot know which of them are asked for together: only such sums make sense
+    gradient = np.asarray(jax.jit(jax.grad(height))(jnp.zeros(4)))
+    assert np.all(np.abs(gradient) > 1e6)
+    np.testing.assert_allclose(together @ gradient, [-1, 1, 0, 0], atol=1e-7)
+    for up in single:
+        with pytest.raises(da.AssemblyError):
+            height(1e-3 * up)
+    np.testing.assert_allclose([height(1e-3 * up) - height(0 * up) for up in together], [-1e-3, 1e-3, 0, 0], atol=1e-12)

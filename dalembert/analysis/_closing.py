@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
 import numpy as np
 
 from dalembert.analysis._solvability import Term
@@ -18,7 +17,7 @@ from dalembert.equations import Equations, assemble, residuals
 from dalembert.linalg import LARGE, Dependence
 from dalembert.reactions import JointRows, joint_rows
 from dalembert.stabilise import State, row_sizes
-from dalembert.systems import AbstractSystem
+from dalembert.systems import AbstractSystem, compiled
 
 LATER = (0.013, 0.17, 1.9, 23.0)
 """Seconds after which a row is looked at again to see whether it depends on time."""
@@ -191,11 +190,11 @@ def contradiction_of(
     return Contradiction(level, named, float(np.max(relative)))
 
 
-@eqx.filter_jit
+@compiled
 def _sizes(system, equations):
     return row_sizes(system, equations)
 
 
-@eqx.filter_jit
+@compiled
 def _retracted(system, q, step):
     return system.retract(q, step)

@@ -7,20 +7,20 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
+from dalembert.analysis._free import FreeMotion, free_motions, unheld
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.equations import Equations, assemble, bearing_sides
-from dalembert.linalg import LARGE, Dependence, mass_metric_rows
+from dalembert.linalg import LARGE, RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.model import Model
 from dalembert.reactions import CarriedDependence, Pressing, decide_loads, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
-from dalembert.stabilise import State, consistent_state
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
+from dalembert.stabilise import EXACT, ROUNDED, Loosened, State, check_tolerance, consistent_state, loosened
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are looked at again."""
@@ -51,8 +51,12 @@ class Check:
     cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
     that of the singular pose itself. `friction` lists what friction by joint loads asks for, and `load_rule` what picks
-    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`. `remarks` say what gears,
-    belts and couplings are taken to be: couplings that leave out the force of teeth or belts, the flank that bears.
+    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`. `free_motions` are as many
+    independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
+    no joint holds. `misfit` tells how far redundant joints are from closing (relative to the machine's size), where
+    they do so only nearly. Components of reactions are along the joints' own axes (marker i).
+    `remarks` say what gears, belts and couplings are taken to be: couplings that leave out the force of teeth or belts,
+    the flank that bears.
     """
 
     name: str
@@ -80,6 +84,9 @@ class Check:
     load_rule: str | None = None
     motion: MotionCheck | None = None
     remarks: tuple[str, ...] = ()
+    free_motions: tuple[FreeMotion, ...] = ()
+    unheld: tuple[str, ...] = ()
+    misfit: dict[str, float] = field(default_factory=dict)
 
     @property
     def consistent(self) -> bool:
@@ -113,6 +120,14 @@ class Check:
 
         return plain(self)
 
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dalembert.view import html_console
+
+        return html_console(self)
+
 
 def check(
     model: Model | AbstractSystem | Solution,
@@ -120,27 +135,36 @@ def check(
     *,
     t: float = 0.0,
     reactions: bool = True,
+    tolerance: float = EXACT,
 ) -> Check:
     """What a model is and which of its reactions can be believed; for a `Solution` also along its motion.
 
     At a state (default: the start) and at generic configurations beside it: rows, rank, redundancy, mobility,
     contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of
-    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units.
+    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units. `tolerance`
+    (relative to the machine's size) is how far redundant joints may be from closing, as in `simulate`.
     Dense and on the host: about (rows/1000)³ × 5 s.
     """
     if isinstance(model, Solution):
         first = State(model.q[0], model.v[0]) if state is None else state
         t = float(model.t[0]) if state is None else t
-        return replace(check(model.system, first, t=t, reactions=reactions), motion=_along(model))
+        found = check(model.system, first, t=t, reactions=reactions, tolerance=_stated(model, tolerance))
+        return replace(found, motion=_along(model))
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
+    tolerance = check_tolerance(tolerance)
+    loose = None
     try:
         here, contradictions = consistent_state(system, q, v, t=t), ()
-    except AssemblyError:
-        here, contradictions = _contradictions(system, t, q, v)
-        if not contradictions:
-            raise  # a start too rough to be closed, not constraints that exclude each other
-    return _check(system, t, here, contradictions, reactions)
+    except AssemblyError as error:
+        with suppress(AssemblyError):  # a small gap: what the machine is without what does not fit
+            loose = loosened(system, q, v, t=t, tolerance=max(tolerance, ROUNDED))
+        fits = loose is not None and loose.misfit <= tolerance
+        here, contradictions = (None, ()) if fits else _contradictions(system, t, q, v)
+        if not fits and not contradictions:
+            raise error  # a start too rough to be closed, not constraints that exclude each other
+        here = here if loose is None else loose.found.state
+    return _check(system, t, here, contradictions, reactions, loose)
 
 
 def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tuple[Contradiction, ...]]:
@@ -151,27 +175,38 @@ def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tupl
     return start, find_contradictions(system.absolute, t, *system.lift(*(jnp.asarray(x) for x in start)))[1]
 
 
-def _check(system: AbstractSystem, t: float, here: State, contradictions, reactions: bool) -> Check:
-    if not contradictions:
+def _stated(solution: Solution, tolerance: float) -> float:
+    """The tolerance for a motion that was computed with one."""
+    return max(tolerance, min(20 * float(solution.stats.get("misfit", 0.0)), ROUNDED))
+
+
+def _check(
+    system: AbstractSystem, t: float, here: State, contradictions, reactions: bool, loose: Loosened | None = None
+) -> Check:
+    told = bool(contradictions) and loose is None  # nothing more can be said
+    if not told:
         with suppress(DalembertError):  # loads that are not unique: the report says so
             system = decide_loads(system, here, t=t)
-    first = _Instant(system, t, here)
+    first = _Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
     others = []
-    if not contradictions and first.dependence.redundancy:  # else no pose beside it can have a larger rank
+    if (
+        loose is None and not contradictions and first.dependence.redundancy
+    ):  # else no pose beside it can have a larger rank
         others = [_Instant(system, t, s) for s in _neighbours(system, t, here, first)]
     best = max([first, *others], key=lambda i: i.dependence.rank)
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
     h = system.m_holonomic
-    if not contradictions and not singular:
+    if not contradictions and not singular and loose is None:
         contradictions = first.contradictory_accelerations()
     found = found_here = None
-    if reactions and not contradictions:
+    told = bool(contradictions) and loose is None
+    if reactions and not told:
         found = best.solvability([i for i in (first, *others) if i is not best])
         found_here = first.solvability([]) if singular else None
     friction, load_rule = (), None
     machine = system.machine
-    if isinstance(machine, AbsoluteSystem) and machine.bearings and not contradictions:
+    if isinstance(machine, AbsoluteSystem) and machine.bearings and not told:
         friction = tuple(pressing(machine, best.on_bodies, best.among_joints))
         load_rule = None if machine.load_rule is None else machine.load_rule.describe(machine)
     # of many independent rows they would take longer than all the rest
@@ -201,6 +236,9 @@ def _check(system: AbstractSystem, t: float, here: State, contradictions, reacti
         friction=friction,
         load_rule=load_rule,
         remarks=_remarks(machine, best.held),
+        free_motions=() if told else free_motions(system, best.equations, best.dependence),
+        unheld=unheld(system),
+        misfit={} if loose is None else loose.gaps,
     )
 
 
@@ -236,10 +274,11 @@ class _Instant:
     `among_joints`, which in joint coordinates are more.
     """
 
-    def __init__(self, system: AbstractSystem, t: float, state: State):
+    def __init__(self, system: AbstractSystem, t: float, state: State, tolerance: float = RANK_TOLERANCE):
         self.system, self.t, self.state = system, t, state
+        self.tolerance = max(tolerance, RANK_TOLERANCE)
         self.equations: Equations = assemble(system, np.asarray(t, float), *state)
-        self.dependence = self.equations.dependence()
+        self.dependence = self.equations.dependence(tolerance=self.tolerance)
 
     @property
     def machine(self) -> AbstractSystem:
@@ -258,7 +297,7 @@ class _Instant:
         return self.dependence
 
     def part(self, rows: slice) -> int:
-        return self.equations.dependence(rows).rank
+        return self.equations.dependence(rows, self.tolerance).rank
 
     def joints(self):
         return joint_rows(self.machine, self.on_bodies)
@@ -347,7 +386,7 @@ def _neighbours(system: AbstractSystem, t: float, here: State, first: _Instant) 
     return out
 
 
-@eqx.filter_jit
+@compiled
 def _nudged(system: AbstractSystem, q, nudge):
     return system.retract(q, nudge * system.scale())
 

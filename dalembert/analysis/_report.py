@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 SHOWN = 8
 """Lines of one kind that are shown. Of more, the first few; the rest is counted (`as_dict` and the object have all)."""
 FEW = 4
+WIDE = 118
 
 
 def summary(check: Check) -> list[str]:
@@ -27,7 +29,7 @@ def summary(check: Check) -> list[str]:
     ]
     if check.holonomic < check.m:
         lines[1] += f" (holonomic {check.rank_holonomic}, nonholonomic {check.rank_nonholonomic})"
-    if check.contradictions:
+    if check.contradictions and not check.misfit:
         pass  # where constraints exclude each other nothing can be said about their reactions
     elif check.redundancy:
         lines.append(
@@ -38,6 +40,16 @@ def summary(check: Check) -> list[str]:
         lines.append("  no redundant rows: all reactions are unique")
     if check.singular:
         lines.append(f"  this pose is singular: the rank is {check.rank_here} here and {check.rank} beside it")
+    if check.misfit:
+        gap = max(check.misfit.values())
+        worst = ", ".join(f"{n} {g:.1e}" for n, g in sorted(check.misfit.items(), key=lambda x: -x[1])[:FEW])
+        lines.append(f"  closes only to {gap:.1e} of the machine's size ({worst}); the rest is said without that gap")
+        if check.contradictions:
+            enough = 10.0 ** math.ceil(math.log10(2 * gap))
+            lines.append(
+                f"  if that is rounding of given numbers: tolerance={enough:.0e} (--tolerance), or free what is "
+                "named below"
+            )
     lines += [f"  contradiction: {c} (residual {c.residual:.1e} of the machine's size)" for c in check.contradictions]
     return lines
 
@@ -57,9 +69,11 @@ def renderable(check: Check):
     for k, line in enumerate(summary(check)):
         style = "bold" if k == 0 else "yellow" if "redundant: " in line or "singular" in line else ""
         parts.append(Text(line, "bold red" if "contradict" in line else "green" if "no redundant" in line else style))
+    parts += [Text(line) for line in motion_lines(check)]
     found = check.solvability
     if found is not None and check.redundancy:
         parts += [Text(""), _table(found)]
+        parts.append(Text("  along each joint's own axes (marker i); solution.reactions gives world axes", "dim"))
         parts += _listing("unique together", [with_value(s) for s in found.sums], "green")
         parts += _listing("depend on each other", [str(g) for g in found.groups], "yellow")
         if found.releases:
@@ -88,36 +102,112 @@ def renderable(check: Check):
 
 
 def plain(check: Check) -> str:
-    """The report without colours."""
+    """The report without colours, as wide as the terminal, between 60 and 118 characters."""
     from rich.console import Console
 
     out = io.StringIO()
-    Console(file=out, width=118, color_system=None, highlight=False).print(renderable(check), soft_wrap=True)
+    width = min(max(shutil.get_terminal_size((WIDE, 24)).columns, 60), WIDE)
+    Console(file=out, width=width, color_system=None, highlight=False).print(renderable(check), soft_wrap=True)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-def _table(found: Solvability):
-    from rich.table import Table
+GAP = 2  # blanks between columns
+NARROW = 16  # a column of names is not made narrower than this while others can still give way
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
-    for heading, style in (("  reaction of", ""), ("", "dim"), ("unique", "green"), ("not unique", "red")):
-        table.add_column(heading, style=style, no_wrap=heading == "  reaction of")
+
+class _Table:
+    """Rows of cells in columns that always all show: what is too wide is broken inside its column."""
+
+    def __init__(self, headings: tuple[str, ...], styles: tuple[str, ...]):
+        self.headings, self.styles = headings, styles
+        self.rows: list[tuple[list[str], ...]] = []  # of each cell its words: a break comes between them
+
+    def __rich_console__(self, console, options):
+        from rich.text import Text
+
+        lines = self.lines(options.max_width)
+        for k, cells in enumerate(lines):
+            out = Text("  ")
+            for cell, style in zip(cells, self.styles, strict=True):
+                out.append(cell, "bold" if k == 0 else style)
+            out.rstrip()
+            yield out
+
+    def lines(self, width: int) -> list[tuple[str, ...]]:
+        """The text line by line, each cell filled up to its column's width."""
+        widths = self._widths(width - 2)
+        out = [self._filled(self.headings, widths)]
+        for row in self.rows:
+            cells = [_broken(words, w) for words, w in zip(row, widths, strict=True)]
+            for k in range(max(map(len, cells))):
+                out.append(self._filled([c[k] if k < len(c) else "" for c in cells], widths))
+        return out
+
+    def _filled(self, cells, widths) -> tuple[str, ...]:
+        gaps = [GAP] * (len(widths) - 1) + [0]
+        return tuple(c.ljust(w) + " " * g for c, w, g in zip(cells, widths, gaps, strict=True))
+
+    def _widths(self, width: int) -> list[int]:
+        columns = list(zip(*self.rows, strict=True))
+        widths = [
+            max(len(h), *(len(" ".join(c)) for c in cells)) for h, cells in zip(self.headings, columns, strict=True)
+        ]
+        words = [
+            max(len(h), *(max(map(len, c), default=0) for c in cells))
+            for h, cells in zip(self.headings, columns, strict=True)
+        ]
+        least = [max(len(h), 4) for h in self.headings]
+        room = width - GAP * (len(widths) - 1)
+        # names give way first, then values between their words, then what is left
+        for column, lowest in (
+            (0, NARROW),
+            (2, words[2]),
+            (3, words[3]),
+            (0, least[0]),
+            (1, least[1]),
+            (2, 10),
+            (3, 10),
+        ):
+            over = sum(widths) - room
+            if over > 0:
+                widths[column] = max(widths[column] - over, min(widths[column], max(lowest, least[column])))
+        return widths
+
+
+def _broken(words: list[str], width: int) -> list[str]:
+    """Words on lines of a width; a word that is longer is cut."""
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) + (lines[-1] != "") <= width:
+            lines[-1] += (" " if lines[-1] else "") + word
+            continue
+        pieces = [word[k : k + width] for k in range(0, len(word), width)] or [""]
+        lines = [*lines, *pieces] if lines[-1] else [*lines[:-1], *pieces]
+    return lines
+
+
+def _table(found: Solvability) -> _Table:
+    table = _Table(("reaction of", "", "unique", "not unique"), ("", "dim", "green", "red"))
     whole = [j for j in found.joints if j.unique]
-    alike: dict[tuple[str, ...], list[str]] = {}  # joints of which the same is to be said: one line
+    alike: dict[tuple, list[str]] = {}  # joints of which the same is to be said: one line
     for j in found.joints:
         if not j.unique:
             sure = [c for c, unique in j.components.items() if unique]
             open_ = [c for c, unique in j.components.items() if not unique]
-            alike.setdefault((j.kind, values_of(j, sure) or "–", " ".join(open_)), []).append(j.name)
-    for (kind, *columns), names in alike.items():
-        table.add_row(f"  {names_of(names)}", kind, *columns)
+            alike.setdefault((j.kind, tuple(_values(j, sure)) or ("–",), tuple(open_)), []).append(j.name)
+    for (kind, sure, open_), names in alike.items():
+        table.rows.append((names_of(names).split(" "), kind.split(" "), list(sure), list(open_)))
     if whole:
-        table.add_row(f"  {names_of([j.name for j in whole])}", "", "all", "–")
+        table.rows.append((names_of([j.name for j in whole]).split(" "), [""], ["all"], ["–"]))
     return table
 
 
+def _values(joint, components) -> list[str]:
+    return [f"{c} = {joint.values[c]:.4g}" if c in joint.values else c for c in components]
+
+
 def values_of(joint, components) -> str:
-    return " ".join(f"{c} = {joint.values[c]:.4g}" if c in joint.values else c for c in components)
+    return " ".join(_values(joint, components))
 
 
 def names_of(names: list[str], limit: int = 10) -> str:
@@ -137,6 +227,20 @@ def _listing(title: str, lines: list[str], style: str) -> list:
     out = [Text(f"  {title}:", "bold"), *(Text(f"    {line}", style) for line in lines[:count])]
     if len(lines) > count:
         out.append(Text(f"    … and {len(lines) - count} more (all of them: --json)", "dim"))
+    return out
+
+
+def motion_lines(check: Check) -> list[str]:
+    """What is free: a line for each of a few motions, and the bodies that no joint holds."""
+    out = []
+    few = check.free_motions if len(check.free_motions) <= FEW else check.free_motions[: FEW - 1]
+    for k, motion in enumerate(few):
+        number = f" {k + 1}" if len(check.free_motions) > 1 else ""
+        out.append(f"  free motion{number}: {motion}")
+    if len(check.free_motions) > len(few):
+        out.append(f"  … and {len(check.free_motions) - len(few)} more free motions (all of them: --json)")
+    if check.unheld:
+        out.append(f"  held by no joint: {names_of(list(check.unheld))}")
     return out
 
 
@@ -175,7 +279,15 @@ def _motion(check: Check) -> list:
 
 def as_dict(check: Check) -> dict:
     """Plain data, ready for JSON."""
-    left_out = ("singular_values", "contradictions", "solvability", "solvability_here", "friction", "motion")
+    left_out = (
+        "singular_values",
+        "contradictions",
+        "solvability",
+        "solvability_here",
+        "friction",
+        "motion",
+        "free_motions",
+    )
     out = {k: getattr(check, k) for k in check.__dataclass_fields__ if k not in left_out}
     values = check.singular_values
     out["consistent"] = check.consistent
@@ -185,6 +297,7 @@ def as_dict(check: Check) -> dict:
         {"level": c.level, "residual": c.residual, "terms": _terms(c.terms)} for c in check.contradictions
     ]
     out["friction"] = [p._asdict() for p in check.friction]
+    out["free_motions"] = [[b._asdict() for b in m.bodies] for m in check.free_motions]
     if check.solvability is not None:
         out |= _solvability(check.solvability)
     if check.solvability_here is not None:
@@ -212,6 +325,7 @@ def _terms(terms: tuple[Term, ...]) -> list[dict]:
 
 def _solvability(found: Solvability) -> dict:
     return {
+        "axes": "joint",  # of all components: the joint's own (marker i), not the world's
         "reactions": [
             {
                 "joint": j.name,

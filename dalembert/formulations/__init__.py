@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dalembert.complements import AbstractComplement, Riemannian
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, Ranks
-from dalembert.formulations._complementary import IndependentCoordinates, MinimalOrder, NullSpace, Resolved
+from dalembert.formulations._complementary import (
+    IndependentCoordinates,
+    IndependentMemory,
+    MinimalOrder,
+    NullSpace,
+    Resolved,
+    TangentMemory,
+)
 from dalembert.formulations._direct import (
     Augmented,
     AugmentedLagrangian,
@@ -24,6 +31,7 @@ __all__ = [
     "Augmented",
     "AugmentedLagrangian",
     "IndependentCoordinates",
+    "IndependentMemory",
     "MinimalOrder",
     "Motion",
     "NullSpace",
@@ -33,6 +41,7 @@ __all__ = [
     "RangeSpace",
     "Ranks",
     "Resolved",
+    "TangentMemory",
     "UdwadiaKalaba",
     "all_formulations",
     "on_complement",

@@ -1,8 +1,8 @@
-"""edge · files: models in and out, results out."""
+"""edge · files: models and results, in and out."""
 
 from dalembert._disk import write_in_place
-from dalembert.io._read import FILE_ENDINGS, ROBOT_ENDINGS, ModelFile, load, read
-from dalembert.io._results import write_csv, write_netcdf
+from dalembert.io._read import FILE_ENDINGS, ROBOT_ENDINGS, ModelFile, load, read, read_from_text
+from dalembert.io._results import read_netcdf, write_csv, write_netcdf
 from dalembert.io._schema import json_schema
 from dalembert.io._write import save, starter, text_of
 
@@ -13,6 +13,8 @@ __all__ = [
     "json_schema",
     "load",
     "read",
+    "read_from_text",
+    "read_netcdf",
     "save",
     "starter",
     "text_of",

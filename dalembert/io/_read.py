@@ -26,7 +26,7 @@ LONGEST = 600  # characters of one complaint
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a file says: the model, how it is usually run (t_end, rtol, integrator, dt) and what it is, in a line."""
+    """What a file says: the model, how it is usually run (t_end, rtol, integrator, dt, max_steps), a summary."""
 
     model: Model
     run: dict[str, Any]

@@ -1,15 +1,41 @@
-"""edge · files: results out, as netCDF or as a table."""
+"""edge · files: results out and in, as netCDF, or out as a table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from dalembert._disk import write_in_place
+from dalembert._results import DalembertError
 
 
-def write_netcdf(dataset, path) -> Path:
-    """Write an xarray Dataset as netCDF-4."""
-    return write_in_place(path, ".nc", lambda temporary: dataset.to_netcdf(temporary, engine="netcdf4"))
+def write_netcdf(dataset, path, groups: Mapping[str, Any] | None = None) -> Path:
+    """Write an xarray Dataset as netCDF-4, with further ones in groups of their own."""
+
+    def write(temporary: str) -> None:
+        dataset.to_netcdf(temporary, engine="netcdf4")
+        for name, data in (groups or {}).items():
+            data.to_netcdf(temporary, engine="netcdf4", mode="a", group=name)
+
+    return write_in_place(path, ".nc", write)
+
+
+def read_netcdf(path, group: str | None = None):
+    """A dataset of a netCDF file, in memory; None where there is no such group."""
+    import xarray as xr
+
+    path = Path(path)
+    if not path.exists():
+        raise DalembertError(f"There is no file '{path}'.")
+    try:
+        with xr.open_dataset(path, engine="netcdf4", group=group) as data:
+            return data.load()
+    except (OSError, ValueError, RuntimeError, KeyError, IndexError, TypeError, AttributeError) as error:
+        if group is not None and "group not found" in str(error):
+            return None
+        why = str(getattr(error, "strerror", None) or error)[:200].rstrip(".")
+        raise DalembertError(f"'{path}' is not a result that can be read: {why}.") from None
 
 
 def write_csv(dataset, path) -> Path:

@@ -23,6 +23,7 @@ from dalembert.model import ELEMENTS, FORMULA_WORDS, RULES, SECTIONS, TYPED, ins
 FORMAT = 1
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
 LONGEST_NAME = 100
+MOST_STEPS = 2**31 - 1
 
 
 class Wrong(Exception):
@@ -101,6 +102,14 @@ def _whole(value: Any, path: tuple = ()) -> int:
         raise Wrong(path, f"must be a whole number, not {told(value)}")
     if abs(value) > 10**6:
         raise Wrong(path, f"is too large ({value})")
+    return value
+
+
+def _count(value: Any, path: tuple = ()) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Wrong(path, f"must be a whole number, not {told(value)}")
+    if value > MOST_STEPS:
+        raise Wrong(path, f"must be at most {MOST_STEPS}, not {value:.3g}")
     return value
 
 
@@ -456,6 +465,7 @@ def element_class(kind: str) -> type[BaseModel]:
 
 
 _POSITIVE = Kind(_limited(_number, positive=True), KINDS["Positive"].schema, "a number greater than zero")
+_COUNT = Kind(_limited(_count, positive=True), {"type": "integer", "minimum": 1, "maximum": MOST_STEPS}, "")
 _SUMMARY = Kind(_limited(_text, size=300), _TEXT, "")
 
 
@@ -463,9 +473,11 @@ _SUMMARY = Kind(_limited(_text, size=300), _TEXT, "")
 def run_class() -> type[BaseModel]:
     fields: dict[str, Any] = {
         "t_end": _field(_POSITIVE, None, "end of the motion, in seconds"),
+        "tolerance": _field(_POSITIVE, None, "how far redundant joints may be from closing, of the machine's size"),
         "rtol": _field(_POSITIVE, None, "relative tolerance of the integration"),
         "integrator": _field(KINDS["Name"], None, "tsit5, dopri8, radau5 (stiff models), …"),
         "dt": _field(_POSITIVE, None, "fixed steps of this length, in seconds"),
+        "max_steps": _field(_COUNT, None, "the most steps that are taken"),
     }
     return create_model("run", __base__=Strict, __doc__="How `dalembert run` runs it.", **fields)
 

@@ -20,7 +20,8 @@ _PLAIN = re.compile(r"[A-Za-z_][\w ./+*^()=-]*\Z", re.ASCII)
 
 
 def save(model: Model, path, *, run: Mapping[str, Any] | None = None, summary: str = "") -> Path:
-    """Write a model as YAML; `load` gives an equal one. `run` may hold t_end, rtol, integrator and dt.
+    """Write a model as YAML; `load` gives an equal one. `run` may hold t_end, rtol, integrator, dt, max_steps and
+    tolerance.
 
     A model with mistakes, or with Python functions, is refused: a file holds data only.
     """
@@ -172,7 +173,7 @@ name: NAME
 summary: a rod on a pin
 space: plane            # or space: then points and vectors have 3 numbers
 gravity: [0, -9.81]
-run: {t_end: 10}        # also rtol, integrator, dt
+run: {t_end: 10}        # also rtol, integrator, dt, max_steps, tolerance
 
 bodies:
   - name: rod

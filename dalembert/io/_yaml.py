@@ -14,7 +14,7 @@ import yaml
 
 from dalembert._results import Complaint
 
-DEEPEST, MOST_NODES, MOST_COMPLAINTS, LONGEST = 32, 200_000, 60, 5000
+DEEPEST, MOST_NODES, MOST_COMPLAINTS, LONGEST = 32, 1_000_000, 60, 5000
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,9})?\Z")
 _WORDS: dict[str, Any] = {w: v for v, ws in (

@@ -8,7 +8,7 @@ the same reaction Cᵀλ.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,8 +44,13 @@ class Dependence:
         return np.linalg.svd(self.rows, compute_uv=False) if self.rows.size else np.zeros(0)
 
     @functools.cached_property
+    def _sparse(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """The solver of [I Ĉᵀ; Ĉ 0] where many rows are independent by a wide margin; else dense algebra decides."""
+        return solver_if_independent(self.rows) if len(self.rows) >= LARGE else None
+
+    @functools.cached_property
     def rank(self) -> int:
-        if len(self.rows) >= LARGE and surely_independent(self.rows):
+        if self._sparse is not None:
             return len(self.rows)
         s = self.singular_values
         return int(np.sum(s > self.tolerance * s[0])) if s.size and s[0] > 0 else 0
@@ -68,6 +73,8 @@ class Dependence:
     def multipliers(self, h: np.ndarray, Gamma: np.ndarray) -> np.ndarray:
         """One λ with M v̇ = h + Cᵀλ, C v̇ = Γ (of least norm in Ĉ's measure): enough to read what is unique."""
         free = np.linalg.solve(self.L, h.reshape(*self.L.shape[:2], 1)).ravel()
+        if self._sparse is not None:  # x̂ = free + Ĉᵀy, Ĉ x̂ = right
+            return -self._sparse(np.concatenate([free, Gamma / self.sizes]))[len(free) :] / self.sizes
         # on an orthonormal basis of the rows' combinations the rows are independent: Bᵀ = Q R
         basis = self._left[:, : self.rank] if self.redundancy else None
         B = self.rows if basis is None else basis.T @ self.rows
@@ -77,23 +84,23 @@ class Dependence:
         return (y if basis is None else basis @ y) / self.sizes
 
 
-def surely_independent(rows: np.ndarray) -> bool:
-    """Whether unit rows are independent by a wide margin (σ > 1e-4), by one sparse factorisation of [I Ĉᵀ; Ĉ 0].
+def solver_if_independent(rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+    """The solver of [I Ĉᵀ; Ĉ 0], if unit rows are independent by a wide margin (σ > 1e-4): one sparse factorisation.
 
-    False means only: look closer.
+    None means only: look closer.
     """
     import scipy.sparse
     from scipy.sparse.linalg import splu
 
     m, n = rows.shape
     if m > n:
-        return False
+        return None
     C = scipy.sparse.csc_array(rows)
     K = scipy.sparse.block_array([[scipy.sparse.eye_array(n), C.T], [C, None]], format="csc")
     try:
         solve = splu(K).solve
     except RuntimeError:  # exactly singular
-        return False
+        return None
     # the eigenvalue of K nearest to zero is −σ² of the least singular value: inverse iteration
     x = np.random.default_rng(7).standard_normal(n + m)
     growth = 0.0
@@ -102,8 +109,13 @@ def surely_independent(rows: np.ndarray) -> bool:
         x = solve(x)
         growth = float(np.linalg.norm(x))
         if not np.isfinite(growth) or growth > 1e8:
-            return False
-    return True
+            return None
+
+    def refined(right: np.ndarray) -> np.ndarray:
+        x = solve(right)
+        return x + solve(right - K @ x)
+
+    return refined
 
 
 def null_by_qr(rows: np.ndarray, tolerance: float = RANK_TOLERANCE) -> tuple[int, np.ndarray]:

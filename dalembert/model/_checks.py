@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dalembert._results import DalembertError, did_you_mean
+from dalembert._results import DalembertError, did_you_mean, tell_single_precision
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker, axis_angle, frame_on_axis, rotation_matrix, turn
 from dalembert.model._functions import Function, Shape, function_of
@@ -116,6 +116,7 @@ class Checks:
     # ---- numbers -----------------------------------------------------------------------------------------
 
     def _number(self, what: str, value, *, positive: bool = False, negative: bool = True) -> float:
+        tell_single_precision(what, value, stacklevel=5)
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -136,6 +137,7 @@ class Checks:
         return number
 
     def _array(self, what: str, value, shape: tuple[int, ...], words: str) -> np.ndarray:
+        tell_single_precision(what, value, stacklevel=5)
         try:
             array = np.asarray(value, float)
         except (TypeError, ValueError):
@@ -153,6 +155,7 @@ class Checks:
 
     def _matrix(self, what: str, value) -> np.ndarray:
         d = self.dimension
+        tell_single_precision(what, value, stacklevel=5)
         try:
             R = np.asarray(value, float)
             good = R.shape == (d, d) and np.allclose(R.T @ R, np.eye(d), atol=1e-9) and np.linalg.det(R) > 0
@@ -230,6 +233,7 @@ class Checks:
     def _inertia(self, who: str, value) -> np.ndarray:
         if self.dimension == 2:
             return np.asarray([self._number(f"{who}: inertia", value, positive=True)])
+        tell_single_precision(f"{who}: inertia", value, stacklevel=5)
         try:
             I = np.asarray(value, float)
         except (TypeError, ValueError):
@@ -260,6 +264,7 @@ class Checks:
             self._wrong(f"{who}: parameters must be names with numbers, not {parameters!r}.")
             return made
         for key, value in (parameters or {}).items():
+            tell_single_precision(f"{who}: parameter '{key}'", value, stacklevel=5)
             try:
                 array = np.asarray(value, float)
             except (TypeError, ValueError):

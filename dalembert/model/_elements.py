@@ -36,6 +36,9 @@ class Constraint:
     def bodies(self) -> tuple[Body, ...]:
         return tuple(m.body for m in self.markers)
 
+    def __repr__(self) -> str:
+        return _told(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Force:
@@ -52,3 +55,13 @@ class Force:
     @property
     def bodies(self) -> tuple[Body, ...]:
         return tuple(m.body for m in self.markers)
+
+    def __repr__(self) -> str:
+        return _told(self)
+
+
+def _told(item: Constraint | Force) -> str:
+    """A line for a person: kind, name, what it connects."""
+    names = list(dict.fromkeys(b.name for b in item.bodies))
+    where = f" between {' and '.join(names)}" if len(names) == 2 else f" on {', '.join(names)}" if names else ""
+    return f"{item.kind.split(':')[0].replace('_', ' ')} '{item.name}'{where}"

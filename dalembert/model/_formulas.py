@@ -25,12 +25,20 @@ def _value(frame, which: str):
     return array["xyz".index(which[-1])]
 
 
+def _by_number(tree: tuple, variables: Mapping[str, tuple[int, str]]) -> tuple:
+    """The tree of a formula with "crank.x" told as "0.x"."""
+    if tree[0] == "name":
+        name = tree[1]
+        return ("name", "{}.{}".format(*variables[name])) if name in variables else tree
+    return tuple(_by_number(x, variables) if isinstance(x, tuple) else x for x in tree)
+
+
 @dataclass(frozen=True)
 class FrameFormulas:
     """Formulas as one function (t, frames, p) → a vector; equal to its like."""
 
     trees: tuple[tuple, ...]
-    variables: tuple[tuple[str, int, str], ...]  # name in the formula, number of the body, which of its numbers
+    variables: tuple[tuple[str, int, str], ...]  # name in the trees, number of the body, which of its numbers
     parameters: tuple[str, ...]
 
     @classmethod
@@ -49,8 +57,11 @@ class FrameFormulas:
                         f"expression '{text}': '{name}' is unknown; it may use t, the parameters and "
                         f"{', '.join(f'{b}.{k}' for b in bodies[:2] for k in known)}{' …' if len(bodies) > 2 else ''}."
                     )
-                variables[name] = (name, list(bodies).index(body), which)
-        return cls(trees, tuple(variables.values()), tuple(k for k in numbers))
+                variables[name] = (list(bodies).index(body), which)
+        # bodies by number: formulas that differ in names alone are the same to a compiler
+        trees = tuple(_by_number(tree, variables) for tree in trees)
+        numbered = tuple(sorted((f"{k}.{which}", k, which) for k, which in variables.values()))
+        return cls(trees, numbered, tuple(k for k in numbers))
 
     def __call__(self, t, frames, p):
         import jax.numpy as jnp

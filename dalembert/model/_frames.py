@@ -91,6 +91,11 @@ class Body:
     angular_velocity: np.ndarray
     is_ground: bool = False
 
+    def __repr__(self) -> str:
+        if self.is_ground:
+            return "ground"
+        return f"body '{self.name}': mass {self.mass:.6g}, inertia {_few(self.inertia)}, at {_few(self.position)}"
+
     def local_point(self, point) -> np.ndarray:
         """World point of the start configuration → components in the body frame."""
         return self.rotation.T @ (np.asarray(point, float) - self.position)
@@ -109,6 +114,10 @@ class Marker:
     rotation: np.ndarray
     name: str = field(default="")
 
+    def __repr__(self) -> str:
+        named = f"marker '{self.name}'" if self.name else "marker"
+        return f"{named} of {'ground' if self.body.is_ground else repr(self.body.name)} at {_few(self.position)}"
+
     @property
     def start_position(self) -> np.ndarray:
         """The marker's point in the world at the start configuration."""
@@ -118,3 +127,12 @@ class Marker:
     def start_rotation(self) -> np.ndarray:
         """The marker's frame in the world at the start configuration."""
         return self.body.rotation @ self.rotation
+
+
+def _few(values) -> str:
+    """Numbers for a person: a diagonal tensor as its diagonal, six digits."""
+    x = np.asarray(values, float)
+    if x.ndim == 2 and not np.any(x - np.diag(np.diagonal(x))):
+        x = np.diagonal(x)
+    shown = [f"{v + 0.0:.6g}" for v in np.ravel(x)]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

@@ -62,6 +62,24 @@ class Model(Information):
     def __hash__(self) -> int:
         return hash((self.name, self.space))
 
+    def __repr__(self) -> str:
+        parts = [_counted(len(self.bodies), "body", "bodies"), _counted(len(self.constraints), "joint", "joints")]
+        parts += [_counted(len(self.forces), "force", "forces")] if self.forces else []
+        return f"Model '{self.name}' in {self._where}: {', '.join(parts)}"
+
+    def _repr_html_(self) -> str:
+        from dalembert.view import html_table, html_words
+
+        out = html_words(repr(self))
+        rows = [
+            (b.name, f"{b.mass:.6g}", ", ".join(f"{x + 0.0:.4g}" for x in b.position)) for b in self.bodies.values()
+        ]
+        out += html_table(("body", "mass", "at"), rows) if rows else ""
+        for word, items in (("joint", self.constraints), ("force", self.forces)):
+            named = [(x.name, x.kind.split(":")[0], ", ".join(b.name for b in x.bodies)) for x in items.values()]
+            out += html_table((word, "kind", "on"), named) if named else ""
+        return out
+
     def sections(self) -> dict[str, list[Statement]]:
         """What was said, by section, in order."""
         return {section: [s for s in self.statements if s.section == section] for section in SECTIONS}
@@ -118,3 +136,7 @@ class Model(Information):
             return []
         other = "space" if self.space == "plane" else "the plane"
         return [f"{what} '{c.name}': a {kind} joint exists only in {other}; this model is in {self._where}."]
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

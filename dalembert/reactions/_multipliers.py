@@ -31,6 +31,9 @@ class ChosenEquations(AbstractReactionRule):
     def describe(self, system):
         return "unique, from chosen equations"
 
+    def renamed(self, to):
+        return self
+
 
 def solve_chosen(B: Float[Array, "n m"], r: Velocities, mass: BlockMass) -> Rows:
     """λ with B λ = r from the m best conditioned of the n equations; B has full rank and r lies in its span."""

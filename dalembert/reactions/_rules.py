@@ -19,10 +19,10 @@ from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
 from dalembert.reactions._unique import LABELS, row_name, row_numbers
 from dalembert.reactions._wrenches import row_wrenches, wrenches_on_body
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.systems import AbsoluteSystem, AbstractSystem, Named, Renaming, compiled, with_fields
 
 
-class AbstractReactionRule(eqx.Module):
+class AbstractReactionRule(Named):
     """A way to pick λ among all with Cᵀλ = r."""
 
     @abstractmethod
@@ -47,6 +47,9 @@ class Unique(AbstractReactionRule):
 
     def describe(self, system):
         return "unique"
+
+    def renamed(self, to):
+        return self
 
 
 class Eliminated(AbstractReactionRule):
@@ -89,6 +92,9 @@ class Eliminated(AbstractReactionRule):
         names = ", ".join(row_name(system, r) for r in row_numbers(system, self.rows))
         return f"rows eliminated: {names}"
 
+    def renamed(self, to):
+        return Eliminated(tuple(r if isinstance(r, int | np.integer) else _row_renamed(str(r), to) for r in self.rows))
+
 
 class AbstractQuadraticRule(AbstractReactionRule):
     """The λ of least λᵀAλ with Cᵀλ = r. Dense: a pseudo-inverse of m × n numbers an instant."""
@@ -122,6 +128,9 @@ class MinimumNorm(AbstractQuadraticRule):
             return f"minimum norm of joint forces and torques, characteristic length {float(system.size):.6g}"
         return "minimum norm of row groups in the mass metric"
 
+    def renamed(self, to):
+        return self
+
 
 class PenaltyLimit(AbstractQuadraticRule):
     """The limit of a penalty method, λ = −α (C v̇ − Γ) with all α → ∞ in fixed proportion: least Σ λ²/α.
@@ -152,6 +161,9 @@ class PenaltyLimit(AbstractQuadraticRule):
 
     def describe(self, system):
         return "limit of penalties, " + ("as given" if self.factors else "each by the inertia that its row feels")
+
+    def renamed(self, to):
+        return PenaltyLimit(_keys_renamed(self.factors, to))
 
 
 class Weighted(AbstractQuadraticRule):
@@ -250,6 +262,23 @@ class Weighted(AbstractQuadraticRule):
             parts.append(f"flexible {', '.join(self.bodies)}")
         return f"weighted minimum norm, {' and '.join(parts)}"
 
+    def renamed(self, to):
+        stiffness = _keys_renamed(self.stiffness, to) if isinstance(self.stiffness, Mapping) else self.stiffness
+        bodies = _keys_renamed(self.bodies, to)
+        if bodies is not None:
+            bodies = {name: with_fields(x, joints=to.all(x.joints)) for name, x in bodies.items()}
+        return Weighted(stiffness, bodies, self.length)
+
+
+def _keys_renamed(given, to: Renaming) -> dict | None:
+    return None if given is None else {to(name): value for name, value in given.items()}
+
+
+def _row_renamed(row: str, to: Renaming) -> str:
+    """Of "C" or "C[1]"."""
+    name, bracket, rest = row.rpartition("[")
+    return to(row) if not bracket or row in to.table else f"{to(name)}[{rest}"
+
 
 def least(A: Float[Array, "m m"], equations: Equations, r: Velocities) -> Rows:
     """The λ of least λᵀAλ with Cᵀλ = r, for dependent rows; A need be positive on multipliers without effect only.
@@ -278,7 +307,7 @@ def least(A: Float[Array, "m m"], equations: Equations, r: Velocities) -> Rows:
     return (some - P @ jnp.linalg.solve(P @ A @ P + jnp.eye(len(P)) - P, P @ (A @ some))) / sizes
 
 
-@eqx.filter_jit
+@compiled
 def _compliance(rule: AbstractQuadraticRule, system, equations):
     return rule.compliance(system, equations)
 

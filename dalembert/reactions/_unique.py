@@ -10,14 +10,13 @@ import functools
 import re
 from dataclasses import dataclass
 
-import equinox as eqx
 import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import AbsoluteSystem, AbstractSystem, is_own_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled, is_own_rows
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -117,14 +116,15 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     found = {}
     for family, (wrenches, axes) in zip(system.families, _row_wrenches(system, equations), strict=True):
         bodies = family.group.columns.shape[1]
+        wrenches, axes = np.asarray(wrenches), np.asarray(axes)  # all at once: a JAX array is slow to take apart
         for k, name in enumerate(family.names):
             rows = tuple(int(r) for r in family.group.rows[k])
-            frame = np.asarray(wrenches[k]).T, np.asarray(axes[k])
+            frame = wrenches[k].T, axes[k]
             found[name] = JointRows(name, family.kind, rows, *frame, float(system.size), bodies)
     return [found[o.name] for o in system.owners]
 
 
-_row_wrenches = eqx.filter_jit(row_wrenches)
+_row_wrenches = compiled(row_wrenches)
 
 
 class Uniqueness:

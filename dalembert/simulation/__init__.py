@@ -5,21 +5,27 @@ Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory
 
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._observe import Observation, observe
+from dalembert.simulation._run_file import RecordedRun, open_run
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_latch, simulate_switching
 
+open = open_run
+
 __all__ = [
     "INTEGRATORS",
     "Jump",
     "Observation",
+    "RecordedRun",
     "SingularPosition",
     "Solution",
     "Switch",
     "SwitchedSolution",
     "close_latch",
     "observe",
+    "open",
+    "open_run",
     "simulate",
     "simulate_switching",
     "singular_positions",

@@ -12,13 +12,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.simulation._observe import Observation, observe_all
+from dalembert.systems import compiled
 
 WEAK = 3e-2
 """Singular values below this share of the largest make an instant worth a closer look."""
@@ -196,13 +196,13 @@ def _numbers(found: Observation) -> Observation:
     return jax.tree_util.tree_map(np.asarray, found)
 
 
-@eqx.filter_jit
+@compiled
 def project_all(system, stabilisation, t, q, v):
     """States put onto the constraints, one after the other."""
     return jax.lax.map(lambda s: tuple(stabilisation.project(system, *s)), (jnp.asarray(t), q, v))
 
 
-@eqx.filter_jit
+@compiled
 def qdot_all(system, q, v):
     """q̇ at many states."""
     return jax.vmap(system.qdot)(q, v)

@@ -9,7 +9,7 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
   not reuse the stage computed before projection, so the FSAL stage is marked stale;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
-  progress bar needs no callback (a callback would defeat the persistent compile cache).
+  progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -29,12 +29,17 @@ import optimistix
 from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.simulation._radau import Predictive, Radau5
+from dalembert.simulation._radau import Predictive, Radau5, fresh
+from dalembert.simulation._steps import FixedSteps
 from dalembert.stabilise import AbstractStabilisation
-from dalembert.systems import AbstractSystem
+from dalembert.systems import AbstractSystem, compiled
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
+
+
+COUNTED = 2**31 - 1
+"""The most steps that Diffrax counts, in 32 bits."""
 
 
 OPEN = 1e-7
@@ -51,6 +56,7 @@ class Dropped(eqx.Module):
     whole: AbstractSystem
     sizes: jax.Array  # of all rows of the whole system
     rows: tuple[int, ...] = eqx.field(static=True)
+    open: float = eqx.field(static=True, default=OPEN)  # how far
 
     def drift(self, t, q, v):
         """How far each eliminated row is from holding, in the machine's size."""
@@ -94,7 +100,7 @@ class Problem(eqx.Module):
 
 
 # jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
-@eqx.filter_jit
+@compiled
 def _vector_field(problem: Problem, t, y):
     system, formulation, stabilisation = problem.system, problem.formulation, problem.stabilisation
     q, w, _, (memory, integral) = y
@@ -117,20 +123,20 @@ def _vector_field(problem: Problem, t, y):
     return qdot, motion.wdot, power, (held, integral_rate)
 
 
-@eqx.filter_jit
+@compiled
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
     return q, w, jnp.zeros(2), (memory, problem.stabilisation.memory(problem.system))
 
 
-@eqx.filter_jit
+@compiled
 def _project(problem: Problem, t, y):
     q, v, work = problem.state(t, y)
     state = problem.stabilisation.project(problem.system, t, q, v)
     return state.q, state.v, work
 
 
-@eqx.filter_jit
+@compiled
 def _settle(problem: Problem, t, y, error):
     system, formulation = problem.system, problem.formulation
     before, given, work = problem.state(t, y)
@@ -209,11 +215,26 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
         if isinstance(state, tuple) and len(state) == 2:
             # first-same-as-last: the stored stage belongs to the state before projection
             state = (jnp.array(True), state[1])
+        if isinstance(self.solver, Radau5):
+            error = Told(error, state)
         return y1, error, dense, state, result
 
 
+class Told(NamedTuple):
+    """What a step tells the step control: its error, and what the solver hands on, for the mark."""
+
+    error: Any
+    carried: Any
+
+
+def carried(plan: Plan, y):
+    """What the solver hands to the first step; None if it hands on nothing but a stage."""
+    return fresh(y) if plan.integrator == "radau5" else None
+
+
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status).
+    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, mark, steps taken,
+    end of the next step).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
@@ -222,18 +243,23 @@ class Watched(diffrax.AbstractStepSizeController):
 
     controller: diffrax.AbstractStepSizeController
     problem: Problem
+    end: jax.Array  # of the march
     pause_at: jax.Array
+    pause_after: jax.Array
+    most: jax.Array
 
     def wrap(self, direction):
         return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return tnext, (inner, (jnp.zeros((), int), jnp.zeros(())), tnext - t0, jnp.zeros((), int))
+        zero = jnp.zeros((), int)
+        return tnext, (inner, (zero, jnp.zeros(())), tnext - t0, zero, None, zero, tnext)
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        inner, (bad, bad_step), _, _ = controller_state
-        fixed = isinstance(self.controller, diffrax.ConstantStepSize)
+        inner, (bad, bad_step), _, _, mark, taken, _ = controller_state
+        y_error, handed = y_error if isinstance(y_error, Told) else (y_error, None)
+        fixed = isinstance(self.controller, FixedSteps)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
         judged = (y1_candidate, y_error) if fixed else y1_candidate
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(judged)]))
@@ -241,7 +267,7 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
-        scale = self.scale(y0)
+        before, scale = y0, self.scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
         error = None if y_error is None else _relative(y_error, scale)
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
@@ -256,16 +282,24 @@ class Watched(diffrax.AbstractStepSizeController):
         dropped = self.problem.dropped
         if dropped is not None:
             q, v, _ = self.problem.state(t1, y1_candidate)
-            drifts = keep & (jnp.max(dropped.drift(t1, q, v)) > OPEN)
+            drifts = keep & (jnp.max(dropped.drift(t1, q, v)) > dropped.open)
         smallest = 1e3 * jnp.finfo(float).eps * jnp.maximum(jnp.abs(tprev), jnp.abs(t1 - t0))
         status = jnp.where(~keep & (step < smallest), Status.step_too_small.value, 0)
         status = jnp.where(bad >= BAD_STEPS, Status.not_finite.value, status)
         if dropped is not None:
             status = jnp.where(drifts, Status.eliminated_drifts.value, status)
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
-        pause = keep & (tprev >= self.pause_at) & (status == 0)
+        taken = taken + 1
+        pause = keep & ((tprev >= self.pause_at) | (taken >= self.pause_after)) & (status == 0)
         result = diffrax.RESULTS.where(pause, diffrax.RESULTS.event_occurred, result)
-        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status), result
+        exhausted = (taken >= self.most) & (tprev < self.end) & (status == 0)
+        result = diffrax.RESULTS.where(exhausted, diffrax.RESULTS.max_steps_reached, result)
+        if mark is not None:
+            y = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b), y1_candidate, before)
+            # Diffrax makes floats of all that is told
+            handed = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b).astype(b.dtype), handed, mark.carried)
+            mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end, handed)
+        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, mark, taken, tnext), result
 
     def scale(self, y) -> tuple:
         system = self.problem.system
@@ -327,8 +361,10 @@ class Span(eqx.Module):
     y0: tuple
     rtol: jax.Array
     atol: jax.Array
-    pause_at: jax.Array
+    pause_at: jax.Array  # a time
     resume: tuple | None  # solver and controller state of a paused march
+    pause_after: jax.Array | int = COUNTED  # steps, since the march began
+    most: jax.Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
 class Plan(eqx.Module):
@@ -360,7 +396,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
     problem = dataclasses.replace(problem, loop="lax" if plan.adjoint == "forward" else "bounded")
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
-    controller = diffrax.ConstantStepSize()
+    controller = FixedSteps()
     implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
@@ -375,7 +411,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
     if isinstance(solver, Radau5) and not plan.fixed:
         controller = Predictive(span.rtol, span.atol, _controlled_error)
-    watched = Watched(controller, problem, span.pause_at)
+    limits = (jnp.asarray(x) for x in (span.t1, span.pause_at, span.pause_after, span.most))
+    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits))
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
     # interpolated states are off the constraints by the interpolation error: project what is saved

@@ -166,7 +166,7 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
 
         def attempt(value):
             level, J, _, _ = value
-            J = jax.lax.cond(level > 0, lambda: jax.jacfwd(f, argnums=1)(t0, x0), lambda: J)
+            J = jax.lax.cond(level > 0, lambda: _jacobian(lambda x: f(t0, x), x0), lambda: J)
             real, pair = lu_factor(MU * eye - h * J), lu_factor(MU_PAIR * eye - h * J)
             newton = _newton(stages, Newton(guess), level > 1, real, pair, weights, floor, enough)
             return level + ~newton.good, J, newton, real
@@ -287,7 +287,7 @@ def _newton(stages: _Stages, newton: Newton, full, real, pair, weights, floor, e
         return V[:, None] * by_real + 2.0 * jnp.real(V_PAIR[:, None] * by_pair)
 
     def exact(z, F):
-        J = jax.vmap(jax.jacfwd(f, argnums=1))(times, x0 + z)
+        J = jax.vmap(lambda t, x: _jacobian(lambda x: f(t, x), x))(times, x0 + z)
         matrix = jnp.eye(3 * n) - h * jnp.einsum("ij,jab->iajb", A, J).reshape(3 * n, 3 * n)
         return jnp.linalg.solve(matrix, (A @ F - z).ravel()).reshape(3, n)
 
@@ -322,7 +322,12 @@ def fresh(y0, xp=np) -> Carried:
 def rates_jacobian(vector_field: Callable, t, y, scale: tuple) -> jax.Array:
     """∂ẋ/∂x of a march at (t, y), in the scaled variables of this file."""
     stages = _Stages(diffrax.ODETerm(vector_field), t, 0.0, y, None, scale)
-    return jax.jacfwd(lambda x: stages.rates(t, x)[0])(stages.x0)
+    return _jacobian(lambda x: stages.rates(t, x)[0], stages.x0)
+
+
+def _jacobian(f: Callable, x: jax.Array) -> jax.Array:
+    """∂f/∂x column by column; `jax.jacfwd` refuses functions whose loops make their values depend on the column."""
+    return jax.vmap(lambda column: jax.jvp(f, (x,), (column,))[1], out_axes=-1)(jnp.eye(x.size))
 
 
 def _at(theta):
@@ -341,7 +346,7 @@ def _without_derivative(tree):
 
 def _linear_solve(g, y):
     """Derivatives of the stages, by the exact Jacobian at the solution."""
-    matrix = jax.jacfwd(lambda x: g(x.reshape(y.shape)).ravel())(jnp.zeros(y.size))
+    matrix = _jacobian(lambda x: g(x.reshape(y.shape)).ravel(), jnp.zeros(y.size))
     return jnp.linalg.solve(matrix, y.ravel()).reshape(y.shape)
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, StiffnessWarning
+from dalembert._results import (
+    AssemblyWarning,
+    DalembertError,
+    SimulationError,
+    Status,
+    StiffnessWarning,
+    warn_caller,
+)
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals
@@ -21,26 +26,35 @@ from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers, rule_of
-from dalembert.simulation import _march, _radau
+from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
+from dalembert.simulation._resume import Restart, joined, resumed, solver_state
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
+from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
 from dalembert.stabilise import (
     CHANGED,
+    EXACT,
     AbstractStabilisation,
     Projection,
     State,
     assembled,
+    check_tolerance,
     correction_sentence,
+    loosened,
     open_rows,
+    out_of_reach,
     prepared,
     row_sizes,
     velocity_change,
 )
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, without_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled, without_rows
 
-_jitted_march: Callable[..., March] = eqx.filter_jit(_march.march)
+_jitted_march: Callable[..., March] = compiled(_march.march)
+
+RTOL = 1e-8
+"""The relative tolerance of an adaptive run, where none is given."""
 
 MOVED = 1e-4
 """A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
@@ -60,11 +74,11 @@ def simulate(
     t1: float,
     state: State | tuple | None = None,
     *,
-    t0: float = 0.0,
+    t0: float | None = None,
     formulation: AbstractFormulation | None = None,
     stabilisation: AbstractStabilisation | None = None,
     integrator: str | None = None,
-    rtol: float = 1e-8,
+    rtol: float | None = None,
     atol: float | None = None,
     dt: float | None = None,
     save: Any = None,
@@ -73,16 +87,18 @@ def simulate(
     singular: str = "pass",
     rule: AbstractReactionRule | str | None = None,
     derivative: str = "reverse",
+    tolerance: float = EXACT,
     throw: bool = True,
+    after: Solution | None = None,
 ) -> Solution:
-    """The motion of a system (or a model) from t0 to t1.
+    """The motion of a system (or a model) from t0 (default 0) to t1.
 
     **Arguments**
 
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
-      another of `INTEGRATORS`; default by tolerance. `rtol`, `atol` (default = rtol) are relative to the machine's
-      own size.
+      another of `INTEGRATORS`; default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
+      machine's own size.
     - `dt`: take fixed steps of this length instead.
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
@@ -93,34 +109,58 @@ def simulate(
       does not depend on it, unless friction asks for a load that is not unique (`bearing_friction`). With `Eliminated`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
+    - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
+      whose numbers were rounded close only nearly; what is superfluous of them is then let go, with a warning, and
+      watched: the motion ends if it opens by ten times the tolerance. Not under jit, vmap and grad.
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
+    - `after`: a solution (also from `da.open`) that goes on until t1 as if it had not stopped, bit for bit; the result
+      holds the whole motion. System and settings stay as they were; what differs is refused by name. `save` then means
+      further times (default: the same spacing).
 
-    Works under `jit`, `vmap` and `grad`; then nothing is raised and `solution.status` is an array.
+    Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is a batch: `solution[k]`.
     """
-    if isinstance(system, Model):
-        system = build(system)
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
-    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1)
+    if after is not None:
+        given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
+        given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
+        given["tolerance"] = None if tolerance == EXACT else check_tolerance(tolerance)
+        solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
+        return solution if singular == "pass" else _stop_at_singular(solution, throw)
+    if isinstance(system, Model):
+        system = build(system)
+    t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
+    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
     q, v = (None, None) if state is None else state
     given = system.v0 if v is None else v
-    found = assembled(system, q, v, t=t0)
+    loose = None
+    if not is_traced(system, t0, q, v) and check_tolerance(tolerance) > EXACT:
+        loose = loosened(system, q, v, t=t0, tolerance=tolerance)
+    if loose is not None:
+        warn_caller(f"{system.name}: {loose.sentence}", AssemblyWarning)
+    found = assembled(system, q, v, t=t0) if loose is None else loose.found
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
-        warnings.warn(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning, stacklevel=2)
+        warn_caller(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning)
     changed = 0.0
     if not is_traced(system, given, v):
         changed, sentence = velocity_change(system, given, v)
         if changed > CHANGED:
-            warnings.warn(f"{system.name}: {sentence}", AssemblyWarning, stacklevel=2)
+            warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
-    if isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
+    if loose is not None:
+        reduced = without_rows(whole, loose.rows)  # with its loads decided
+        system = _settled(reduced) if isinstance(reduced, AbsoluteSystem) else reduced
+        dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
+    elif isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
         rows = row_numbers(whole, rule.rows)
-        system, dropped = _settled(without_rows(whole, rows)), _march.Dropped(whole, sizes, rows)
+        reduced = without_rows(whole, rows)
+        assert isinstance(reduced, AbsoluteSystem)
+        system, dropped = _settled(reduced), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
@@ -130,28 +170,63 @@ def simulate(
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
-    first = 1e-4 * (end - start_at) if dt is None else xp.asarray(dt, float)
-    tolerance = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
+    first = first_step(start_at, end, xp) if dt is None else xp.asarray(dt, float)
+    errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     y0 = problem.pack(start_at, q, v)
-    span = Span(start_at, end, xp.asarray(first), y0, *tolerance, xp.asarray(np.inf), None)
+    span = Span(start_at, end, xp.asarray(first), y0, *errors, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
         return dataclasses.replace(found, system=whole, chosen=rule)
     plan = dataclasses.replace(plan, adjoint="forward")  # nothing is differentiated here: the plain loop is fastest
-    report = _reporter(progress)
-    try:
-        parts = _march_on_host(problem, span, plan, np.asarray(times), report)
-    finally:
-        getattr(report, "close", lambda: None)()
+    parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
     clock |= {"start_moved": float(found.moved), "start_velocity_changed": changed}
-    clock |= (
-        {k: float(x) for k, x in zip(("rtol", "atol"), tolerance, strict=True)} if dt is None else {"dt": float(dt)}
+    if loose is not None:
+        clock |= {"misfit": loose.misfit}
+    clock |= {k: float(x) for k, x in zip(("rtol", "atol"), errors, strict=True)} if dt is None else {"dt": float(dt)}
+    steps = None if dt is None else np.asarray(dt, float)
+    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *errors, steps, len(times), plan.save)
+    if loose is not None:
+        restart = dataclasses.replace(
+            restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
+        )
+    solution = _judge(
+        problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
     )
-    solution = _judge(problem, plan, parts, float(start_at), clock, throw, rule)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
+
+
+def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
+    """`simulate(…, after=…)`: the march of a former run, taken up where it was before its last step was cut."""
+    for name in ("state", "rule"):
+        if given[name] is not None:
+            hint = "solution.under(rule) picks reactions by another one" if name == "rule" else "after= says it"
+            raise DalembertError(f"{name}= cannot be given for a run that goes on: {hint}.")
+    start, compiled = time.perf_counter(), compile_stopwatch.seconds
+    now = resumed(system, t1, after, save, max_steps, given)
+    parts = _reported(now.problem, now.span, now.plan, now.times, progress)
+    compile_s = compile_stopwatch.seconds - compiled
+    clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
+    restart = dataclasses.replace(after.restart, mark=_mark_of(parts), slots=len(now.times), save=now.plan.save)
+
+    def whole(more: Solution) -> Solution:
+        return dataclasses.replace(joined(after, more, now), restart=restart)
+
+    return _judge(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, whole)
+
+
+def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[March]:
+    report = _reporter(progress)
+    try:
+        return _march_on_host(problem, span, plan, times, report)
+    finally:
+        getattr(report, "close", lambda: None)()
+
+
+def _mark_of(parts: list[March]) -> Mark:
+    return jax.tree_util.tree_map(np.asarray, parts[-1].controller[4])
 
 
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
@@ -212,7 +287,7 @@ def _rising_times(save, t0, t1) -> np.ndarray:
     return times
 
 
-def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tuple[Plan, jax.Array]:
+def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, traced: bool) -> tuple[Plan, jax.Array]:
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
@@ -223,8 +298,10 @@ def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tu
         raise DalembertError(f"The end of the run, {t1:g} s, must be later than its start, {t0:g} s.")
     if dt is not None and not is_traced(dt, t0, t1) and dt > (1 + 1e-12) * (t1 - t0):
         raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t1 - t0:g} s; give a shorter step.")
-    if max_steps is not None and not (_is_whole(max_steps) and max_steps > 0):
-        raise DalembertError(f"max_steps={max_steps!r} must be a positive whole number, or left out.")
+    if max_steps is not None and not (_is_whole(max_steps) and 0 < max_steps <= _march.COUNTED):
+        raise DalembertError(
+            f"max_steps={max_steps!r} must be a positive whole number, at most {_march.COUNTED}, or left out."
+        )
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
     if integrator not in INTEGRATORS:
@@ -248,52 +325,107 @@ def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1) -> tu
     else:
         times = save if is_traced(save) else _rising_times(save, t0, t1)
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
-    # reverse mode keeps checkpoints for at most max_steps
-    if derivative == "reverse" and kind == "times" and max_steps is None:
+    # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
+    traced = traced or is_traced(t0, t1, dt, rtol, save)
+    if derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
-    return Plan(integrator, dt is not None, kind, max_steps or default, derivative), times
+    max_steps = default if max_steps is None else int(max_steps)
+    if dt is not None and not is_traced(t0, t1, dt):
+        _refuse_steps(dt, t0, t1, max_steps)
+    return Plan(integrator, dt is not None, kind, max_steps, derivative), times
 
 
-def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[tuple[March, int]]:
-    """March in a few calls of one compiled program, pausing to report; each part comes with its saved count."""
+def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
+    """Refuse fixed steps of which there are too many before the first is taken."""
+    count = np.ceil((t1 - t0) / np.nextafter(dt, np.inf))
+    if count > max_steps:
+        raise DalembertError(
+            f"From {t0:g} s to {t1:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
+            f"max_steps={max_steps:,}. Take a longer dt, or raise max_steps."
+        )
+
+
+def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[March]:
+    """March in some calls of one compiled program, pausing to report and to let Ctrl-C act; the parts.
+
+    A paused march goes on exactly as if it had not paused, bit for bit.
+    """
     t0, t1 = float(span.t0), float(span.t1)
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
-    span = dataclasses.replace(span, resume=_fresh_state(span, plan))
-    parts: list[tuple[March, int]] = []
-    done = 0
+    most = np.asarray(plan.max_steps)
+    resume = _fresh_state(span, plan) if span.resume is None else span.resume
+    span = dataclasses.replace(span, resume=resume, most=most)
+    pace = _Pace(problem.system.n)
+    parts: list[March] = []
+    done = taken = 0
     while True:
         reached = float(span.t0)
         pause = next(s for s in stops if s > reached)
         left = np.concatenate([times[done:], np.full(done, t1)]) if plan.save == "times" else times
-        span = dataclasses.replace(span, pause_at=np.asarray(pause))
-        out = _jitted_march(problem, span, plan, left)
-        t_end = float(out.t_end)
-        count = min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done) if plan.save == "times" else 0
-        parts.append((out, count))
-        done += count
+        # the polynomials of a dense motion cannot be joined: it is marched in one go
+        after = np.asarray(most if plan.save == "dense" else taken + pace.steps)
+        with pace:
+            out = _jitted_march(
+                problem, dataclasses.replace(span, pause_at=np.asarray(pause), pause_after=after), plan, left
+            )
+            t_end = float(out.t_end)
+        if plan.save == "times":
+            saved = slice(0, min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done))
+            done += saved.stop
+        else:  # a later part begins with the state that the one before ended with
+            saved = slice(1 if parts else 0, int(np.sum(np.isfinite(np.asarray(out.ts)))))
+        going = bool(out.paused) and t_end < t1
+        parts.append(_kept(out, saved, going))
         if report is not None:
             report((t_end - t0) / (t1 - t0))
-        if not bool(out.paused) or t_end >= t1:
+        if not going:
             return parts
-        span = Span(
-            out.t_end, span.t1, out.controller[2], out.y_end, span.rtol, span.atol, span.pause_at,
-            (out.solver_state, out.controller),
-        )  # fmt: skip
+        taken = int(out.controller[5])
+        first = np.asarray(step_to(t_end, float(out.controller[6]), t1))
+        span = dataclasses.replace(
+            span, t0=out.t_end, dt0=first, y0=out.y_end, resume=(out.solver_state, out.controller)
+        )
+
+
+class _Pace:
+    """How many steps a compiled call may take before it looks at signals: about `SECONDS` worth of them."""
+
+    SECONDS = 0.25
+    STEPS = 10_000
+    """Those of the first call, over the number of velocities: half a second at most, more than most motions have."""
+
+    def __init__(self, n: int):
+        self.steps = max(8, self.STEPS // max(n, 1))
+
+    def __enter__(self) -> None:
+        self._began, self._compiled = time.perf_counter(), compile_stopwatch.seconds
+
+    def __exit__(self, *_) -> None:
+        compiling = compile_stopwatch.seconds - self._compiled
+        seconds = max(time.perf_counter() - self._began - compiling, 1e-4)
+        self.steps = int(np.clip(self.steps * min(self.SECONDS / seconds, 8.0), 8, _march.COUNTED))
+
+
+def _kept(out: March, saved: slice, going: bool) -> March:
+    """A part of a march without what only its continuation needs; of the saved states those that were reached."""
+
+    def cut(a):
+        return np.array(np.asarray(a)[saved])
+
+    out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
+    return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
 
 
 def _fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
-    tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
-    zeros = jax.tree_util.tree_map(np.zeros_like, span.y0)
-    solver = (np.array(True), zeros) if getattr(tableau, "fsal", False) else None
-    inner = (np.ones(()), np.ones(()), np.array(False))
-    if plan.integrator == "radau5":
-        solver, inner = _radau.fresh(span.y0), (np.ones(()), np.zeros(()), np.array(False))
+    inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
     if plan.fixed:
-        count = np.ceil((span.t1 - span.t0) / np.nextafter(span.dt0, np.inf))
-        inner = (np.array(1, np.int32), np.array(count, np.int32), span.t0, span.t1)
-    return solver, (inner, (np.zeros((), int), np.zeros(())), span.dt0, np.zeros((), int))
+        inner = FixedSteps.start(span.t0, span.dt0)
+    zero, carried = np.zeros((), int), _march.carried(plan, span.y0)
+    bad, first = (zero, np.zeros(())), span.t0 + span.dt0
+    mark = Mark.at(span.t0, span.y0, first, inner, bad, span.t1, carried)
+    return solver_state(plan, span.y0, carried), (inner, bad, span.dt0, zero, mark, zero, first)
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
@@ -318,20 +450,12 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, throw: bool, rule) -> Solution:
-    """Cut what was not reached, name the failure, raise if asked."""
+def _judge(problem, plan, parts: list[March], t0: float, clock, throw: bool, rule, complete) -> Solution:
+    """Join the parts, name the failure, raise if asked; `complete` makes the solution whole."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
-    parts = [
-        (dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense), c) for p, c in parts
-    ]
-    marches = [p for p, _ in parts]
+    marches = [dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense) for p in parts]
     last = marches[-1]
-    if plan.save == "times":
-        ts = [p.ts[:count] for p, count in parts]
-        ys = [jax.tree_util.tree_map(lambda a, c=count: a[:c], p.ys) for p, count in parts]
-    else:
-        count = int(np.sum(np.isfinite(np.asarray(last.ts))))
-        ts, ys = [last.ts[:count]], [jax.tree_util.tree_map(lambda a: a[:count], last.ys)]
+    ts, ys = [p.ts for p in marches], [p.ys for p in marches]
     status = Status(int(last.status))
     words = f"{status.sentence} "
     if status in (Status.step_too_small, Status.not_finite):
@@ -341,7 +465,7 @@ def _judge(problem, plan, parts: list[tuple[March, int]], t0: float, clock, thro
     words += _stiffness(problem, plan, marches, status)
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     whole = problem.system if problem.dropped is None else problem.dropped.whole
-    solution = dataclasses.replace(solution, system=whole, chosen=rule)
+    solution = complete(dataclasses.replace(solution, system=whole, chosen=rule))
     if throw and status not in (Status.done, Status.event):
         raise SimulationError(f"{words}It stopped at t = {float(last.t_end):.6g} s.", solution)
     return solution
@@ -357,7 +481,7 @@ def _stiffness(problem: Problem, plan: Plan, marches: list[March], status: Statu
     verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, last.controller[2])
     if status is Status.done:
         if verdict:
-            warnings.warn(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning, stacklevel=4)
+            warn_caller(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning)
         return ""
     return (verdict or "It does not look stiff there, so integrator='radau5' would not help.") + " "
 
@@ -383,7 +507,7 @@ def _drifting(problem: Problem, last: March) -> str:
     names = [
         f"'{row_name(dropped.whole, r)}' ({g:.1e} of the machine's size)"
         for r, g in zip(dropped.rows, gaps, strict=True)
-        if g > _march.OPEN
+        if g > dropped.open
     ]
     return f"{', '.join(names)}: keep it and drop another. "
 
@@ -409,7 +533,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
 
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
-    rates = eqx.filter_jit(problem.vector_field)(last.t_end, last.y_end, None)
+    rates = problem.vector_field(last.t_end, last.y_end, None)
     machine = system.machine
     if isinstance(machine, AbsoluteSystem) and machine.bearings:
         unsettled = _without_load(system, last, q, v, rates)
@@ -420,12 +544,15 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
     if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0) > BLOWN_UP:
         return Status.not_finite, _blow_up(system, q, v)
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
+    q_last, v_last = q, v
     q, v = problem.stabilisation.project(system, t, q, v)
     Phi, phi = residuals(system, t, q, v)
     sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
     for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
         if residual.size and np.max(np.abs(residual)) > 1e-9:
-            return told(Status.inconsistent, open_rows(system, residual, 0.1 * np.max(np.abs(residual))) + " ")
+            cause = out_of_reach(system, float(t), q_last, v_last)
+            opened = open_rows(system, residual, 0.1 * np.max(np.abs(residual)))
+            return told(Status.inconsistent, f"{cause}{opened} ")
     if _doubling_time(problem, last, rates) < DIVERGING * elapsed:
         return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
     if plan.fixed:
@@ -469,7 +596,7 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     return ""
 
 
-@eqx.filter_jit
+@compiled
 def _loads_at(system: AbstractSystem, t, q, v):
     if isinstance(system, TreeSystem):
         system, (q, v) = system.absolute, system.lift(q, v)

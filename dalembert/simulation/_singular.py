@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert.equations import assemble
 from dalembert.linalg import mass_metric_rows
+from dalembert.systems import compiled
 
 SINGULAR = 1e-4
 """A singular value (of unit rows, in the mass metric) below this share of the largest, at its minimum in time."""
@@ -80,7 +80,7 @@ def _rows(solution, times: np.ndarray) -> np.ndarray:
     return np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
 
 
-@eqx.filter_jit
+@compiled
 def _matrices(system, t, q, v):
     def one(t, q, v):
         equations = assemble(system, t, q, v)

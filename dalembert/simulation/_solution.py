@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -21,7 +22,9 @@ from dalembert._results import (
     SlackBeltWarning,
     Status,
     did_you_mean,
+    warn_caller,
 )
+from dalembert._typing import is_traced
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, Dependence, mass_metric_rows
@@ -35,16 +38,19 @@ from dalembert.reactions import (
     joint_rows,
     rule_of,
 )
+from dalembert.simulation import _batch
 from dalembert.simulation._instants import Instants, look, project_all, qdot_all
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names
 from dalembert.simulation._singular import owners_of
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, geometry, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("x", "y", "z")
+AT_REST = 1e-8
+"""Share of a machine's own energy below which what moves is taken for rest: rounding (1e-16) of it then reads 1e-8."""
 BAND_INSTANTS = 41
 """Instants at which it is computed how far reactions are open; between them straight lines."""
 
@@ -55,6 +61,9 @@ class Solution(eqx.Module):
     Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code`. On the host the rest is
     computed when first asked for: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
     `to_netcdf(path)`, `to_csv(path)`. Units are those of the model (SI in all built-in mechanisms).
+
+    What `vmap` returns is a batch: `solution[k]` is one run, `len(solution)` their number, `status` an array, and
+    `dataset`, `energy` and `reactions(joint)` have a dimension `run`.
     """
 
     system: AbstractSystem
@@ -70,18 +79,65 @@ class Solution(eqx.Module):
     dense: Any
     integrator: str = eqx.field(static=True)
     chosen: AbstractReactionRule | None = None
+    restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
 
     # ---- how it went -------------------------------------------------------------------------------------
 
     @property
     def status(self) -> Status:
-        """How the run ended; `status.sentence` says it in words."""
+        """How the run ended; `status.sentence` says it in words. For a batch an array of them."""
+        if _batch.is_batch(self):
+            return _batch.statuses(self)  # pyright: ignore[reportReturnType]
         return Status(int(self.status_code))
+
+    def __len__(self) -> int:
+        if not _batch.is_batch(self):
+            raise TypeError("This is one run, not a batch; it has len(solution.t) saved instants.")
+        return len(self.status_code)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        if is_traced(self):
+            return f"Solution of '{self.system.name}' (being traced)"
+        if _batch.is_batch(self):
+            ends = collections.Counter(s.name for s in _batch.statuses(self).ravel())
+            told = ", ".join(f"{n} {name}" for name, n in ends.items())
+            return f"Solution: a batch of {np.size(self.status_code)} runs of '{self.system.name}' ({told})"
+        first = f"{float(self.t[0]):g} … " if len(self.t) else ""
+        stats = self.stats
+        return (
+            f"Solution of '{self.system.name}': {first}{float(self.t_end):g} s, {self.status.name}\n"
+            f"  {len(self.t)} saved instants, {self.integrator}, {int(stats['accepted'])} steps "
+            f"({int(stats['rejected'])} rejected)"
+        )
+
+    def _repr_html_(self) -> str:
+        """The page that moves, for a notebook; of a batch a table."""
+        from dalembert.view import html_run, html_table, html_words
+
+        if is_traced(self) or (not _batch.is_batch(self) and len(self.t) == 0):
+            return html_words(repr(self))
+        if _batch.is_batch(self):
+            ends = zip(_batch.statuses(self).ravel(), np.ravel(self.t_end), strict=True)
+            rows = [(k, s.name, f"{float(t):g} s") for k, (s, t) in enumerate(ends)]
+            return html_words(repr(self)) + html_table(("run", "status", "reached"), rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
+            return html_run(self.dataset, repr(self))
+
+    def __getitem__(self, k) -> Solution:
+        """Run k of a batch, as far as it came."""
+        return _batch.member(self, k)
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))
 
     @property
     def state(self) -> State:
-        """The last saved state."""
-        return State(self.q[-1], self.v[-1])
+        """The last saved state; of a batch, of each run."""
+        return State(self.q[..., -1, :], self.v[..., -1, :])
 
     @property
     def machine(self) -> AbstractSystem:
@@ -104,6 +160,7 @@ class Solution(eqx.Module):
     @functools.cached_property
     def _picked(self) -> dict[int, tuple[Equations, Dependence]]:
         """The machine's constraints at a few instants of the motion, those of the largest rank, by their number."""
+        _batch.need_one(self, "redundancy, .rank, .rule, …")
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
         found = {k: self._constraints(k) for k in picks}
         rank = max((d.rank for _, d in found.values()), default=0)
@@ -164,6 +221,7 @@ class Solution(eqx.Module):
 
     def under(self, rule: AbstractReactionRule | str) -> Solution:
         """The same motion with its reactions under another rule."""
+        _batch.need_one(self, "under(rule)")
         chosen = rule_of(rule)
         if chosen is not None:
             chosen = chosen.prepare(self.machine, assemble(self.machine, self.t[0], *self._body_state(0)))
@@ -175,6 +233,7 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def _looked(self) -> tuple[Observation, Instants]:
+        _batch.need_one(self, "dataset, .vdot, .multipliers, …")
         if len(self.t) == 0:
             raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
         return look(self, self.rule, self.rank)
@@ -207,6 +266,9 @@ class Solution(eqx.Module):
     @property
     def violation(self) -> dict[str, float]:
         """The largest constraint violation over the motion at the three levels (see `violation` for the measure)."""
+        if _batch.is_batch(self):
+            levels = ("position", "velocity", "acceleration")
+            return {x: _batch.for_each(self, lambda one, x=x: one.violation[x]) for x in levels}  # pyright: ignore[reportReturnType]
         worst = np.max(self._observed.violation, axis=0)
         return dict(zip(("position", "velocity", "acceleration"), map(float, worst), strict=True))
 
@@ -227,16 +289,28 @@ class Solution(eqx.Module):
         """
         import xarray as xr
 
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.energy, "energy")
         named = {k: ("time", x, {"units": "J"}) for k, x in self._energies.items()}
         return xr.Dataset(named, coords={"time": self._time()})
 
     @property
     def energy_drift(self) -> float:
-        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done."""
+        """Largest |drift| relative to the energy that moves: the span of kinetic energy and of the work done.
+
+        Not below `AT_REST` of the machine's own energy (what it stores, or its loads over its size): energies are
+        known to rounding, and a machine at rest moves none.
+        """
+        if _batch.is_batch(self):
+            return _batch.for_each(self, lambda one: one.energy_drift)  # pyright: ignore[reportReturnType]
         e = self._energies
-        moving = max(np.ptp(e[k]) for k in ("kinetic", "potential", "work", "work_of_constraints"))
-        reference = max(moving, np.max(e["kinetic"]), np.finfo(float).tiny)
-        return float(np.max(np.abs(e["drift"])) / reference)
+        kinds = ("kinetic", "potential", "work", "work_of_constraints")
+        moving = max(np.max(e["kinetic"]), *(np.ptp(e[k]) for k in kinds))
+        force = np.asarray(assemble(self.system, self.t[0], self.q[0], self.v[0]).force)
+        own = max(
+            float(np.sum(np.abs(force) * np.asarray(self.system.scale()))), *(np.max(np.abs(e[k])) for k in kinds)
+        )
+        return float(np.max(np.abs(e["drift"])) / max(moving, AT_REST * own, np.finfo(float).tiny))
 
     # ---- reactions ---------------------------------------------------------------------------------------
 
@@ -253,6 +327,8 @@ class Solution(eqx.Module):
         if frame not in ("world", "joint"):
             raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
         self._joint_index(joint)
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.reactions(joint, frame=frame, rule=rule), "reactions(joint)")
         if rule is not None:
             return self.under(rule).reactions(joint, frame=frame)
         sure = self.unique(joint, frame=frame)
@@ -283,17 +359,23 @@ class Solution(eqx.Module):
                 "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
             )
         if joint not in names:
-            hint = did_you_mean(joint, names)
-            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
+            force = next((f for f in self.machine.forces if joint in f.names), None)
+            if force is not None:
+                kind = force.kind.split(":")[0].replace("_", " ")
+                raise DalembertError(
+                    f"'{joint}' is a force ({kind}), not a joint: it holds by its own law, so it has no "
+                    "reaction. Evaluate that law at the solution's q and v."
+                )
+            known = f"the joints are {', '.join(names)}" if names else "this model has no joints"
+            raise DalembertError(f"There is no joint '{joint}'; {known}.{did_you_mean(joint, names)}")
         return names.index(joint)
 
     def _warn_redundant(self) -> None:
         if self.redundancy > 0:
-            warnings.warn(
+            warn_caller(
                 f"'{self.system.name}' has {self.redundancy} redundant constraint row(s): the rigid-body model "
                 f"does not determine all reactions. Values picked by: {self.rule.describe(self.machine)}.",
                 RedundancyWarning,
-                stacklevel=3,
             )
 
     def _warn_doubtful(self) -> None:
@@ -301,7 +383,7 @@ class Solution(eqx.Module):
         times = np.asarray(self.t)[self.instants.marked]
         if len(times) and not self.stats.get("doubt_said"):
             self.stats["doubt_said"] = True
-            warnings.warn(f"'{self.system.name}': {self._doubt(times)}", SingularWarning, stacklevel=4)
+            warn_caller(f"'{self.system.name}': {self._doubt(times)}", SingularWarning)
 
     def _doubt(self, times: np.ndarray) -> str:
         first = int(np.flatnonzero(self.instants.marked)[0])
@@ -335,21 +417,22 @@ class Solution(eqx.Module):
                 belt = name.removesuffix("_pretension")
                 slack = np.flatnonzero(np.abs(self._observed.lam[:, rows[belt]]) > 2 * tension)
                 if len(slack):
-                    warnings.warn(
+                    warn_caller(
                         f"Belt '{belt}' transmits more than twice its pretension of {tension:g} N, first at "
                         f"t = {float(self.t[slack[0]]):g} s: its slack span would be pushed, so in fact it "
                         "slips. Give it more pretension.",
                         SlackBeltWarning,
-                        stacklevel=4,
                     )
 
     # ---- labelled data -----------------------------------------------------------------------------------
 
     @functools.cached_property
     def dataset(self) -> xr.Dataset:
-        """All of it as an xarray Dataset with names and units."""
+        """All of it as an xarray Dataset with names and units; of a batch with a dimension `run`."""
         import xarray as xr
 
+        if _batch.is_batch(self):
+            return _batch.together(self, lambda one: one.dataset, "dataset")
         self._warn_slack()
         o = self._observed
         data: dict[str, Any] = {}
@@ -367,8 +450,8 @@ class Solution(eqx.Module):
                 coords[names] = list(self.system.coordinate_names)
             data |= {"q": (("time", names), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
             data["vdot"] = (("time", "speed"), o.rates)
-        owners = [owner.name for row in range(machine.m) for owner in machine.owners if row in owner.rows]
-        coords |= {"row": np.arange(machine.m), "row_owner": ("row", owners)}
+        owner = {row: o.name for o in machine.owners for row in o.rows}
+        coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
         data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
         text = {"long_name": "whether the constraints determine the multiplier"}
         data["unique_multiplier"] = (("time", "row"), self.unique_multipliers & self.instants.multipliers, text)
@@ -481,6 +564,7 @@ class Solution(eqx.Module):
         """Where along the motion the constraint rank falls: time, rank, and the joints whose rows become dependent."""
         from dalembert.simulation._singular import singular_positions
 
+        _batch.need_one(self, "singular_positions()")
         return singular_positions(self)
 
     # ---- any time, files, pictures -----------------------------------------------------------------------
@@ -495,6 +579,7 @@ class Solution(eqx.Module):
 
     def states(self, times) -> State:
         """`at` for many times: q (times, nq) and v (times, n)."""
+        _batch.need_one(self, "at(t)")
         times = np.asarray(times, float)
         first, end = float(self.t[0]), float(self.t_end)
         if times.size and not (first <= times.min() and times.max() <= end):
@@ -525,15 +610,19 @@ class Solution(eqx.Module):
         return np.asarray(qdot_all(self.system, self.q, self.v))
 
     def to_netcdf(self, path) -> Path:
-        """Write the dataset as netCDF-4; a half-written file never replaces a good one."""
-        from dalembert.io import write_netcdf
+        """Write the dataset as netCDF-4, with the model and the state of the march: `da.open(path)` is this again.
 
-        return write_netcdf(self.dataset, path)
+        A half-written file never replaces a good one.
+        """
+        from dalembert.simulation._run_file import write_run
+
+        return write_run(self, path)
 
     def to_csv(self, path) -> Path:
         """Write the dataset as one wide table, a row a time, with names and units in the header."""
         from dalembert.io import write_csv
 
+        _batch.need_one(self, "to_csv(path)")
         return write_csv(self.dataset, path)
 
     def plot(self, what=None, *, path=None, **options):
@@ -544,6 +633,7 @@ class Solution(eqx.Module):
         """
         from dalembert.view import plot_dataset
 
+        _batch.need_one(self, "plot()")
         if what is not None and path is None and Path(what).suffix:
             what, path = None, what
         data = self.dataset
@@ -576,6 +666,7 @@ class Solution(eqx.Module):
         """
         from dalembert.view import animate_dataset
 
+        _batch.need_one(self, "animate(path)")
         return animate_dataset(self.dataset, path, **options)
 
 
@@ -586,12 +677,12 @@ def _continuous(quaternions: np.ndarray) -> np.ndarray:
     return np.concatenate([quaternions[:1], quaternions[1:] * sign[..., None]])
 
 
-@eqx.filter_jit
+@compiled
 def _lift(system: AbstractSystem, q, v):
     return system.lift(q, v) if isinstance(system, TreeSystem) else (q, v)
 
 
-@eqx.filter_jit
+@compiled
 def _evaluate_dense(system, formulation, dense, times):
     def one(t):
         q, w, _, (memory, _) = dense.evaluate(t)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from dalembert.simulation._march import Problem
 from dalembert.simulation._radau import rates_jacobian
+from dalembert.systems import compiled
 
 STIFF = {
     "euler": (1.0, 1.0),
@@ -53,7 +53,7 @@ def stiffness(problem: Problem, integrator: str, t, y, step) -> str:
     )
 
 
-@eqx.filter_jit
+@compiled
 def _jacobian(problem: Problem, t, y) -> jax.Array:
     scale = (problem.system.coordinate_scale(), problem.formulation.scale(problem.system, y[3][0]))
     return rates_jacobian(problem.vector_field, t, y, scale)

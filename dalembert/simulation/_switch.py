@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,7 +20,7 @@ from dalembert.reactions import carried_multipliers, joint_wrenches, lifted
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, switched
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, switched
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def close_latch(
     return system, State(q, after), jump
 
 
-@eqx.filter_jit
+@compiled
 def _jump(system: AbstractSystem, t, q, v):
     equations = assemble(system, t, q, v)
     saddle, phi, after, lam = equations.factorise(), equations.phi, v, jnp.zeros(system.m)

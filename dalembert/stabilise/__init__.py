@@ -6,9 +6,13 @@ Equations (5b.1)–(5b.5): docs/theory/stabilise.md.
 from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
+from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
 from dalembert.stabilise._rank import generic_ranks, neighbours, prepared
+from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
+    EXACT,
+    ROUNDED,
     Assembled,
     assembled,
     consistent_state,
@@ -20,21 +24,27 @@ from dalembert.stabilise._start import (
 
 __all__ = [
     "CHANGED",
+    "EXACT",
     "PI",
+    "ROUNDED",
     "AbstractStabilisation",
     "Assembled",
     "Baumgarte",
+    "Loosened",
     "NoStabilisation",
     "Projection",
     "State",
     "VelocityFilter",
     "all_stabilisations",
     "assembled",
+    "check_tolerance",
     "consistent_state",
     "correction_sentence",
     "generic_ranks",
+    "loosened",
     "neighbours",
     "open_rows",
+    "out_of_reach",
     "prepared",
     "row_sizes",
     "velocity_change",

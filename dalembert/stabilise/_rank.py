@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from scipy.linalg import qr
 
@@ -14,7 +13,7 @@ from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
-from dalembert.systems import AbstractSystem
+from dalembert.systems import AbstractSystem, compiled
 
 
 def prepared(
@@ -79,6 +78,6 @@ def neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) -
     return out
 
 
-@eqx.filter_jit
+@compiled
 def _nudged(system: AbstractSystem, q, nudge):
     return system.retract(q, nudge * system.scale())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,18 +13,30 @@ from jaxtyping import Array, Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
-from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
-from dalembert.linalg import BlockMass, factorise
+from dalembert.equations import ROUNDED as ROUNDING
+from dalembert.equations import Equations, assemble, residuals, softened
+from dalembert.linalg import RANK_TOLERANCE, BlockMass, factorise
 from dalembert.stabilise._base import State
-from dalembert.systems import AbsoluteSystem, AbstractSystem
+from dalembert.stabilise._reach import out_of_reach
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled, in_double, require_float64
+
+EXACT = 1e-9
+"""Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
+ROUNDED = 1e-4
+"""Gap up to which a loop may be one whose numbers were rounded; a tolerance may then be stated."""
 
 
 def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
-    """The size of each row: its change under a displacement of the machine's own size; Φ/size is dimensionless."""
+    """The size of each row: its change under a displacement of the machine's own size; Φ/size is dimensionless.
+
+    In joint coordinates that of bodies: a row that the tree's joints nearly keep by themselves changes little with
+    them, but its gap is one between bodies.
+    """
     nb, d = equations.mass.blocks.shape[:2]
     scale = system.scale().reshape(nb, d)
     squares = equations.rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(d))
-    return jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    own = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    return own if equations.felt is None else own / jnp.where((squares > 0) & (equations.felt > 0), equations.felt, 1.0)
 
 
 class Assembled(NamedTuple):
@@ -49,27 +61,30 @@ def consistent_state(
     *,
     t: float = 0.0,
     hold: Sequence[str] = (),
-    tolerance: float = 1e-9,
+    tolerance: float = EXACT,
 ) -> State:
     """Positions and velocities that meet the constraints, nearest to a rough guess in the mass metric.
 
     `hold` names bodies ("crank") or single coordinates ("crank.x", "crank.y", "crank.z", "crank.angle" in the
     plane, "crank.rotation" in space) that must not move. Raises `AssemblyError`, with the names of the
     joints that stay open, if the constraints cannot be met; `tolerance` is relative to the machine's size.
-    Differentiable: the derivative is that of the exact projection.
+    Differentiable: the derivative is that of the exact projection. Along a change of parameters under which redundant
+    joints contradict each other (one of two hinges moved) there is none: forward derivatives are NaN. Reverse ones hold
+    only for sums of changes that agree, and are larger than any real one, by 1e7, for a change that does not.
     """
     return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
 
 
-def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=1e-9) -> Assembled:
+def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=EXACT) -> Assembled:
     """`consistent_state` with the residuals that are left and the sizes of the rows."""
-    q = system.q0 if q is None else jnp.asarray(q, float)
-    v = system.v0 if v is None else jnp.asarray(v, float)
+    require_float64()
+    q = system.q0 if q is None else in_double(f"q of system '{system.name}'", q)
+    v = system.v0 if v is None else in_double(f"v of system '{system.name}'", v)
     _check_shapes(system, q, v)
     t = t if is_traced(t) else np.asarray(t, float)
     found = _consistent(system, t, q, v, _free_mask(system, hold))
     if not is_traced(found.position):
-        _refuse_open(system, np.asarray(found.position), np.asarray(found.velocity), tolerance)
+        _refuse_open(system, found, tolerance, lambda: out_of_reach(system, float(t), q, v))
     return found
 
 
@@ -116,7 +131,7 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
             raise DalembertError(f"{name} of system '{system.name}' must have shape {wanted}, got {given.shape}.")
 
 
-@eqx.filter_jit
+@compiled
 def _consistent(system, t, q, v, free) -> Assembled:
     if system.m == 0:
         none = jnp.zeros(0)
@@ -127,39 +142,56 @@ def _consistent(system, t, q, v, free) -> Assembled:
     return _finish(system, t, q, jax.lax.stop_gradient(found), v, free)
 
 
+FALLS, STALE = 0.9, 12
+"""A step of Newton's method counts if the residual falls below this share of the least so far; after so many that do
+not, nothing more is to be had. From a rough start the residual may rise for some steps before it falls."""
+
+
 def _newton(system, t, q, v, free) -> Coordinates:
     """Damped Gauss–Newton in the mass metric from a rough guess; not differentiated."""
 
     def step(carry):
-        q, _, _, k = carry
+        q, kept, least, stale, _, k = carry
         equations, saddle = _directions(system, t, q, v, free)
         gap = equations.violations(system.scale())[0]
         delta = saddle.leading(system.m_holonomic).correct(-equations.Phi[:, None])[:, 0]
-        delta = free * jnp.where(gap > ROUNDED, delta, 0.0)
+        delta = free * jnp.where(gap > ROUNDING, delta, 0.0)
         sizes = row_sizes(system, equations)[: system.m_holonomic]
         # of a few damped steps the best: a rough guess may overshoot
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
         errors = jax.vmap(lambda q: jnp.linalg.norm(system.position_residual(t, q) / sizes))(trials)
         best = jnp.argmin(errors)
-        return trials[best], errors[best], jnp.max(jnp.abs(delta / system.scale()), initial=0.0), k + 1
+        # rows that exclude each other leave a residual that only wanders: keep where it first was as small
+        better = errors[best] < FALLS * least
+        kept, least = (jnp.where(better, x, y) for x, y in ((trials[best], kept), (errors[best], least)))
+        stale = jnp.where(better, 0, stale + 1)
+        return trials[best], kept, least, stale, jnp.max(jnp.abs(delta / system.scale()), initial=0.0), k + 1
 
     def going(carry):
-        _, error, move, k = carry
-        return (k < 60) & (error > 1e-15) & (move > 1e-15)
+        _, _, least, stale, move, k = carry
+        return (k < 60) & (least > 1e-15) & (move > 1e-15) & (stale < STALE)
 
-    one = jnp.ones(())
-    return jax.lax.while_loop(going, step, (q, one, one, jnp.zeros((), int)))[0]
+    zero = jnp.zeros((), int)
+    return jax.lax.while_loop(going, step, (q, q, jnp.asarray(jnp.inf), zero, jnp.ones(()), zero))[1]
 
 
+@eqx.filter_custom_jvp
 def _finish(system, t, q, q_found, v, free) -> Assembled:
     """One last correction through which derivatives flow, then the velocity filter at the corrected position."""
+    return _corrected(system, t, q, q_found, v, free)[0]
+
+
+def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Equations, tuple[Rows, Rows]]:
+    """`_finish`, with the equations at its end and the residuals Φ and φ that the two corrections take out."""
     start = q
     q = q_found + (q - jax.lax.stop_gradient(q))
     equations, saddle = _directions(system, t, q, v, free)
-    dq = saddle.leading(system.m_holonomic).solve(None, -equations.Phi)[0]
+    Phi_before = equations.Phi
+    dq = saddle.leading(system.m_holonomic).solve(None, -Phi_before)[0]
     q = system.retract(q, free * _unless_rounding(dq, equations.violations(system.scale())[0]))
     equations, saddle = _directions(system, t, q, v, free)
     Phi, phi = equations.Phi, equations.phi
+    phi_before = phi
     for _ in range(2):
         dv = saddle.solve(None, -phi)[0]
         v = v + free * _unless_rounding(dv, equations.violations(system.scale(), (Phi, phi, v))[1])
@@ -167,12 +199,79 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
     sizes = row_sizes(system, equations)
     before = system.position_residual(t, start) / sizes[: system.m_holonomic]
     moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale(), initial=0.0)
-    return Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
+    found = Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
+    return found, equations, (Phi_before, phi_before)
+
+
+UNSOLVABLE = 1e-6
+"""Share of a change of the constraints, left in combinations of rows that no motion changes, from which on it
+contradicts them: rounding leaves 1e-12, a change of one of two redundant joints a good part of 1."""
+POISON = 1e7
+"""What a reverse derivative adds along such combinations, in sizes of the cotangent. A sum over changes that agree
+loses it again, and 1e-9 of accuracy with it; a single one that contradicts keeps it."""
+
+
+@_finish.def_jvp
+def _finish_jvp(primals, tangents):
+    """The derivative of `_finish` where there is one.
+
+    A change of parameters under which redundant constraints contradict each other has none: C δq = −∂Φ/∂p δp has no
+    solution. Forward derivatives are then NaN. Reverse ones cannot see the change that is asked for: a reverse
+    derivative is right, to 1e-9, for each sum of parameters that agree, and of the order of `POISON` for others.
+    """
+    (found, equations, before), (d_found, _, d_before) = eqx.filter_jvp(_corrected, primals, tangents)
+    system, free = primals[0], primals[5]
+    if system.m == 0 or equations.klu is not None:  # null vectors of large systems are not looked for here
+        return found, d_found
+    d_state = d_found.state
+    if d_state.q is None or d_state.v is None:  # nothing that positions depend on changes
+        return found, d_found
+    C, sizes, h = equations.C * free, found.sizes, system.m_holonomic
+    # changes of Φ before its correction, of φ before its own, and of all that is given: what rounding is measured by
+    positions, velocities = (jnp.zeros(len(b)) if d is None else d for b, d in zip(before, d_before, strict=True))
+    given = [jnp.ravel(x) for x in jax.tree_util.tree_leaves(tangents) if eqx.is_inexact_array(x)]
+    given = [x / jnp.minimum(jnp.min(system.scale()), 1.0) for x in given]
+    changes = (d_state.q, d_state.v, positions / sizes[:h], velocities / sizes, jnp.concatenate(given))
+    nulls = [jax.lax.stop_gradient(_left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
+    q, v, *_ = jax.lax.custom_linear_solve(
+        lambda x: x, changes, lambda _, x: _unless_contradicting(nulls, x), lambda _, w: _poisoned(nulls, w)
+    )
+    return found, eqx.tree_at(lambda f: f.state, d_found, State(q, v))
+
+
+def _unless_contradicting(nulls, changes):
+    """The changes of q and v, or NaN where the changes of the rows contradict each other."""
+    q, v, *rows, given = changes
+    rounding = 1e-6 * jnp.max(jnp.abs(given), initial=0.0)
+    bad = jnp.array(False)
+    for Z, d in zip(nulls, rows, strict=True):
+        size = jnp.max(jnp.abs(d), initial=0.0) + rounding
+        bad = bad | (jnp.max(jnp.abs(Z.T @ d), initial=0.0) > UNSOLVABLE * size)
+    return (jnp.where(bad, jnp.nan, q), jnp.where(bad, jnp.nan, v), *rows, given)
+
+
+def _poisoned(nulls, cotangents):
+    """Cotangents of q and v as they are; to rows, along combinations that no motion changes, a large multiple."""
+    q, v, *rows, given = cotangents
+    size = POISON * jnp.maximum(jnp.max(jnp.abs(q), initial=0.0), jnp.max(jnp.abs(v), initial=0.0))
+    rows = [
+        w + size * Z @ (1.0 + 0.5 * jnp.sin(jnp.arange(Z.shape[1]) + 1.0)) for Z, w in zip(nulls, rows, strict=True)
+    ]
+    return (q, v, *rows, given)
+
+
+def _left_null(system, C, sizes):
+    """Z (m × m) with ZᵀĈ = 0 on rows Ĉ over their sizes: an orthonormal basis; its other columns are zero."""
+    if not len(C):
+        return jnp.zeros((0, 0))
+    U, values, _ = jnp.linalg.svd(C * system.scale() / sizes[:, None])
+    values = jnp.concatenate([values, jnp.zeros(len(C))])[: len(C)]
+    return U * (values <= RANK_TOLERANCE * jnp.max(values))
 
 
 def _unless_rounding(correction, gap):
     """A correction with its derivative, and without its value where nothing but rounding is open."""
-    return correction - jnp.where(gap > ROUNDED, 0.0, jax.lax.stop_gradient(correction))
+    return correction - jnp.where(gap > ROUNDING, 0.0, jax.lax.stop_gradient(correction))
 
 
 def _directions(system, t, q, v, free):
@@ -219,13 +318,28 @@ def _free_mask(system: AbstractSystem, hold: Sequence[str]) -> np.ndarray:
     return free
 
 
-def _refuse_open(system: AbstractSystem, position: np.ndarray, velocity: np.ndarray, tolerance: float) -> None:
-    for residual, word in ((position, "close"), (velocity, "move as its velocities say")):
+def _refuse_open(system: AbstractSystem, found: Assembled, tolerance: float, drivers: Callable[[], str]) -> None:
+    pairs = ((found.position, "close"), (found.velocity, "move as its velocities say"))
+    for residual, word in ((np.asarray(x), word) for x, word in pairs):
         if residual.size == 0 or np.max(np.abs(residual)) <= tolerance:
             continue
         if not np.all(np.isfinite(residual)):
             raise AssemblyError(f"{Status.not_assembled.sentence} A residual is not a finite number.")
-        raise AssemblyError(f"{Status.not_assembled.sentence} {open_rows(system, residual, tolerance, word)}")
+        cause = drivers() if word == "close" else ""
+        told = open_rows(system, residual, tolerance, word)
+        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{told}{_cure(system, residual)}")
+
+
+def _cure(system: AbstractSystem, residual: np.ndarray) -> str:
+    """What to do about a gap so small that it may come from rounded numbers."""
+    gap = float(np.max(np.abs(residual)))
+    if gap > ROUNDED or system.m == 0:
+        return ""
+    enough = 10.0 ** np.ceil(np.log10(2 * gap))
+    return (
+        f" If this gap of {gap:.1e} is rounding in the numbers of a redundant loop, say tolerance={enough:.0e} (in "
+        "simulate and check; --tolerance on the command line), or free the directions that check then suggests."
+    )
 
 
 def open_rows(system: AbstractSystem, residual: np.ndarray, tolerance: float, word: str = "close") -> str:

@@ -10,8 +10,11 @@ from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._geometry import geometry
+from dalembert.systems._names import Named, Renaming, compiled, with_fields
+from dalembert.systems._origin import Origin, with_loads_of
+from dalembert.systems._precision import in_double, require_float64
 from dalembert.systems._reduce import without_rows
-from dalembert.systems._switch import is_on, switchable, switched
+from dalembert.systems._switch import is_on, is_switchable, switchable, switched
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
@@ -22,17 +25,26 @@ __all__ = [
     "FunctionSystem",
     "JointView",
     "LocalPoint",
+    "Named",
+    "Origin",
+    "Renaming",
     "RowOwner",
     "TreeSystem",
     "build",
+    "compiled",
     "geometry",
+    "in_double",
     "is_angle",
     "is_driver",
     "is_on",
     "is_own_rows",
+    "is_switchable",
     "marker_frames",
     "moment",
+    "require_float64",
     "switchable",
     "switched",
+    "with_fields",
+    "with_loads_of",
     "without_rows",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -15,10 +15,12 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group, dense_of_blocks
-from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
+from dalembert.systems._base import AbstractSystem, Family, RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._constraints import kind_of
 from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
+from dalembert.systems._names import ANONYMOUS, Renaming, with_fields
+from dalembert.systems._origin import Origin
 
 
 class ForceFamily(eqx.Module):
@@ -34,16 +36,20 @@ class ForceFamily(eqx.Module):
 
     gather = Family.gather
 
+    def renamed(self, to: Renaming) -> ForceFamily:
+        return with_fields(self, names=to.all(self.names), joints=to.all(self.joints))
 
-class JointView(eqx.Module):
+
+@dataclass(frozen=True)
+class JointView:
     """What is read off a joint: its two markers, whichever rows hold it."""
 
-    name: str = eqx.field(static=True)
-    kind: str = eqx.field(static=True)
-    blocks: tuple[int, ...] = eqx.field(static=True)
-    family: int = eqx.field(static=True)
-    member: int = eqx.field(static=True)
-    coordinates: tuple[tuple[str, Callable], ...] = eqx.field(static=True)
+    name: str
+    kind: str
+    blocks: tuple[int, ...]
+    family: int
+    member: int
+    coordinates: tuple[tuple[str, Callable], ...]
 
 
 class AbsoluteSystem(AbstractSystem):
@@ -74,6 +80,7 @@ class AbsoluteSystem(AbstractSystem):
     load_rule: Any = None  # what picks the loads that friction asks for, where they are not unique
     loads_decided: bool = eqx.field(static=True, default=False)  # that they are unique, or picked by `load_rule`
     shapes: tuple[tuple[int, str], ...] = eqx.field(static=True, default=())  # pictures of bodies, as JSON
+    origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
 
     @property
     def bearings(self) -> tuple[ForceFamily, ...]:
@@ -325,6 +332,29 @@ class AbsoluteSystem(AbstractSystem):
 
     def replace(self, values):
         return replace_by_name(self, values, self._slots())
+
+    # ---- names -------------------------------------------------------------------------------------------
+
+    def names(self):
+        rule = () if self.load_rule is None else self.load_rule.names()
+        forces = (n for f in self.forces for n in (*f.names, *f.joints))
+        return (*super().names(), *self.body_names, *(j.name for j in self.joints), *forces, *rule)
+
+    def renamed(self, to):
+        rule = None if self.load_rule is None else self.load_rule.renamed(to)
+        if rule is None and self.load_rule is not None:
+            return None
+        return with_fields(
+            self,
+            name=ANONYMOUS,
+            body_names=to.all(self.body_names),
+            joints=to.once(self.joints, lambda joints: tuple(replace(j, name=to(j.name)) for j in joints)),
+            owners=renamed_owners(self.owners, to),
+            families=tuple(f.renamed(to) for f in self.families),
+            forces=tuple(f.renamed(to) for f in self.forces),
+            load_rule=rule,
+            shapes=(),  # pictures are for those who stay outside
+        )
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, tell_single_precision
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group
+from dalembert.systems._names import ANONYMOUS, Named, Renaming, with_fields
+from dalembert.systems._precision import in_double
 from dalembert.systems._user import user_mistake
 
 
@@ -47,6 +49,9 @@ class Family(eqx.Module):
         local = [self.gather(table) for table in tables]
         return jax.vmap(lambda *a: function(t, *a))(*local, self.p).ravel()
 
+    def renamed(self, to: Renaming) -> Family:
+        return with_fields(self, names=to.all(self.names))
+
 
 @dataclass(frozen=True)
 class RowOwner:
@@ -55,6 +60,9 @@ class RowOwner:
     name: str
     kind: str
     rows: tuple[int, ...]
+
+    def renamed(self, to: Renaming) -> RowOwner:
+        return RowOwner(to(self.name), self.kind, self.rows)
 
     @property
     def drives(self) -> bool:
@@ -77,7 +85,7 @@ def is_own_rows(kind: str) -> bool:
     return kind in ("holonomic", "pfaffian", "rows")
 
 
-class AbstractSystem(eqx.Module):
+class AbstractSystem(Named):
     """A machine in coordinates: M(t,q) v̇ = h(t,q,v) + Cᵀλ, Φ(t,q) = 0, φ(t,q,v) = C v + b = 0, q̇ = N(q) v.
 
     Coordinates come in `blocks` alike blocks (bodies) of dq coordinates and dv velocities; M is block-diagonal
@@ -241,9 +249,20 @@ class AbstractSystem(eqx.Module):
             indices.append(rows.ravel())
         return np.argsort(np.concatenate(indices), kind="stable")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} '{self.name}': n = {self.n} velocities, m = {self.m} constraint rows"
+
     def owner_of(self, row: int) -> RowOwner:
         """The item that owns a row of C."""
         return next(o for o in self.owners if row in o.rows)
+
+    def names(self) -> tuple[str, ...]:
+        return (*(o.name for o in self.owners), *(n for f in self.families for n in f.names))
+
+
+def renamed_owners(owners: tuple[RowOwner, ...], to: Renaming) -> tuple[RowOwner, ...]:
+    """The owners of rows under other names."""
+    return to.once(owners, lambda owners: tuple(o.renamed(to) for o in owners))
 
 
 @dataclass(frozen=True)
@@ -331,16 +350,18 @@ class FunctionSystem(AbstractSystem):
             if position is not None:
                 raise DalembertError(f"FunctionSystem '{name}': give position or points, not both.")
             position = _LocalRows(self.points)
-        self.parameter_values = {k: jnp.asarray(x, float) for k, x in (parameters or {}).items()}
+        self.parameter_values = {
+            k: in_double(f"FunctionSystem '{name}': parameter '{k}'", x) for k, x in (parameters or {}).items()
+        }
         self.functions = (mass, force, position, motion, qdot, potential)
-        self.q0 = jnp.asarray(q0, float)
-        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else jnp.asarray(v0, float)
+        self.q0 = in_double(f"FunctionSystem '{name}': q0", q0)
+        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else in_double(f"FunctionSystem '{name}': v0", v0)
         if self.dq != self.dv and qdot is None:
             raise DalembertError(
                 f"FunctionSystem '{name}': q0 has {self.dq} numbers and v0 has {self.dv}; give qdot(q, v) = N(q) v."
             )
         scale = np.ones(self.dv) if scale is None else scale
-        self.size_scale = jnp.broadcast_to(jnp.asarray(scale, float), (self.dv,))
+        self.size_scale = jnp.broadcast_to(in_double(f"FunctionSystem '{name}': scale", scale), (self.dv,))
         self._check_shape(0, (self.dv, self.dv))
         self._check_shape(1, (self.dv,))
         h, s = self._rows(2), self._rows(3)
@@ -374,6 +395,26 @@ class FunctionSystem(AbstractSystem):
     @property
     def dv(self) -> int:
         return self.v0.shape[0]
+
+    def names(self):
+        return (*super().names(), *(p.name for p in self.points))
+
+    def renamed(self, to):
+        # the constrained points are told twice more, as the function of the holonomic rows and as their family
+        points, functions, families = self.points, self.functions, tuple(f.renamed(to) for f in self.families)
+        if points:
+            points = tuple(dataclasses.replace(p, name=to(p.name)) for p in points)
+            rows = _LocalRows(points)
+            functions = (*functions[:2], rows, *functions[3:])
+            families = tuple(with_fields(f, position=_OnBlock(rows, self.has_parameters)) for f in families)
+        return with_fields(
+            self,
+            name=ANONYMOUS,
+            owners=renamed_owners(self.owners, to),
+            families=families,
+            points=points,
+            functions=functions,
+        )
 
     def _call(self, which: int, *arguments):
         function = self.functions[which]
@@ -509,6 +550,8 @@ def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tu
             raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
         for slot in slots[name]:
             old = slot.get(system)
+            if not is_traced(value):
+                tell_single_precision(f"Parameter '{name}' of system '{system.name}'", value, stacklevel=4)
             new: Any = value if is_traced(value) else np.asarray(value, float)
             if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
                 raise DalembertError(

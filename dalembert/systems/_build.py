@@ -32,7 +32,11 @@ from dalembert.systems._forces import (
     UserLaw,
 )
 from dalembert.systems._frames import SPACES
+from dalembert.systems._origin import Origin
+from dalembert.systems._precision import require_float64
 from dalembert.systems._prescribed import (
+    CoupledMotion,
+    CoupledPosition,
     CoupledRow,
     DistanceMotion,
     DriverRow,
@@ -56,20 +60,24 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
+    require_float64()
     model.validate()
+    origin = Origin(model, coordinates, cut)
     if coordinates == "absolute":
-        system = _absolute(model, model.constraints)
+        system = _absolute(model, model.constraints, origin)
         _check_user_functions(model, system)
         return system
     carriers = spanning_tree(model, (*model.closing, *cut))
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
-    carrier = _absolute(model, closing, sparse=False)
+    carrier = _absolute(model, closing, origin, sparse=False)
     _check_user_functions(model, carrier)
-    return tree_system(model, carrier, _absolute(model, model.constraints), carriers)
+    return tree_system(model, carrier, _absolute(model, model.constraints, origin), carriers)
 
 
-def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool = True) -> AbsoluteSystem:
+def _absolute(
+    model: Model, constraints: dict[str, Constraint], origin: Origin, *, sparse: bool = True
+) -> AbsoluteSystem:
     """Absolute coordinates of all bodies, with some of the model's constraints as rows."""
     index = {name: k for k, name in enumerate(model.bodies)}
     index["ground"] = len(model.bodies)
@@ -106,6 +114,7 @@ def _absolute(model: Model, constraints: dict[str, Constraint], *, sparse: bool 
         owners=owners,
         name=model.name,
         shapes=_shapes(model, index),
+        origin=origin,
     )
 
 
@@ -164,7 +173,7 @@ def _row_functions(space: str, c: Constraint):
         return MarkerRows(space, prescribed[word](*c.functions)), None
     if word == "coupling":
         row = _coupled_row(space, c)
-        return (row.position, None) if rest[0] == "positions" else (None, row.motion)
+        return (CoupledPosition(row), None) if rest[0] == "positions" else (None, CoupledMotion(row))
     if word in ("holonomic", "pfaffian"):
         assert c.size is not None
         rows = MarkerRows(space, UserRows(c.functions[0], sum(c.size)), listed=True)

@@ -14,6 +14,7 @@ from dalembert._results import DalembertError
 from dalembert.linalg import BlockPattern, Group
 from dalembert.model import Body, Constraint, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem
+from dalembert.systems._names import compiled
 from dalembert.systems._tree import CHAINS, Link, Tree, TreeSystem
 
 QUARTER = {
@@ -146,7 +147,7 @@ def tree_system(
     return eqx.tree_at(lambda s: s.v0, system, v0)
 
 
-@eqx.filter_jit
+@compiled
 def _rates(system: TreeSystem, q, v):
     """The joint rates whose motion is nearest, in the mass metric, to given absolute velocities."""
     chains = system.chains(q)

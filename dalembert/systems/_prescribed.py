@@ -105,6 +105,26 @@ class CoupledRow:
 
 
 @dataclass(frozen=True)
+class CoupledPosition:
+    """The position row of a coupling; equal for equal couplings, which a bound method is not."""
+
+    row: CoupledRow
+
+    def __call__(self, t, places, p):
+        return self.row.position(t, places, p)
+
+
+@dataclass(frozen=True)
+class CoupledMotion:
+    """The velocity row of a coupling."""
+
+    row: CoupledRow
+
+    def __call__(self, t, places, twists, p):
+        return self.row.motion(t, places, twists, p)
+
+
+@dataclass(frozen=True)
 class DriverRow:
     """One rheonomic row: joint coordinate − motion(t) = 0 [Wojtyra, Fraczek 2013, eq. 43]."""
 

@@ -13,10 +13,19 @@ from dalembert._results import DalembertError
 from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.systems._absolute import AbsoluteSystem
 from dalembert.systems._base import AbstractSystem, Family, RowOwner
+from dalembert.systems._tree import TreeSystem
 
 
-def without_rows(system: AbstractSystem, rows: Sequence[int]) -> AbsoluteSystem:
+def without_rows(system: AbstractSystem, rows: Sequence[int]) -> AbsoluteSystem | TreeSystem:
     """The same machine without these rows of C; items that lose all their rows are gone from its lists."""
+    if isinstance(system, TreeSystem):  # `absolute`, in which reactions are stated, keeps them
+        carrier = without_rows(system.carrier, rows)
+        assert isinstance(carrier, AbsoluteSystem)
+        group = [Group([range(carrier.m)], [[0]])] if carrier.m else []
+        pattern = BlockPattern(carrier.m, 1, system.tree.nv, group)
+        return dataclasses.replace(
+            system, carrier=carrier, pattern=pattern, m_holonomic=carrier.m_holonomic, owners=carrier.owners
+        )
     if not isinstance(system, AbsoluteSystem):
         raise DalembertError("Rows can be left out of a built model only; write a FunctionSystem without them.")
     kept = np.setdiff1d(np.arange(system.m), rows)

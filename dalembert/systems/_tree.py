@@ -16,6 +16,7 @@ v_abs = J u:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -29,8 +30,9 @@ from jaxtyping import Array, Float
 from dalembert._typing import Coordinates, Velocities
 from dalembert.linalg import BlockMass, BlockPattern
 from dalembert.systems._absolute import AbsoluteSystem, Leaf
-from dalembert.systems._base import AbstractSystem, Family, RowOwner, replace_by_name
+from dalembert.systems._base import AbstractSystem, Family, RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._frames import Place, Space, Twist, cross
+from dalembert.systems._names import ANONYMOUS, Renaming, with_fields
 
 
 class Tree:
@@ -88,8 +90,19 @@ class Tree:
         quaternions = self.q_index[self.balls]
         self.rate_of[quaternions] = self.nv + 1 + np.arange(quaternions.size).reshape(quaternions.shape)
         self.ball_of[quaternions] = np.arange(len(self.balls))[:, None]
+        self._set_key()
+
+    def _set_key(self) -> None:
         key = (self.parents.tobytes(), self.kinds, self.moves, self.bodies.tobytes(), self.joints, self.backward)
         self._key, self._hash = key, hash(key)
+
+    def renamed(self, to: Renaming) -> Tree:
+        """The same tree under other names; its tables are shared."""
+        other = copy.copy(self)
+        other.joints, other.backward = to.all(self.joints), frozenset(to.all(self.backward))
+        other.carrying = {to(name): body for name, body in self.carrying.items()}
+        other._set_key()
+        return other
 
     def __hash__(self) -> int:
         return self._hash
@@ -423,6 +436,25 @@ class TreeSystem(AbstractSystem):
 
     def replace(self, values):
         return replace_by_name(self, values, self._slots())
+
+    # ---- names -------------------------------------------------------------------------------------------
+
+    def names(self):
+        return (*super().names(), *self.absolute.names(), *self.carrier.names(), *self.tree.joints)
+
+    def renamed(self, to):
+        carrier, absolute = self.carrier.renamed(to), self.absolute.renamed(to)
+        if carrier is None or absolute is None:
+            return None
+        return with_fields(
+            self,
+            name=ANONYMOUS,
+            carrier=carrier,
+            absolute=absolute,
+            tree=to.once(self.tree, lambda tree: tree.renamed(to)),
+            owners=renamed_owners(self.owners, to),
+            coordinate_names=(ANONYMOUS,) * len(self.coordinate_names),
+        )
 
 
 def _leaf_of(part: str, leaf: Leaf) -> Leaf:

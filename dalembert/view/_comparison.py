@@ -12,8 +12,9 @@ from dalembert.view._figure import check_figure, save_figure
 def plot_comparison(table: dict, path=None) -> Any:
     """Error against run time, and violation and energy drift a way; saved to `path` if given."""
     check_figure(path)
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    from dalembert.view._shown import Figure
 
     rows = [r for r in table["entries"] if r["error"] is not None]
     figure = Figure(figsize=(12, 1.5 + max(4.0, 0.28 * len(rows))), layout="constrained")

@@ -16,8 +16,9 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     """
     check_figure(path)
     import networkx as nx
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+    from dalembert.view._shown import Figure
 
     graph = nx.MultiGraph()
     graph.add_nodes_from(["ground", *bodies])

@@ -30,7 +30,7 @@ def draw(scene: Scene, axes, t: float | None = None) -> Drawing:
 
 def plot_mechanism(scene: Scene, t: float | None = None) -> Any:
     """A figure of the machine at one instant, with the colours of solvability told."""
-    from matplotlib.figure import Figure
+    from dalembert.view._shown import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
     axes = figure.subplots()

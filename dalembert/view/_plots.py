@@ -10,7 +10,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.view._figure import check_figure, save_figure
-from dalembert.view._scene import CURVES, ever, points_of, scene_of
+from dalembert.view._scene import CURVES, ever, geometry_of, moving, points_of, scene_of
 
 MOST = 8
 """Curves in one panel; with more, the largest are shown and the title says so."""
@@ -201,7 +201,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 def _figure(rows: int, columns: int, size) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
+    from dalembert.view._shown import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -214,7 +214,7 @@ def _figure(rows: int, columns: int, size) -> tuple[Any, Any]:
 
 def _space(scene) -> tuple[Any, Any]:
     """Axes for a way in the plane or in space, what is up in the model upwards."""
-    from matplotlib.figure import Figure
+    from dalembert.view._shown import Figure
 
     figure = Figure(figsize=(7, 5.5), layout="constrained")
     if scene.space == "plane":
@@ -250,6 +250,10 @@ def _by_unit(data, variable: str, names, title: str, per: str) -> Any:
     labels = [str(x) for x in data["joint_coordinate"].values]
     units = dict(zip(labels, map(str, data["joint_coordinate_units"].values), strict=True))
     wanted = _wanted(labels, names)
+    if names is None:  # what is not asked for by name and stands still is left out
+        wanted = (
+            list(_moving(data, {x: data["coordinate"].values[:, labels.index(x)] for x in labels}, units)) or labels
+        )
     there = [u for u in ("rad", "m") if any(units[x] == u for x in wanted)]
     figure, axes = _figure(len(there), 1, (9, 1.2 + 3.2 * len(there)))
     for axis, unit in zip(axes[:, 0], there, strict=True):
@@ -257,6 +261,15 @@ def _by_unit(data, variable: str, names, title: str, per: str) -> Any:
         _curves(axis, data["time"].values, curves, f"{title}: {'angles' if unit == 'rad' else 'displacements'}")
         axis.set_ylabel(unit + per)
     return _titled(figure, data)
+
+
+def _moving(data, curves: dict[str, np.ndarray], units: dict[str, str]) -> dict[str, np.ndarray]:
+    """The joint coordinates that move by more than rounding."""
+    size = float(geometry_of(data)["size"]) if "geometry" in data else 0.0
+    found = {}
+    for unit in ("rad", "m"):
+        found |= moving({k: y for k, y in curves.items() if units[k] == unit}, size if unit == "m" else 1.0)
+    return {k: y for k, y in curves.items() if k in found}
 
 
 def _stacked(variable, names) -> dict[str, np.ndarray]:
@@ -272,10 +285,12 @@ def _motion(axis, data) -> None:
     t = data["time"].values
     if "coordinate" in data:
         units = data["joint_coordinate_units"].values
-        curves = {}
+        curves, unit_of = {}, {}
         for k, label in enumerate(data["joint_coordinate"].values):
             curves[f"{label} ({units[k]})"] = data["coordinate"].values[:, k]
-        title = "joint coordinates"
+            unit_of[f"{label} ({units[k]})"] = str(units[k])
+        curves = _moving(data, curves, unit_of)
+        title = "joint coordinates" if curves else "joint coordinates: all stand still"
     elif "position" in data:
         curves = {f"{name} (m)": x for name, x in _stacked(data["position"], None).items()}
         title = "centres of mass"

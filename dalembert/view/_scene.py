@@ -22,6 +22,8 @@ SOLVABILITY = {"unique": "#0072b2", "partly": "#f0a800", "open": "#c0392b"}
 SOLVABILITY_WORDS = {"unique": "unique", "partly": "partly unique", "open": "not determined"}
 CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#8a6d3b")
 MOST_CURVES = 6
+STILL = 1e-9
+"""What moves by less than this share of the machine's size, or of a radian, stands still."""
 MOST_TRACES = 3
 WHEELED = (*shapes.WHEELS, "rack_and_pinion")
 TANGLE = 30
@@ -541,17 +543,25 @@ class _Maker:
                 curves = {
                     str(self.data["joint_coordinate"].values[k]): self.data["coordinate"].values[:, k] for k in mine
                 }
+                curves = moving(curves, self.sizes.length if unit == "m" else 1.0)
                 if curves:
                     panels.append(_panel(word, unit, curves))
         if not panels and self.names:
             stacked = self.data["position"].stack(curve=("body", "axis"))
             curves = {f"{b}.{a}": stacked.values[:, k] for k, (b, a) in enumerate(stacked["curve"].values)}
-            panels.append(_panel("centres of mass", "m", curves))
+            curves = moving(curves, self.sizes.length)
+            if curves:
+                panels.append(_panel("centres of mass", "m", curves))
         energy = {k: self.data[f"energy_{k}"].values for k in ("kinetic", "potential", "total")}
         panels.append(_panel("energy", "J", energy))
         violation = {str(level): self.data["violation"].sel(level=level).values for level in self.data["level"].values}
         panels.append(_panel("constraint violation", "1", violation) | {"log": True})
         return panels
+
+
+def moving(curves: dict[str, np.ndarray], size: float) -> dict[str, np.ndarray]:
+    """The curves that move by more than rounding, `size` being the machine's (or a radian)."""
+    return {k: y for k, y in curves.items() if np.ptp(np.nan_to_num(y)) > STILL * size}
 
 
 def _is_wide(points) -> bool:

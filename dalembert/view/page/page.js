@@ -453,7 +453,7 @@ function reactionPanel(j, from) {
     for (let k = 0; k < T; k++) { data[k] = inJoint[(k * J + j) * 6 + c]; big = Math.max(big, Math.abs(data[k])); }
     if (big > 1e-6 * largest && big > 1e-9 * scaleOf) curves.push({ label: COMPONENTS[c] + (joint.sure[c] ? "" : " (by rule)"), data, c: S.curve_colours[c % 3], dashed: !joint.sure[c] });
   }
-  return { title: `${from < 3 ? "reaction force" : "reaction torque"} of ${joint.name} on ${joint.bodies[joint.bodies.length - 1]}`, unit: from < 3 ? "N" : "N m", curves };
+  return { title: `${from < 3 ? "reaction force" : "reaction torque"} of ${joint.name} on ${joint.bodies[joint.bodies.length - 1]}, along the joint's own axes`, unit: from < 3 ? "N" : "N m", curves };
 }
 let forcePlot, torquePlot;
 function select(j) {

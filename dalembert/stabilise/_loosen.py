@@ -1,0 +1,92 @@
+"""5b· loops that close only nearly: redundant rows that a stated tolerance lets go; on the host.
+
+Of a redundant loop whose two halves were rounded apart all rows hold nearly, never exactly. The rows that the others
+make superfluous, to within the tolerance, are let go: what is left is consistent, and moves as the exact machine does
+up to the misfit, which stays in the rows let go and is watched along the motion.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dalembert._results import AssemblyError, DalembertError, Status
+from dalembert.equations import assemble, residuals
+from dalembert.linalg import RANK_TOLERANCE, removable
+from dalembert.stabilise._start import EXACT, Assembled, assembled, open_rows, row_sizes
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, without_rows
+
+LARGEST = 1e-4
+"""The largest tolerance: beyond, a gap is no rounding of given numbers."""
+
+
+class Loosened(NamedTuple):
+    """The system without the rows let go, its start, and how far each joint of the whole is open there (relative)."""
+
+    system: AbstractSystem
+    rows: tuple[int, ...]
+    found: Assembled
+    sizes: np.ndarray  # of all rows of the whole
+    gaps: dict[str, float]
+    tolerance: float
+    rank_tolerance: float  # singular values below this share of the largest belong to rows that depend on each other
+
+    @property
+    def misfit(self) -> float:
+        return max(self.gaps.values(), default=0.0)
+
+    @property
+    def sentence(self) -> str:
+        worst = sorted(self.gaps.items(), key=lambda item: -item[1])[:4]
+        names = ", ".join(f"'{name}' ({gap:.1e})" for name, gap in worst)
+        return (
+            f"redundant joints close only to {self.misfit:.1e} of the machine's size, within the tolerance of "
+            f"{self.tolerance:.0e}; what is superfluous of {names} is let go and stays open by that much."
+        )
+
+
+def check_tolerance(tolerance) -> float:
+    """A tolerance for closing, or a sentence."""
+    number = np.asarray(tolerance)
+    if number.ndim or number.dtype.kind not in "iuf" or not 0 < number <= LARGEST:
+        raise DalembertError(
+            f"tolerance={tolerance} must be a number between 0 and {LARGEST:g}, of the machine's size."
+        )
+    return float(number)
+
+
+def loosened(system: AbstractSystem, q=None, v=None, *, t: float = 0.0, tolerance: float) -> Loosened | None:
+    """The system without what does not fit; None if all rows fit exactly, or if nothing redundant can be let go.
+
+    Raises `AssemblyError` if a row let go is open by more than the tolerance.
+    """
+    whole = assembled(system, q, v, t=t, tolerance=np.inf)
+    left = _largest(whole)
+    if not EXACT < left < np.inf or not isinstance(system, AbsoluteSystem | TreeSystem):
+        return None
+    at = np.asarray(t, float)
+    # a loop that is open by this much has singular values of this order where the exact one has zeros
+    near = max(RANK_TOLERANCE, min(10 * left, tolerance))
+    dependence = assemble(system, at, *whole.state).dependence(tolerance=near)
+    rows = tuple(sorted(removable(dependence.null))) if dependence.redundancy else ()
+    if not rows:
+        return None
+    reduced = without_rows(system, rows)
+    start = assembled(reduced, q, v, t=t)
+    sizes = np.asarray(row_sizes(system, assemble(system, at, *start.state)))
+    Phi, phi = (np.asarray(x) for x in residuals(system, at, *start.state))
+    speed = 1.0 + np.max(np.abs(np.asarray(start.state.v)) / np.asarray(system.scale()), initial=0.0)
+    gap = np.abs(phi) / sizes / speed
+    gap[: len(Phi)] = np.maximum(gap[: len(Phi)], np.abs(Phi) / sizes[: len(Phi)])
+    if np.max(gap) > tolerance:
+        raise AssemblyError(f"{Status.not_assembled.sentence} {open_rows(system, gap, tolerance)}")
+    gaps: dict[str, float] = {}
+    for row in np.flatnonzero(gap > 0.01 * np.max(gap)):
+        name = system.owner_of(int(row)).name
+        gaps[name] = max(gaps.get(name, 0.0), float(gap[row]))
+    return Loosened(reduced, rows, start, sizes, gaps, tolerance, near)
+
+
+def _largest(found: Assembled) -> float:
+    return max(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in (found.position, found.velocity))

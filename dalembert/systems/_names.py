@@ -1,0 +1,145 @@
+"""2 · systems: `compiled`, the door to every compiled program; names stay outside, so that no name compiles anything.
+
+Names of a machine, its bodies and its joints are static data of a system, and JAX compiles anew for static data that it
+has not seen. So every function that the package compiles is entered through `compiled`: it numbers the names of its
+arguments in the order in which the system lists them, and hands the numbers in. Machines of the same structure then
+share their programs whatever they are called. What comes out of a program is arrays; the few results that name
+something (`Equations`) get the names of this call back, and systems may not come out at all.
+
+A person's own `jax.jit` sees names as ever: a function that says `system.replace({"crank.mass": …})` depends on them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
+
+import equinox as eqx
+import jax
+
+from dalembert.systems._precision import require_float64
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ANONYMOUS = "\0"
+"""The name of every system inside a compiled program; a body's or joint's is this and a number."""
+OURS = frozenset({"dalembert", "diffrax", "equinox", "lineax", "optimistix", "jax", "jaxlib"})
+"""Packages whose classes look up no name that they were not given by `renamed`; a user's own class may."""
+
+
+class Renaming:
+    """Names → numbers, or back; results are kept, because a large machine has thousands of names."""
+
+    def __init__(self, table: dict[str, str]):
+        self.table = table
+        self._kept: dict[Any, Any] = {}
+
+    def __call__(self, name: str) -> str:
+        return self.table.get(name, name)
+
+    def all(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.table.get(n, n) for n in names)
+
+    def once(self, key: Any, change: Callable[[Any], R]) -> R:
+        """`change(key)`, computed once for equal keys."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = change(key)
+        return found
+
+
+class Named(eqx.Module):
+    """What carries names in static fields, and may be an argument of a compiled function."""
+
+    may_come_out: ClassVar[bool] = False
+    """Whether compiled functions may return it: `renamed` then puts back all that it names."""
+
+    def names(self) -> tuple[str, ...]:
+        """All names but that of a system itself, in an order that depends on the structure alone."""
+        return ()
+
+    def renamed(self, to: Renaming) -> Self | None:
+        """A copy under other names; None if it cannot tell which names it uses (a user's own class): then it, and
+        all that is handed in with it, keeps its names and is compiled for them."""
+        return None
+
+
+def with_fields(module, **fields):
+    """A copy of a module with some fields changed, static ones too; not through __init__, which may be a user's own."""
+    copy = object.__new__(type(module))
+    for key, value in vars(module).items():
+        object.__setattr__(copy, key, fields.get(key, value))
+    return copy
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, compiled once for each structure of its arguments (`equinox.filter_jit`), whatever their names."""
+    program: Callable[..., R] = eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        require_float64()
+        plain, back = _without_names((args, kwargs))
+        if back is None:
+            return program(*args, **kwargs)
+        try:
+            out = program(*plain[0], **plain[1])
+        except jax.errors.JaxRuntimeError:
+            raise  # of the running program: out of memory and the like
+        except Exception:
+            out = back = None
+        if back is None:  # a mistake found while tracing: once more under the real names, so that its sentence has them
+            return program(*args, **kwargs)
+        return _restored(out, back)
+
+    return call
+
+
+def _without_names(arguments) -> tuple[Any, Renaming | None]:
+    """The arguments under numbers, and the way back; (arguments, None) if there is nothing to rename, or no way to."""
+    foreign = False
+
+    def is_named(x) -> bool:
+        nonlocal foreign
+        foreign = foreign or _is_foreign(type(x))
+        return isinstance(x, Named)
+
+    leaves, structure = jax.tree_util.tree_flatten(arguments, is_leaf=is_named)
+    named = [x for x in leaves if isinstance(x, Named)]
+    names = tuple(n for x in named for n in x.names())
+    if foreign or not named or (names and names[0].startswith(ANONYMOUS)):
+        return arguments, None
+    to, back = _numbered(names)
+    plain = [x.renamed(to) if isinstance(x, Named) else x for x in leaves]
+    if any(new is None and old is not None for new, old in zip(plain, leaves, strict=True)):
+        return arguments, None
+    return jax.tree_util.tree_unflatten(structure, plain), back
+
+
+@functools.lru_cache(maxsize=64)
+def _numbered(names: tuple[str, ...]) -> tuple[Renaming, Renaming]:
+    table = {name: f"{ANONYMOUS}{k}" for k, name in enumerate(dict.fromkeys(names))}
+    return Renaming(table), Renaming({number: name for name, number in table.items()})
+
+
+@functools.cache
+def _is_foreign(kind: type) -> bool:
+    return issubclass(kind, eqx.Module) and kind.__module__.partition(".")[0] not in OURS
+
+
+def _restored(out, back: Renaming):
+    leaves, structure = jax.tree_util.tree_flatten(out, is_leaf=lambda x: isinstance(x, Named))
+    if not any(isinstance(x, Named) for x in leaves):
+        return out
+    return jax.tree_util.tree_unflatten(structure, [_named_again(x, back) for x in leaves])
+
+
+def _named_again(x, back: Renaming):
+    if not isinstance(x, Named):
+        return x
+    found = x.renamed(back) if x.may_come_out else None
+    if found is None:
+        raise TypeError(f"A compiled function returned a {type(x).__name__}, whose names stayed outside.")
+    return found
