@@ -541,8 +541,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
             return told(Status.no_load, unsettled)
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
         return told(Status.not_finite, _first_bad_force(system, last.t_end, q, v))
-    if np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0) > BLOWN_UP:
-        return Status.not_finite, _blow_up(system, q, v)
+    fastest = np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0)
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
     q_last, v_last = q, v
     q, v = problem.stabilisation.project(system, t, q, v)
@@ -553,7 +552,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
             cause = out_of_reach(system, float(t), q_last, v_last)
             opened = open_rows(system, residual, 0.1 * np.max(np.abs(residual)))
             return told(Status.inconsistent, f"{cause}{opened} ")
-    if _doubling_time(problem, last, rates) < DIVERGING * elapsed:
+    if fastest > BLOWN_UP or _doubling_time(problem, last, rates) < DIVERGING * elapsed:
         return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
     if plan.fixed:
         return told(status, "All is finite at its last state: the fixed step dt is too long for what follows. ")

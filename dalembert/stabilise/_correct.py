@@ -70,7 +70,8 @@ class Projection(AbstractStabilisation):
                 q, v = system.retract(q, dq), (v if c == 0 and self.corrections > 1 else v + dv)
                 Phi, phi = residuals(system, t, q, v)
             left = equations.violation(system.scale(), (Phi, phi, v))
-            return left > (LEFT if self.tolerance is None else jnp.inf), q, v, tangential, k + 1
+            again = (left > LEFT) & ~(factor.margin > NEAR) & (self.tolerance is None)
+            return again, q, v, tangential, k + 1
 
         start = (jnp.array(True), q, v, error, jnp.zeros((), int))
         _, q, v, error, _ = while_loop(lambda c: c[0], corrected, start, max_steps=ROUNDS, kind="bounded")

@@ -160,7 +160,8 @@ def _newton(system, t, q, v, free) -> Coordinates:
         # of a few damped steps the best: a rough guess may overshoot
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
         errors = jax.vmap(lambda q: jnp.linalg.norm(system.position_residual(t, q) / sizes))(trials)
-        best = jnp.argmin(errors)
+        # the full step unless another is clearly better: where rows exclude each other all are as good
+        best = jnp.where(errors[0] <= (1 + 1e-6) * jnp.min(errors), 0, jnp.argmin(errors))
         # rows that exclude each other leave a residual that only wanders: keep where it first was as small
         better = errors[best] < FALLS * least
         kept, least = (jnp.where(better, x, y) for x, y in ((trials[best], kept), (errors[best], least)))
@@ -276,7 +277,8 @@ def _unless_rounding(correction, gap):
 
 def _directions(system, t, q, v, free):
     equations = assemble(system, t, q, v)
-    mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
+    # a loop that does not quite close must not be chased along directions that its own gap has made
+    mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()) / SOFT)
     return equations, factorise(mass, equations.rows, equations.klu, equations.felt, shift)
 
 
