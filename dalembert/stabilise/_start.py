@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED as ROUNDING
-from dalembert.equations import Equations, assemble, residuals, softened
+from dalembert.equations import SOFT, Equations, assemble, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, factorise
 from dalembert.stabilise._base import State
 from dalembert.stabilise._reach import out_of_reach
