@@ -234,9 +234,16 @@ def _finish_jvp(primals, tangents):
     given = [x / jnp.minimum(jnp.min(system.scale()), 1.0) for x in given]
     changes = (d_state.q, d_state.v, positions / sizes[:h], velocities / sizes, jnp.concatenate(given))
     nulls = [jax.lax.stop_gradient(_left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
-    q, v, *_ = jax.lax.custom_linear_solve(
-        lambda x: x, changes, lambda _, x: _unless_contradicting(nulls, x), lambda _, w: _poisoned(nulls, w)
+    # in one vector: to transpose it, JAX wants all or none of the changes to depend on what is differentiated
+    lengths = np.cumsum([len(x) for x in changes])[:-1].tolist()
+
+    def in_parts(function):
+        return lambda _, x: jnp.concatenate(function(nulls, jnp.split(x, lengths)))
+
+    x = jax.lax.custom_linear_solve(
+        lambda x: x, jnp.concatenate(changes), in_parts(_unless_contradicting), in_parts(_poisoned)
     )
+    q, v, *_ = jnp.split(x, lengths)
     return found, eqx.tree_at(lambda f: f.state, d_found, State(q, v))
 
 
