@@ -52,7 +52,7 @@ def softened(gap: Scalar) -> Scalar:
 ROUNDED = 2e-15
 """Violation, relative to the machine, that is rounding: it is left alone, since a correction beside a singular position
 would blow it up by 1/σ."""
-SOFT, SOFTEST = 1e-2, 1e-9
+SOFT, SOFTEST = 1.0, 1e-9
 """Damping over violation, and the largest damping."""
 
 

@@ -77,6 +77,15 @@ class DenseSaddle(eqx.Module):
             return self
         return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m], self.inverted)
 
+    def softened(self, shift) -> DenseSaddle:
+        """The same with another shift, where the rows are nearly dependent."""
+        good = self.margin > NEAR
+
+        def again():
+            return jnp.where(good, self.L, _factor(self.A, shift + (jnp.diagonal(self.A) == 0)))
+
+        return eqx.tree_at(lambda s: s.L, self, jax.lax.cond(unvmap_any(~good), again, lambda: self.L))
+
     @property
     def margin(self) -> Float[Array, ""]:
         """The smallest pivot of the factorisation: σ² of the weakest direction is not larger."""
@@ -233,6 +242,10 @@ class SparseSaddle(eqx.Module):
             return self
         data = jnp.where(self.C.pattern.rows < m, self.C.data, 0.0)
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.shift, self.klu)
+
+    def softened(self, shift) -> SparseSaddle:
+        """The same: whether rows are nearly dependent is not known here."""
+        return self
 
     @property
     def margin(self) -> Float[Array, ""]:

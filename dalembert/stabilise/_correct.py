@@ -135,11 +135,12 @@ def _tangential(equations: Equations, correct, error: Velocities, scale: Velocit
 
 def _corrector(system: AbstractSystem, equations: Equations, shift):
     """(Φ, φ) ↦ (δq, δv), the corrections of least mass norm, along directions frozen here."""
-    whole = equations.factorise(shift=shift)
+    sharp = equations.factorise()
+    whole = sharp.softened(shift)
     if system.m == system.m_holonomic:
-        return whole, lambda Phi, phi: -whole.correct(jnp.stack([Phi, phi], axis=1)).T
+        return sharp, lambda Phi, phi: -whole.correct(jnp.stack([Phi, phi], axis=1)).T
     positions = whole.leading(system.m_holonomic)
-    return whole, lambda Phi, phi: (-positions.correct(Phi[:, None])[:, 0], -whole.correct(phi[:, None])[:, 0])
+    return sharp, lambda Phi, phi: (-positions.correct(Phi[:, None])[:, 0], -whole.correct(phi[:, None])[:, 0])
 
 
 def _gap(residual, sizes):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED as ROUNDING
-from dalembert.equations import SOFT, Equations, assemble, residuals, softened
+from dalembert.equations import Equations, assemble, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, factorise
 from dalembert.stabilise._base import State
 from dalembert.stabilise._reach import out_of_reach
@@ -285,7 +285,7 @@ def _unless_rounding(correction, gap):
 def _directions(system, t, q, v, free):
     equations = assemble(system, t, q, v)
     # a loop that does not quite close must not be chased along directions that its own gap has made
-    mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()) / SOFT)
+    mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
     return equations, factorise(mass, equations.rows, equations.klu, equations.felt, shift)
 
 
