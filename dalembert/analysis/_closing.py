@@ -116,7 +116,10 @@ class Closing:
         d = self._measured(equations)
         m, n = d.rows.shape
         if m < LARGE:
-            y = d.rows.T @ np.linalg.solve(d.rows @ d.rows.T + damping * np.eye(m), right / d.sizes)
+            U, sigma, Vt = np.linalg.svd(d.rows, full_matrices=False)
+            # what contradicts lies in combinations that are zero but for rounding: they move nothing
+            weight = np.where(sigma > 1e-10 * sigma[0], sigma / (sigma**2 + damping), 0.0)
+            y = Vt.T @ (weight * (U.T @ (right / d.sizes)))
         else:
             import scipy.sparse
             from scipy.sparse.linalg import splu
