@@ -34,7 +34,7 @@ class Augmented(AbstractFormulation):
 
         def refined(matvec, b):
             z = jax.scipy.linalg.lu_solve(factor, b)
-            for _ in range(3):
+            for _ in range(6):
                 z = z + jax.scipy.linalg.lu_solve(factor, b - matvec(z))
             return z
 

@@ -28,8 +28,8 @@ EPS = 1e-13
 far below σ² of the weakest direction that the refinements must recover."""
 SOLVED = 1e-12
 """Residual, relative to the terms of the equation, up to which a quick solution is taken."""
-WELL_APART = 1e-11
-"""Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-6)."""
+WELL_APART = 1e-8
+"""Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-4)."""
 NEAR = 1e-3
 """Margin (σ² of the weakest direction, about) below which a state is treated as near a singular position."""
 SPARSE_REFINEMENTS = 4

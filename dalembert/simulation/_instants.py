@@ -24,7 +24,7 @@ WEAK = 3e-2
 """Singular values below this share of the largest make an instant worth a closer look."""
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
-SAFETY = 10.0
+SAFETY = 30.0
 """A perturbed state is one sample of what rounding does."""
 SHAKEN = 1e-14
 """Size of a perturbation, relative to the machine: what a projected state leaves open."""
@@ -67,7 +67,7 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     if near.size:
         change = {name: np.zeros(x[near].shape) for name, x in shown.items()}
         turned = np.zeros(len(near))
-        for seed in range(2):
+        for seed in range(3):
             seen = _at(solution, rule, near, *_perturbed(system, q[near], v[near], seed))
             turned = np.maximum(turned, _share(seen.rates - found.rates[near], found.rates[near]))
             other = _shown(seen)
@@ -172,7 +172,7 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
         grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
         # the two extrapolations must agree
         spread = np.abs(mean(lambda o, n=name: _shown(o)[n]) - _mean(sides, lambda o, n=name: _shown(o)[n], 2))
-        smooth = ~grows & _within(spread, value, _shown(out)[name]) & _wide(moving, _shown(out)[name])
+        smooth = ~grows & _within(SAFETY * spread, value, _shown(out)[name]) & _wide(moving, _shown(out)[name])
         still = sure[name][lost] & _wide(weakest[lost] > RANK_TOLERANCE, value)
         sure[name][lost] = np.where(_wide(moving, value), smooth, still)
     return out
