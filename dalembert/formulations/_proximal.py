@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from equinox.internal import unvmap_any, while_loop
@@ -54,7 +56,7 @@ class Proximal(AbstractFormulation):
         start = (jnp.array(True), jnp.zeros((), int), q, w)
         shapes = jax.eval_shape(lambda: evaluate((*start, None, None, None))[4:])
         empty = jax.tree_util.tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        done = while_loop(lambda c: c[0], evaluate, (*start, *empty), max_steps=CORRECTIONS + 1, kind=loop)
+        done: Any = while_loop(lambda c: c[0], evaluate, (*start, *empty), max_steps=CORRECTIONS + 1, kind=loop)
         *_, equations, found, gap = done
         solved = found.residual <= SOLVED
         if self.kept is not None:

@@ -142,7 +142,7 @@ def _settle(problem: Problem, t, y, error):
     before, given, work = problem.state(t, y)
     seen = None if error is None or formulation.tangent else error[1]
     (q, v), seen = problem.stabilisation.settle(system, t, before, given, seen)
-    if seen is not None and problem.stabilisation.exact:
+    if error is not None and seen is not None and problem.stabilisation.exact:
         # a velocity moved by a share x changes the energy by x²: a step that needs more than that was too long
         moved, scale = jnp.abs(v - given), system.scale()
         share = jnp.max(moved / scale, initial=0.0) / (1.0 + jnp.max(jnp.abs(v) / scale, initial=0.0))
