@@ -342,7 +342,7 @@ def _inverse_root(d):
 
 def _factor(A, shift):
     eye = jnp.eye(len(A))
-    L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + shift * eye), symmetrize_input=False)  # shift by columns
+    L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + shift * eye), symmetrize_input=False)
     if len(A) > INVERT_UP_TO:
         return L
     return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)

@@ -472,7 +472,7 @@ class Solution(eqx.Module):
     def _attributes(self) -> dict[str, Any]:
         import dalembert
 
-        keep = {k: float(x) if isinstance(x, float) else int(x) for k, x in self.stats.items()}
+        keep = {k: float(x) if isinstance(x, float) else int(x) for k, x in self.stats.items() if k != "doubt_said"}
         return {
             "model": self.system.name,
             "status": self.status.name,
