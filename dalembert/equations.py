@@ -44,16 +44,19 @@ KEPT = 1e-10
 """Share of its size in absolute coordinates below which a row is not felt by any joint coordinate."""
 
 
-def softened(gap: Scalar) -> Scalar:
-    """The damping of a correction of a state that is off its constraints by `gap`."""
-    return jnp.clip(SOFT * gap, EPS, SOFTEST)
-
-
-ROUNDED = 2e-15
-"""Violation, relative to the machine, that is rounding: it is left alone, since a correction beside a singular position
-would blow it up by 1/σ."""
+ROUNDED = 3e-16
+"""Violation, relative to the machine, that is rounding: it is left alone."""
 SOFT, SOFTEST = 1.0, 1e-9
 """Damping over violation, and the largest damping."""
+HELD = 1e-11
+"""Least damping of a correction on the way. A state is known to eps/σ and its tangent to eps/σ² along a direction of
+size σ: beside a singular position what was integrated is better than what a correction would make of rounding, and
+along a direction that is always so weak a violation is as small as σ itself."""
+
+
+def softened(gap: Scalar, least: float = EPS) -> Scalar:
+    """The damping of a correction of a state that is off its constraints by `gap`."""
+    return jnp.clip(SOFT * gap, least, SOFTEST)
 
 
 class Equations(Named):
@@ -132,7 +135,7 @@ class Equations(Named):
         Levenberg–Marquardt in the mass metric: a damping in proportion to what is open keeps the step bounded beside a
         singular position and lets it converge quadratically elsewhere.
         """
-        factor = self.factorise(shift=softened(gap))
+        factor = self.factorise(shift=softened(gap, HELD))
         dq = -factor.leading(len(self.Phi)).correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
         dv = -factor.correct(self.phi[:, None])[:, 0]
         position, velocity = self.violations(system.scale())

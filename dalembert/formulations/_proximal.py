@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from equinox.internal import unvmap_any, while_loop
+from jaxtyping import Array
 
 from dalembert._typing import Rows
 from dalembert.equations import ROUNDED, Equations, assemble
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, with_reaction, with_rhs
-from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED
+from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt
 
 CORRECTIONS = 4
-"""At most so many of a stage, which is moved onto the constraints first where the margin of the rows is below `NEAR`: a
-violation e makes accelerations wrong by e/σ², and a step cannot tell that from the motion."""
+"""At most so many of a state, which is moved onto the constraints first where it is near a singular position: a
+violation e makes accelerations wrong by e/σ, and a step cannot tell that from the motion."""
+ASIDE = 3e-2
+"""How far aside the accelerations beside a singular position are taken, in the machine's size (or radians). A state
+that is put onto the constraints carries rounding/σ³ in its acceleration; that grows as fast towards the position as the
+error of an interpolation, O(ASIDE¹⁰), falls."""
+SIDES = (1, -1, 2, -2, 3, -3, 4, -4, 5, -5)
+"""Places about the singular position, in units of `ASIDE`."""
+GROWN = 3.0
+"""How much larger than loads and speed explain an acceleration may be to be believed as a first guess."""
+SPREAD = 1e-6
+"""Relative disagreement of two interpolations up to which it is taken for rounding."""
+INSIDE = 0.8
+"""Share of σ aside below which a state is between the first two sides."""
+PROBES, LAST = 2, 3 + len(SIDES)
+
+
+class Visit(eqx.Module):
+    """Where an evaluation stands: at the state itself (place 0), a probe, a side, or at the state again."""
+
+    going: Array
+    place: Array
+    corrections: Array
+    at: tuple  # t, q, v
+    tau: Array  # the time to one side
+    shift: Array  # how far the state is from the singular position, in units of tau
+    vdot: Array  # of the state, as far as it is known
+    spread: Array  # how far the two sums below disagreed
+    total: Array  # over the sides
+    outer: Array  # the same over all but the two nearest
+    roots: Array  # of the margins of the state and the two probes
+    inside: Array  # whether the sides are taken
 
 
 class Proximal(AbstractFormulation):
@@ -28,11 +62,13 @@ class Proximal(AbstractFormulation):
     contradict each other it gives the least-squares motion in the mass metric, and the march reports it. Cost O(m³)
     dense, about linear in the bodies when sparse.
 
-    `kept` (1 or 0 a row) says which rows stand for all where others depend on them; the march then needs no correction
-    of its stages as long as those are well apart. `simulate` finds them; without, every row counts.
+    `kept` (1 or 0 a row) says which rows stand for all where others depend on them, `usual` is the margin between them
+    (`DenseSaddle.margin`) at generic states: what is far below it is near a singular position. `simulate` finds both;
+    without, every row counts.
     """
 
     kept: Rows | None = None
+    usual: Array | float = 1.0
 
     def solve(self, equations: Equations) -> Acceleration:
         return with_reaction(equations, equations.factorise().solve(equations.h, equations.Gamma)[0])
@@ -40,32 +76,105 @@ class Proximal(AbstractFormulation):
     def motion(self, system, t, q, w, memory, rhs, *, exact: bool = False, loop: str = "lax") -> Motion:
         if system.m == 0:
             return super().motion(system, t, q, w, memory, rhs)
+        t = jnp.asarray(t, float)
+
+        aside = exact and loop == "lax"
 
         def evaluate(carry):
-            _, k, q, v, _, _, _ = carry
-            equations = with_rhs(assemble(system, t, q, v), rhs)
+            visit: Visit = carry[0]
+            equations = with_rhs(assemble(system, *visit.at), rhs)
             found = equations.factorise(self.kept).attempt(equations.h, equations.Gamma)
-            gap = equations.violation(system.scale())
-            off = (gap > ROUNDED) & ~(found.margin > NEAR)
+            ended = dataclasses.replace(visit, going=jnp.array(False))
             if not exact:  # a drift that the method is meant to show is not taken away
-                return jnp.array(False), k + 1, q, v, equations, found, gap
-            off = off & (k < CORRECTIONS)
-            q, v = jax.lax.cond(unvmap_any(off), lambda: equations.corrected(system, gap, off), lambda: (q, v))
-            return off, k + 1, q, v, equations, found, gap
+                return ended, equations, found
+            near = ~(found.margin > NEAR * self.usual)
+            special = near | (visit.place > 0)
 
-        start = (jnp.array(True), jnp.zeros((), int), q, w)
-        shapes = jax.eval_shape(lambda: evaluate((*start, None, None, None))[4:])
+            def onwards():
+                gap = equations.violation(system.scale())
+                side = (visit.place > PROBES) & (visit.place < LAST)
+                there = side | (near & ((visit.place == LAST) if aside else (visit.place == 0)) & ~visit.inside)
+                off = there & (gap > ROUNDED) & (visit.corrections < CORRECTIONS)
+                at = (visit.at[0], *equations.corrected(system, gap, off))
+                corrected = dataclasses.replace(visit, at=at, corrections=visit.corrections + 1, going=off)
+                if not aside:
+                    return _where(special, corrected, ended)
+                after = self._next(system, (t, *start), visit, near, found, _guess(system, equations, found))
+                return _where(special, _where(off, corrected, after), ended)
+
+            return jax.lax.cond(unvmap_any(special), onwards, lambda: ended), equations, found
+
+        zero, none, no = jnp.zeros((), int), jnp.zeros(()), jnp.array(False)
+        start = (q, w)
+        first = Visit(~no, zero, zero, (t, *start), none, none, 0 * w, none, 0 * w, 0 * w, jnp.ones(3), no)
+        shapes = jax.eval_shape(lambda: evaluate((first, None, None))[1:])
         empty = jax.tree_util.tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        done: Any = while_loop(lambda c: c[0], evaluate, (*start, *empty), max_steps=CORRECTIONS + 1, kind=loop)
-        *_, equations, found, gap = done
+        most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
+        done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=loop)
+        visit, equations, found = done
         solved = found.residual <= SOLVED
         if self.kept is not None:
-            solved = solved & (found.margin > NEAR)
+            solved = solved & (found.margin > NEAR * self.usual)
+        solved = solved | visit.inside
+        quick = jnp.where(visit.inside, visit.vdot, found.x)
 
         def otherwise():
             # directions that the violation itself could have made are not trusted
+            gap = equations.violation(system.scale())
             exact = equations.factorise().exact(equations.h, equations.Gamma, jnp.maximum(RANK_TOLERANCE, 10 * gap))[0]
-            return jnp.where(solved, found.x, exact)
+            return jnp.where(solved, quick, exact)
 
-        vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: found.x)
-        return Motion(equations, vdot, with_reaction(equations, vdot))
+        vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
+        size = jnp.max(jnp.abs(vdot) / system.scale())
+        noise = jnp.where(visit.inside & (visit.spread < SPREAD * size), visit.spread, 0.0)
+        return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
+
+    def _next(self, system, state, visit: Visit, near, found: Attempt, guess) -> Visit:
+        """The visit after an evaluation: at the next place, or at its end."""
+        t, q, v = state
+        place = visit.place
+        first, side = place == 0, (place > PROBES) & (place < LAST)
+        roots = visit.roots.at[place].set(jnp.sqrt(found.margin), mode="drop")
+        base, plus, minus = roots
+        inside = jnp.where(place == PROBES, base < INSIDE * 0.5 * (plus + minus), visit.inside)
+        shift = jnp.where(place == PROBES, (plus - minus) / (plus + minus), visit.shift)
+        which = jnp.clip(place - PROBES - 1, 0, len(SIDES) - 1)
+        total = jnp.where(side, visit.total + _weights(shift, SIDES)[which] * found.x, 0.0)
+        fewer = jnp.concatenate([jnp.zeros(2), _weights(shift, SIDES[2:])])
+        outer = jnp.where(side, visit.outer + fewer[which] * found.x, 0.0)
+        whole = side & (which == len(SIDES) - 1)
+        vdot = jnp.where(first, guess, jnp.where(whole, total, visit.vdot))
+        spread = jnp.where(whole, jnp.max(jnp.abs(total - outer) / system.scale()), visit.spread)
+        total, outer = jnp.where(whole, 0.0, total), jnp.where(whole, 0.0, outer)
+        # the time in which the fastest coordinate moves that far
+        speed, change = (jnp.max(jnp.abs(x) / system.scale(), initial=0.0) for x in (v, vdot))
+        pace = speed + jnp.sqrt(speed**2 + 2 * ASIDE * change)
+        tau = jnp.where(first, 2 * ASIDE / jnp.where(pace > 0, pace, 1.0), visit.tau)
+        following = jnp.where((place == PROBES) & ~inside, LAST, place + 1)
+        sides = jnp.asarray((0.0, 1.0, -1.0, *SIDES, 0.0))[jnp.minimum(following, LAST)]
+        among = (following > PROBES) & (following < LAST)
+        step = tau * (sides - jnp.where(among, shift, 0.0))
+        moved = t + step, system.retract(q, step * (v + 0.5 * step * vdot)), v + step * vdot
+        going = jnp.where(first, near & (pace > 0), place < LAST)
+        at = tuple(jnp.where(following < LAST, x, y) for x, y in zip(moved, state, strict=True))
+        return Visit(going, following, jnp.zeros((), int), at, tau, shift, vdot, spread, total, outer, roots, inside)
+
+
+def _guess(system, equations: Equations, found: Attempt):
+    """v̇ to look aside with: as found, but not larger than loads and speed explain (a violation may have made it so)."""
+    size = system.scale()
+    found_, free, fast = (jnp.max(jnp.abs(x) / size) for x in (found.x, equations.mass.solve(equations.h), equations.v))
+    most = GROWN * (free + fast**2)
+    return found.x * jnp.where(found_ > most, most / found_, 1.0)
+
+
+def _weights(at, sides):
+    """Of values at sides for the value between them at `at` (Lagrange)."""
+    nodes = np.asarray(sides, float)
+    apart = nodes[:, None] - nodes + np.eye(len(nodes))
+    ratios = jnp.where(np.eye(len(nodes), dtype=bool), 1.0, (at - nodes)[None, :] / apart)
+    return jnp.prod(ratios, axis=1)
+
+
+def _where(which, a: Visit, b: Visit) -> Visit:
+    return jax.tree_util.tree_map(lambda x, y: jnp.where(which, x, y), a, b)

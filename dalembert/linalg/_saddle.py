@@ -30,7 +30,7 @@ SOLVED = 1e-12
 """Residual, relative to the terms of the equation, up to which a quick solution is taken."""
 WELL_APART = 1e-8
 """Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-4)."""
-NEAR = 1e-3
+NEAR = 4e-3
 """Margin (σ² of the weakest direction, about) below which a state is treated as near a singular position."""
 SPARSE_REFINEMENTS = 4
 """At most; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
@@ -76,15 +76,6 @@ class DenseSaddle(eqx.Module):
         if m == self.C.shape[0]:
             return self
         return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m], self.inverted)
-
-    def softened(self, shift) -> DenseSaddle:
-        """The same with another shift, where the rows are nearly dependent."""
-        good = self.margin > NEAR
-
-        def again():
-            return jnp.where(good, self.L, _factor(self.A, shift + (jnp.diagonal(self.A) == 0)))
-
-        return eqx.tree_at(lambda s: s.L, self, jax.lax.cond(unvmap_any(~good), again, lambda: self.L))
 
     @property
     def margin(self) -> Float[Array, ""]:
@@ -242,15 +233,6 @@ class SparseSaddle(eqx.Module):
             return self
         data = jnp.where(self.C.pattern.rows < m, self.C.data, 0.0)
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.shift, self.klu)
-
-    def softened(self, shift) -> SparseSaddle:
-        """The same: whether rows are nearly dependent is not known here."""
-        return self
-
-    @property
-    def margin(self) -> Float[Array, ""]:
-        """Not known without a solution (`attempt` tells): taken as good."""
-        return jnp.ones(())
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
         """As of `DenseSaddle`; the margin by a second right-hand side of mixed signs, whose answer grows as 1/σ²."""

@@ -1,7 +1,8 @@
 """6 · simulation: Diffrax marches; here is what we add around it: packing, projection, and a status of our own.
 
 The state is y = (q, w, work, memory): w are the velocities the formulation integrates (v, or tangent velocities u),
-work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), memory is what
+work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), work[2] what
+rounding has left open in w; memory is what
 the formulation and the stabilisation carry along (a choice of basis, an integral). Three small wrappers:
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
@@ -46,6 +47,10 @@ OPEN = 1e-7
 """Relative gap of a constraint after projection from which on a step is refused: contradiction, not rounding."""
 
 
+NOISE = 10.0
+"""How much more than its noise, summed up as a step sums up accelerations, a velocity may err by rounding alone."""
+
+
 NEWTON_FLOOR = 1e-12
 """Smallest tolerance of the stages of Diffrax's implicit solvers: below it rounding keeps Newton from converging."""
 
@@ -88,15 +93,15 @@ class Problem(eqx.Module):
         """(q, v, work) behind y."""
         q, w, work, (memory, _) = y
         q, v = self.formulation.unpack(self.system, t, q, w, memory)
-        return q, v, work
+        return q, v, work[:2]
 
     def project(self, t, y):
         """(q, v, work) behind y, moved onto the constraints."""
         return _project(self, t, y)
 
-    def settle(self, t, y, error):
-        """`project` after a step with its error, and whether the state could be brought onto the constraints."""
-        return _settle(self, t, y, error)
+    def settle(self, t, y):
+        """y after a step, moved onto the constraints, and whether that could be done."""
+        return _settle(self, t, y)
 
 
 # jitted although they only run inside a march: Diffrax traces its body several times, these are traced once
@@ -118,15 +123,18 @@ def _vector_field(problem: Problem, t, y):
     stored_rate = jax.jvp(stored, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
     # rows that do not move do no work at a velocity that they allow
     idle = formulation.tangent and system.scleronomic
-    power = jnp.stack([equations.h @ v + stored_rate, jnp.zeros(()) if idle else acceleration.r @ v])
+    power = jnp.zeros(()) if idle else acceleration.r @ v
+    # rounding has another sign at each stage, and so has what stands for it
+    noise = motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
+    rates = jnp.stack([equations.h @ v + stored_rate, power, noise])
     held = jax.tree_util.tree_map(jnp.zeros_like, memory)
-    return qdot, motion.wdot, power, (held, integral_rate)
+    return qdot, motion.wdot, rates, (held, integral_rate)
 
 
 @compiled
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
-    return q, w, jnp.zeros(2), (memory, problem.stabilisation.memory(problem.system))
+    return q, w, jnp.zeros(3), (memory, problem.stabilisation.memory(problem.system))
 
 
 @compiled
@@ -137,28 +145,20 @@ def _project(problem: Problem, t, y):
 
 
 @compiled
-def _settle(problem: Problem, t, y, error):
+def _settle(problem: Problem, t, y):
     system, formulation = problem.system, problem.formulation
-    before, given, work = problem.state(t, y)
-    seen = None if error is None or formulation.tangent else error[1]
-    (q, v), seen = problem.stabilisation.settle(system, t, before, given, seen)
-    if error is not None and seen is not None and problem.stabilisation.exact:
-        # a velocity moved by a share x changes the energy by x²: a step that needs more than that was too long
-        moved, scale = jnp.abs(v - given), system.scale()
-        share = jnp.max(moved / scale, initial=0.0) / (1.0 + jnp.max(jnp.abs(v) / scale, initial=0.0))
-        seen = jnp.abs(seen) + moved * share
-        error = (error[0], seen, *error[2:])
-    memory, integral = y[3]
+    q, v, _ = problem.project(t, y)
+    _, _, work, (memory, integral) = y
     w, memory = formulation.repack(system, t, q, v, memory)
     y = (q, w, work, (memory, integral))
     if not problem.stabilisation.exact or system.m == 0:
-        return y, error, jnp.array(True)
+        return y, jnp.array(True)
     Phi, phi = residuals(system, t, q, v)
     speed = 1.0 + jnp.max(jnp.abs(v) / system.scale(), initial=0.0)
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if system.m_holonomic:
         gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: system.m_holonomic]))
-    return y, error, ~(gap > OPEN)  # a NaN is not for this test to judge
+    return y, ~(gap > OPEN)  # a NaN is not for this test to judge
 
 
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
@@ -206,7 +206,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1, error, closed = self.problem.settle(t1, y1, error)
+        y1, closed = self.problem.settle(t1, y1)
         # refuse a step that cannot be closed; with fixed steps only NaN can say so
         if error is None:
             y1 = jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1)
@@ -269,7 +269,7 @@ class Watched(diffrax.AbstractStepSizeController):
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
         before, scale = y0, self.scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
-        error = None if y_error is None else _relative(y_error, scale)
+        error = None if y_error is None else _beyond_noise(_relative(y_error, scale))
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
             t0, t1, y0, safe, args, error, error_order, inner
         )
@@ -303,12 +303,20 @@ class Watched(diffrax.AbstractStepSizeController):
 
     def scale(self, y) -> tuple:
         system = self.problem.system
-        return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(2)
+        return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(3)
 
 
 def _relative(y, scale: tuple) -> tuple:
     """q, w and work over their sizes; the memory has no error."""
     return tuple(a / s for a, s in zip(y[:3], scale, strict=True))
+
+
+def _beyond_noise(error: tuple) -> tuple:
+    """The error of a step less what rounding beside a singular position has made of its velocities."""
+    q, w, work = error
+    noise = NOISE * jnp.abs(work[2])
+    less = jax.tree_util.tree_map(lambda e: jnp.sign(e) * jnp.maximum(jnp.abs(e) - noise, 0.0), w)
+    return q, less, work
 
 
 # ---- integrators -------------------------------------------------------------------------------------------
@@ -415,10 +423,9 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits))
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
-    # interpolated states are off the constraints by the interpolation error: project what is saved
     saves = [diffrax.SubSaveAt(t1=True)]
     if plan.save == "times":
-        saves.append(diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: problem.project(t, y)))
+        saves.append(diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: problem.state(t, y)))
     else:
         saves.append(diffrax.SubSaveAt(t0=True, steps=True, fn=lambda t, y, args: problem.state(t, y)))
     resume = span.resume if span.resume is not None else (None, None)
@@ -444,9 +451,10 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     exhausted = solution.result == diffrax.RESULTS.max_steps_reached
     status = jnp.where((status == 0) & exhausted, Status.max_steps.value, status)
     status = jnp.where((status == 0) & _failed(solution.result), Status.step_too_small.value, status)
+    ts, ys = solution.ts[1], solution.ys[1]
     return March(
-        ts=solution.ts[1],
-        ys=solution.ys[1],
+        ts=ts,
+        ys=_project_saved(problem, ts, ys) if plan.save == "times" else ys,
         t_end=solution.ts[0][0],
         y_end=jax.tree_util.tree_map(lambda a: a[0], solution.ys[0]),
         controller=solution.controller_state,
@@ -456,6 +464,19 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         status=status,
         paused=solution.result == diffrax.RESULTS.event_occurred,
     )
+
+
+def _project_saved(problem: Problem, ts, ys):
+    """Interpolated states are off the constraints by the interpolation error: project what was saved."""
+
+    def one(saved):
+        t, (q, v, work) = saved
+        reached = jnp.isfinite(t)
+        project = problem.stabilisation.project
+        state = jax.lax.cond(reached, lambda: tuple(project(problem.system, t, q, v)), lambda: (q, v))
+        return *state, work
+
+    return jax.lax.map(one, (ts, ys))
 
 
 @contextlib.contextmanager

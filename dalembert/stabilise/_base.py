@@ -35,12 +35,6 @@ class AbstractStabilisation(eqx.Module):
         """The state after an accepted step; quaternions are always kept at unit length."""
         return State(system.retract(q, jnp.zeros(system.n)), v)
 
-    def settle(
-        self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities, error: Velocities | None
-    ) -> tuple[State, Velocities | None]:
-        """`project`, and what of an estimated error of v a step-size control should see."""
-        return self.project(system, t, q, v), error
-
     def memory(self, system: AbstractSystem) -> Any:
         """What this method integrates besides the motion, at the start."""
         return None

@@ -11,6 +11,7 @@ from scipy.linalg import qr
 from dalembert._results import AssemblyError
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
+from dalembert.linalg import NEAR
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
 from dalembert.systems import AbstractSystem, compiled
@@ -23,8 +24,9 @@ def prepared(
 
     `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
     """
-    if isinstance(formulation, Proximal) and formulation.kept is None and system.m and system.klu is None:
-        return dataclasses.replace(formulation, kept=independent_rows(system, state, t=t))
+    if isinstance(formulation, Proximal) and formulation.kept is None and system.m:
+        kept, usual = independent_rows(system, state, t=t)
+        return dataclasses.replace(formulation, kept=kept, usual=usual)
     if not formulation.needs_rank:
         return formulation
     return formulation.sized(generic_ranks(system, state, t=t))
@@ -32,24 +34,30 @@ def prepared(
 
 def independent_rows(
     system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0
-) -> np.ndarray | None:
-    """1 for rows that stand for all, 0 for those that depend on them at generic states; None if all are independent."""
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
+    and the margin between those that stand for all, at the best of the states looked at."""
     q, v = (None, None) if state is None else state
     here = consistent_state(system, q, v, t=t)
-    first = assemble(system, np.asarray(t, float), *here).dependence()
-    if first.redundancy == 0:
-        return None
-    found = [first]
-    for at in neighbours(system, t, here):
-        found.append(assemble(system, np.asarray(t, float), *at).dependence())
+    margin = float(_margin(system, t, *here, None))
+    if margin > NEAR or system.klu is not None:
+        return None, np.asarray(margin)
+    states = [here, *neighbours(system, t, here)]
+    found = [assemble(system, np.asarray(t, float), *at).dependence() for at in states]
     best = max(found, key=lambda d: d.rank)
-    if best.redundancy == 0:
-        return None
-    # of the largest of the three states, rows by pivoting: the first `rank` are the best apart
-    factors: Any = qr(best.rows.T, mode="r", pivoting=True)
-    kept = np.zeros(system.m)
-    kept[factors[1][: best.rank]] = 1.0
-    return kept
+    kept = None
+    if best.redundancy:
+        # rows by pivoting: the first `rank` are the best apart
+        factors: Any = qr(best.rows.T, mode="r", pivoting=True)
+        kept = np.zeros(system.m)
+        kept[factors[1][: best.rank]] = 1.0
+    return kept, np.asarray(max(float(_margin(system, t, *at, kept)) for at in states))
+
+
+@compiled
+def _margin(system: AbstractSystem, t, q, v, kept):
+    equations = assemble(system, t, q, v)
+    return equations.factorise(kept).attempt(equations.h, equations.Gamma).margin
 
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:

@@ -191,12 +191,10 @@ def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Equations, tu
     dq = saddle.leading(system.m_holonomic).solve(None, -Phi_before)[0]
     q = system.retract(q, free * _unless_rounding(dq, equations.violations(system.scale())[0]))
     equations, saddle = _directions(system, t, q, v, free)
-    Phi, phi = equations.Phi, equations.phi
-    phi_before = phi
-    for _ in range(2):
-        dv = saddle.solve(None, -phi)[0]
-        v = v + free * _unless_rounding(dv, equations.violations(system.scale(), (Phi, phi, v))[1])
-        Phi, phi = residuals(system, t, q, v)
+    phi_before = equations.phi
+    dv = saddle.solve(None, -phi_before)[0]
+    v = v + free * _unless_rounding(dv, equations.violations(system.scale())[1])
+    Phi, phi = residuals(system, t, q, v)
     sizes = row_sizes(system, equations)
     before = system.position_residual(t, start) / sizes[: system.m_holonomic]
     moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale(), initial=0.0)
