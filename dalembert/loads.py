@@ -44,6 +44,16 @@ class Loads(eqx.Module):
     settled: Bool[Array, ""]
     margin: Float[Array, ""]  # det(1 − ∂N/∂s): 1 without friction, 0 where rigid bodies have no answer
     lam: Rows  # the multipliers, friction included
+    growth: Float[Array, "K K"]  # ∂N/∂s
+
+    def culprit(self) -> int:
+        """The bearing that keeps the loads from settling: by what is left open, or by the share of its own load in the
+        direction in which loads grow without bound; on the host."""
+        gap, load = np.asarray(self.gap), np.asarray(self.load)
+        if not np.max(gap) <= 100 * CLOSED * np.max(np.abs(load)):
+            return int(np.argmax(gap))
+        values, vectors = np.linalg.eig(np.eye(len(load)) - np.asarray(self.growth))
+        return int(np.argmax(np.abs(vectors[:, np.argmin(values.real)])))
 
 
 def bearing_names(system: AbsoluteSystem) -> list[str]:
@@ -76,10 +86,11 @@ def solve_loads(system: AbsoluteSystem, equations: Equations) -> Loads:
     )
     held = jax.lax.stop_gradient((s, W))
     gap = jnp.abs(held[0] - pressed(*held))
-    margin = jnp.linalg.det(jnp.eye(len(G)) - jax.jacfwd(pressed)(*held))
+    growth = jax.jacfwd(pressed)(*held)
+    margin = jnp.linalg.det(jnp.eye(len(G)) - growth)
     size = jnp.maximum(typical, jnp.max(held[0]))
     settled = (jnp.max(gap) <= 100 * CLOSED * size) & (margin > 0)
-    return Loads(s, jnp.where(settled, s, jnp.nan) @ G, gap, settled, margin, lam[:, 0] + lam[:, 1:] @ s)
+    return Loads(s, jnp.where(settled, s, jnp.nan) @ G, gap, settled, margin, lam[:, 0] + lam[:, 1:] @ s, growth)
 
 
 def _iterate(gap, s, typical):

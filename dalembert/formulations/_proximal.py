@@ -30,6 +30,8 @@ GROWN = 3.0
 """How much larger than loads and speed explain an acceleration may be to be believed as a first guess."""
 SPREAD = 1e-6
 """Relative disagreement of two interpolations up to which it is taken for rounding."""
+CLOSED, DISAGREE = 1e-9, 1e-2
+"""Violation up to which a side counts, and relative disagreement of two interpolations up to which they do."""
 INSIDE = 0.8
 """Share of σ aside below which a state is between the first two sides."""
 PROBES, LAST = 2, 3 + len(SIDES)
@@ -99,7 +101,7 @@ class Proximal(AbstractFormulation):
                 corrected = dataclasses.replace(visit, at=at, corrections=visit.corrections + 1, going=off)
                 if not aside:
                     return _where(special, corrected, ended)
-                after = self._next(system, (t, *start), visit, near, found, _guess(system, equations, found))
+                after = self._next(system, (t, *start), visit, near, gap, found, _guess(system, equations, found))
                 return _where(special, _where(off, corrected, after), ended)
 
             return jax.lax.cond(unvmap_any(special), onwards, lambda: ended), equations, found
@@ -119,17 +121,17 @@ class Proximal(AbstractFormulation):
         quick = jnp.where(visit.inside, visit.vdot, found.x)
 
         def otherwise():
-            # directions that the violation itself could have made are not trusted
-            gap = equations.violation(system.scale())
-            exact = equations.factorise().exact(equations.h, equations.Gamma, jnp.maximum(RANK_TOLERANCE, 10 * gap))[0]
-            return jnp.where(solved, quick, exact)
+            # directions that the violation itself could have made are not trusted, if they are weaker than usual
+            made = jnp.minimum(10 * equations.violation(system.scale()), 0.1 * jnp.sqrt(self.usual))
+            cut = jnp.maximum(RANK_TOLERANCE, made)
+            return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
 
         vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
         size = jnp.max(jnp.abs(vdot) / system.scale())
         noise = jnp.where(visit.inside & (visit.spread < SPREAD * size), visit.spread, 0.0)
         return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
 
-    def _next(self, system, state, visit: Visit, near, found: Attempt, guess) -> Visit:
+    def _next(self, system, state, visit: Visit, near, gap, found: Attempt, guess) -> Visit:
         """The visit after an evaluation: at the next place, or at its end."""
         t, q, v = state
         place = visit.place
@@ -145,12 +147,15 @@ class Proximal(AbstractFormulation):
         whole = side & (which == len(SIDES) - 1)
         vdot = jnp.where(first, guess, jnp.where(whole, total, visit.vdot))
         spread = jnp.where(whole, jnp.max(jnp.abs(total - outer) / system.scale()), visit.spread)
+        # a side that does not exist (beyond the reach of a driver), or sides that disagree
+        size = jnp.max(jnp.abs(total) / system.scale())
+        inside = inside & ~(side & ~(gap < CLOSED)) & ~(whole & ~(spread < DISAGREE * size))
         total, outer = jnp.where(whole, 0.0, total), jnp.where(whole, 0.0, outer)
         # the time in which the fastest coordinate moves that far
         speed, change = (jnp.max(jnp.abs(x) / system.scale(), initial=0.0) for x in (v, vdot))
-        pace = speed + jnp.sqrt(speed**2 + 2 * ASIDE * change)
+        pace = speed + jnp.sqrt(speed**2 + 2 * ASIDE * 2.5 * change)  # the farthest side is 5 of them away
         tau = jnp.where(first, 2 * ASIDE / jnp.where(pace > 0, pace, 1.0), visit.tau)
-        following = jnp.where((place == PROBES) & ~inside, LAST, place + 1)
+        following = jnp.where((place >= PROBES) & ~inside, LAST, place + 1)
         sides = jnp.asarray((0.0, 1.0, -1.0, *SIDES, 0.0))[jnp.minimum(following, LAST)]
         among = (following > PROBES) & (following < LAST)
         step = tau * (sides - jnp.where(among, shift, 0.0))

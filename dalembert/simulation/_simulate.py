@@ -589,9 +589,7 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
         moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
         loads = _loads_at(system, last.t_end + ahead, *moved)
         if not loads.settled or loads.margin < NEAR_PARADOX:
-            gap = np.asarray(loads.gap)
-            worst = int(np.argmax(gap if not np.max(gap) <= 0 else np.asarray(loads.load)))
-            return f"The friction is '{bearing_names(system.machine)[worst]}'. "
+            return f"The friction is '{bearing_names(system.machine)[loads.culprit()]}'. "
     return ""
 
 
