@@ -78,7 +78,14 @@ def test_n_four_bar_closed_form(N, passed):
     assert max(solution.violation["position"], solution.violation["velocity"]) < 1e-12
 
 
-@pytest.mark.parametrize(("integrator", "rtol"), [("tsit5", 1e-10), ("dopri8", 1e-9), ("dopri8", 1e-10)])
+@pytest.mark.parametrize(
+    ("integrator", "rtol"),
+    [
+        pytest.param("tsit5", 1e-10, marks=pytest.mark.thorough),
+        ("dopri8", 1e-9),
+        pytest.param("dopri8", 1e-10, marks=pytest.mark.thorough),
+    ],
+)
 def test_n_four_bar_table(integrator, rtol):
     rows = np.array(table("iftomm_a02_n_four_bar_40")["table"])
     # the table is the closed form to 4.1e-6, of 6 digits

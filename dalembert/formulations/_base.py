@@ -93,8 +93,8 @@ class AbstractFormulation(eqx.Module):
     ) -> Motion:
         """One evaluation while marching; `rhs` gives Γ, possibly with correcting terms.
 
-        `exact` allows to move the state onto the constraints first; `loop` is the kind of loop whose derivatives are
-        wanted: "lax" (forward) or "bounded" (both).
+        `exact` allows to look at other states than this one beside a singular position; `loop` is the kind of loop that
+        does so: "lax" (with forward derivatives), "bounded" (with both), or "none".
         """
         equations = with_rhs(assemble(system, t, q, w), rhs)
         acceleration = self.solve(equations)

@@ -79,16 +79,41 @@ class Proximal(AbstractFormulation):
         if system.m == 0:
             return super().motion(system, t, q, w, memory, rhs)
         t = jnp.asarray(t, float)
+        inside, aside, spread = jnp.array(False), w, jnp.zeros(())
+        if exact and loop != "none":  # else a drift that the method is meant to show is not taken away
+            visit, equations, found = self._visit(system, t, q, w, rhs, loop)
+            inside, aside, spread = visit.inside, visit.vdot, visit.spread
+        else:
+            equations, found = self._evaluate(system, t, q, w, rhs)
+        solved = found.residual <= SOLVED
+        if self.kept is not None:
+            solved = solved & (found.margin > NEAR * self.usual)
+        solved = solved | inside
+        quick = jnp.where(inside, aside, found.x)
 
-        aside = exact and loop == "lax"
+        def otherwise():
+            # directions that the violation itself could have made are not trusted, if they are weaker than usual
+            made = jnp.minimum(10 * equations.violation(system.scale()), 0.1 * jnp.sqrt(self.usual))
+            cut = jnp.maximum(RANK_TOLERANCE, made)
+            return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
+
+        vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
+        size = jnp.max(jnp.abs(vdot) / system.scale())
+        noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
+        return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
+
+    def _evaluate(self, system, t, q, v, rhs) -> tuple[Equations, Attempt]:
+        equations = with_rhs(assemble(system, t, q, v), rhs)
+        return equations, equations.factorise(self.kept).attempt(equations.h, equations.Gamma)
+
+    def _visit(self, system, t, q, w, rhs, loop: str) -> tuple[Visit, Equations, Attempt]:
+        """An evaluation, at other places too where the state is near a singular position; one assembly serves all."""
+        aside = loop == "lax"
 
         def evaluate(carry):
             visit: Visit = carry[0]
-            equations = with_rhs(assemble(system, *visit.at), rhs)
-            found = equations.factorise(self.kept).attempt(equations.h, equations.Gamma)
+            equations, found = self._evaluate(system, *visit.at, rhs)
             ended = dataclasses.replace(visit, going=jnp.array(False))
-            if not exact:  # a drift that the method is meant to show is not taken away
-                return ended, equations, found
             near = ~(found.margin > NEAR * self.usual)
             special = near | (visit.place > 0)
 
@@ -113,23 +138,7 @@ class Proximal(AbstractFormulation):
         empty = jax.tree_util.tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
         done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=loop)
-        visit, equations, found = done
-        solved = found.residual <= SOLVED
-        if self.kept is not None:
-            solved = solved & (found.margin > NEAR * self.usual)
-        solved = solved | visit.inside
-        quick = jnp.where(visit.inside, visit.vdot, found.x)
-
-        def otherwise():
-            # directions that the violation itself could have made are not trusted, if they are weaker than usual
-            made = jnp.minimum(10 * equations.violation(system.scale()), 0.1 * jnp.sqrt(self.usual))
-            cut = jnp.maximum(RANK_TOLERANCE, made)
-            return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
-
-        vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
-        size = jnp.max(jnp.abs(vdot) / system.scale())
-        noise = jnp.where(visit.inside & (visit.spread < SPREAD * size), visit.spread, 0.0)
-        return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
+        return done
 
     def _next(self, system, state, visit: Visit, near, gap, found: Attempt, guess) -> Visit:
         """The visit after an evaluation: at the next place, or at its end."""

@@ -41,7 +41,7 @@ def bricard() -> Model:
     return model
 
 
-@register("governor", "the flyball governor, stiff (IFToMM A05)", integrator="tsit5", rtol=1e-7)
+@register("governor", "the flyball governor, stiff (IFToMM A05)", integrator="radau5", rtol=1e-7)
 def governor(stiffness: float = 8e5, damping: float = 4e4) -> Model:
     """IFToMM benchmark A05: shaft, slider, two rods with 5 kg balls, two stiff spring-dampers; 2π rad/s about z.
 

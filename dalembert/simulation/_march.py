@@ -79,7 +79,7 @@ class Problem(eqx.Module):
     stabilisation: AbstractStabilisation
     sizes: jax.Array  # of the constraint rows at the start: what "open" means for each
     dropped: Dropped | None = None
-    loop: str = eqx.field(static=True, default="lax")  # "bounded" where derivatives are taken in reverse
+    loop: str = eqx.field(static=True, default="lax")  # see `AbstractFormulation.motion`
 
     def vector_field(self, t, y, args):
         """ẏ at (t, y)."""
@@ -402,10 +402,12 @@ class March(eqx.Module):
 
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
-    problem = dataclasses.replace(problem, loop="lax" if plan.adjoint == "forward" else "bounded")
     solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
     controller = FixedSteps()
     implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
+    # an implicit step evaluates at states that are as good as its end
+    loop = "none" if implicit or isinstance(solver, Radau5) else "lax" if plan.adjoint == "forward" else "bounded"
+    problem = dataclasses.replace(problem, loop=loop)
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
         rtol, atol = (span.rtol, span.atol) if implicit else (_local(x) for x in (span.rtol, span.atol))
