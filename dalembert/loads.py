@@ -53,7 +53,7 @@ class Loads(eqx.Module):
         if not np.max(gap) <= 100 * CLOSED * np.max(np.abs(load)):
             return int(np.argmax(gap))
         values, vectors = np.linalg.eig(np.eye(len(load)) - np.asarray(self.growth))
-        return int(np.argmax(np.abs(vectors[:, np.argmin(values.real)])))
+        return int(np.argmax(np.abs(vectors[:, np.argmin(np.real(values))])))
 
 
 def bearing_names(system: AbsoluteSystem) -> list[str]:

@@ -112,7 +112,8 @@ class Proximal(AbstractFormulation):
 
         def evaluate(carry):
             visit: Visit = carry[0]
-            equations, found = self._evaluate(system, *visit.at, rhs)
+            at_t, at_q, at_v = visit.at
+            equations, found = self._evaluate(system, at_t, at_q, at_v, rhs)
             ended = dataclasses.replace(visit, going=jnp.array(False))
             near = ~(found.margin > NEAR * self.usual)
             special = near | (visit.place > 0)
