@@ -271,3 +271,40 @@ def test_peaucellier_keeps_its_energy_through_flat_positions(rtol):
     solution = da.simulate(system, 6.0, state=(q, 5.0 * free / free[2]), rtol=rtol, save=121)
     assert solution.energy_drift < 10 * rtol
     assert solution.violation["position"] < 1e-13
+
+
+# ---- nearly redundant -------------------------------------------------------------------------------------------
+
+
+def hinged_four_bar(tilt: float) -> da.Model:
+    """A planar four-bar of four hinges in space; the axis of the last is turned out of parallel by `tilt`."""
+    model = da.Model("tilted", space="space", gravity=(0, -9.81, 0))
+    points = {"A": (0.0, 0.0, 0.0), "B": (0.3, 0.8, 0.0), "C": (1.6, 1.0, 0.0), "D": (1.5, 0.0, 0.0)}
+    bodies = [model.ground]
+    for name, (i, j) in {"crank": "AB", "coupler": "BC", "rocker": "CD"}.items():
+        middle = np.add(points[i], points[j]) / 2
+        bodies.append(model.body(name, mass=1.0, inertia=(0.1, 0.1, 0.1), position=middle))
+    bodies.append(model.ground)
+    for k, name in enumerate("ABCD"):
+        axis = (0.0, math.sin(tilt), math.cos(tilt)) if name == "D" else (0.0, 0.0, 1.0)
+        model.revolute(name, bodies[k], bodies[k + 1], at=points[name], axis=axis)
+    return model
+
+
+@pytest.mark.parametrize("tilt", [0.0, 1e-9, 1e-6, 1e-4, 1e-2])
+def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt):
+    """Parallel to 1e-8 it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
+    redundant. The threshold is one for both, `RANK_TOLERANCE`."""
+    system = da.build(hinged_four_bar(tilt))
+    found = da.check(system)
+    solution = da.simulate(system, 0.5, save=3)
+    moved = float(np.max(np.abs(np.asarray(solution.q)[-1] - np.asarray(solution.q)[0])))
+    nearly = any(line.startswith("nearly redundant") for line in found.remarks)
+    if tilt < 1e-8:
+        assert (found.redundancy, found.mobility, nearly) == (3, 1, False)
+        assert moved > 0.1
+    else:
+        assert (found.redundancy, found.mobility, nearly) == (2, 0, True)
+        # a locked machine moves by rounding over the weakest direction at most
+        assert moved < 1e-12 / tilt
+        assert "'D'" in found.remarks[0]

@@ -55,8 +55,8 @@ class Check:
     independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
     no joint holds. `misfit` tells how far redundant joints are from closing (relative to the machine's size), where
     they do so only nearly. Components of reactions are along the joints' own axes (marker i).
-    `remarks` say what gears, belts and couplings are taken to be: couplings that leave out the force of teeth or belts,
-    the flank that bears.
+    `remarks` say which joints are nearly redundant (independent by a hair), and what gears, belts and couplings are
+    taken to be: couplings that leave out the force of teeth or belts, the flank that bears.
     """
 
     name: str
@@ -235,10 +235,44 @@ def _check(
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
-        remarks=_remarks(machine, best.held),
+        remarks=(*_nearly(best), *_remarks(machine, best.held)),
         free_motions=() if told else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
+    )
+
+
+HAIR, APART = 1e-3, 1e-2
+"""Rows are nearly redundant if a singular value is below `HAIR` of the largest and `APART` below the one before it: a
+long chain has small ones too, but they fall gradually."""
+
+
+def _nearly(instant: _Instant) -> tuple[str, ...]:
+    """A sentence if some rows are independent of the others by a hair only: an axis that is meant to be parallel.
+
+    In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike.
+    """
+    rank = instant.dependence.rank
+    if rank < 2 or instant.system.m >= LARGE:
+        return ()
+    C = np.asarray(instant.equations.C) * np.asarray(instant.system.scale())
+    length = np.linalg.norm(C, axis=1)
+    U, values, _ = np.linalg.svd(C / np.where(length > 0, length, 1.0)[:, None])
+    kept = values[:rank] / values[0]
+    weak = [k for k in range(1, rank) if kept[k] < HAIR and kept[k] < APART * kept[k - 1]]
+    if not weak:
+        return ()
+    first = weak[0]
+    shares = np.max(np.abs(U[:, first:rank]), axis=1)
+    rows = np.flatnonzero(shares > 0.2 * np.max(shares))
+    names = dict.fromkeys(instant.system.owner_of(int(row)).name for row in rows)
+    count, named = rank - first, ", ".join(repr(n) for n in names)
+    what = f"{count} rows are" if count > 1 else "1 row is"
+    return (
+        f"nearly redundant: {what} independent of the others by a hair only, at {named}: a singular value is "
+        f"{kept[first]:.1e} of the largest, and below {instant.tolerance:.0e} it counts as zero. If axes or points "
+        "were meant to agree, make them agree to all digits; else these reactions are what so small a difference makes "
+        "of them",
     )
 
 
