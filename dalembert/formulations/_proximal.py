@@ -98,7 +98,7 @@ class Proximal(AbstractFormulation):
             return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
 
         vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
-        size = jnp.max(jnp.abs(vdot) / system.scale())
+        size = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0)
         noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
         return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
 
@@ -156,9 +156,9 @@ class Proximal(AbstractFormulation):
         outer = jnp.where(side, visit.outer + fewer[which] * found.x, 0.0)
         whole = side & (which == len(SIDES) - 1)
         vdot = jnp.where(first, guess, jnp.where(whole, total, visit.vdot))
-        spread = jnp.where(whole, jnp.max(jnp.abs(total - outer) / system.scale()), visit.spread)
+        spread = jnp.where(whole, jnp.max(jnp.abs(total - outer) / system.scale(), initial=0.0), visit.spread)
         # a side that does not exist (beyond the reach of a driver), or sides that disagree
-        size = jnp.max(jnp.abs(total) / system.scale())
+        size = jnp.max(jnp.abs(total) / system.scale(), initial=0.0)
         inside = inside & ~(side & ~(gap < CLOSED)) & ~(whole & ~(spread < DISAGREE * size))
         total, outer = jnp.where(whole, 0.0, total), jnp.where(whole, 0.0, outer)
         # the time in which the fastest coordinate moves that far
@@ -178,7 +178,9 @@ class Proximal(AbstractFormulation):
 def _guess(system, equations: Equations, found: Attempt):
     """v̇ to look aside with: as found, but not larger than loads and speed explain (a violation may have made it so)."""
     size = system.scale()
-    found_, free, fast = (jnp.max(jnp.abs(x) / size) for x in (found.x, equations.mass.solve(equations.h), equations.v))
+    found_, free, fast = (
+        jnp.max(jnp.abs(x) / size, initial=0.0) for x in (found.x, equations.mass.solve(equations.h), equations.v)
+    )
     most = GROWN * (free + fast**2)
     return found.x * jnp.where(found_ > most, most / found_, 1.0)
 

@@ -81,30 +81,30 @@ class DenseSaddle(eqx.Module):
     def margin(self) -> Float[Array, ""]:
         """The smallest pivot of the factorisation: σ² of the weakest direction is not larger."""
         pivots = jnp.diagonal(jax.lax.stop_gradient(self.L)) ** 2
-        if self.C.shape[0] == 0:
+        if 0 in self.C.shape:
             return jnp.ones(())
         return 1.0 / jnp.max(pivots) if self.inverted else jnp.min(pivots)
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
         """One quick solution for use in a march, where x matters; the caller looks at the residual."""
-        if self.C.shape[0] == 0:
-            return Attempt(self.mass.solve(a), jnp.zeros(0), jnp.zeros(()), jnp.ones(()))
+        if 0 in self.C.shape:
+            return Attempt(self.mass.solve(a), jnp.zeros(len(self.C)), jnp.zeros(()), jnp.ones(()))
         x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished=False))
         held, at, goal = jax.lax.stop_gradient((self, x, g))
         return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self.margin)
 
     def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
         """(x, λ), to what the conditioning of C allows; a = None stands for zero."""
-        if self.C.shape[0] == 0:
-            return (jnp.zeros(self.mass.n) if a is None else self.mass.solve(a)), jnp.zeros(0)
+        if 0 in self.C.shape:
+            return (jnp.zeros(self.mass.n) if a is None else self.mass.solve(a)), jnp.zeros(len(self.C))
         head = jnp.zeros(self.mass.n) if a is None else a
         x, z = self._linear(head, g, self._certain)
         return x, -self.S * z
 
     def exact(self, a: Float[Array, " n"], g: Float[Array, " m"], tolerance=RANK_TOLERANCE):
         """(x, λ) by singular values; directions below `tolerance` are dropped."""
-        if self.C.shape[0] == 0:
-            return self.mass.solve(a), jnp.zeros(0)
+        if 0 in self.C.shape:
+            return self.mass.solve(a), jnp.zeros(len(self.C))
         x, z = self._linear(a, g, lambda a, b: self._by_singular_values(a, b, tolerance))
         return x, -self.S * z
 
@@ -178,6 +178,8 @@ class DenseSaddle(eqx.Module):
 
     def singular_values(self) -> Float[Array, " values"]:
         """Of Ĉ, falling."""
+        if 0 in self.C.shape:
+            return jnp.zeros(0)
         return jnp.linalg.svd(self._measured()[0], compute_uv=False)
 
     def _measured(self):

@@ -102,9 +102,11 @@ def _share(change: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def _within(change: np.ndarray, value: np.ndarray, everywhere: np.ndarray) -> np.ndarray:
-    """Whether a change is small against the value, or against a millionth of what is typical of the motion."""
-    typical = np.median(np.max(np.abs(everywhere.reshape(len(everywhere), -1)), axis=1, initial=0.0))
-    return change <= BELIEVED * np.maximum(np.abs(value), BELIEVED * typical)
+    """Whether a change is small against the value, or, for a value that is nearly zero, against what is typical of the
+    motion: a thousandth of the least, or a millionth of the median, of the largest value at each instant."""
+    largest = np.max(np.abs(everywhere.reshape(len(everywhere), -1)), axis=1, initial=0.0)
+    floor = max(1e-3 * np.min(largest), 1e-6 * np.median(largest)) if len(largest) else 0.0
+    return change <= BELIEVED * np.maximum(np.abs(value), floor)
 
 
 def _digits(change: np.ndarray, value: np.ndarray) -> np.ndarray:

@@ -314,7 +314,7 @@ def _relative(y, scale: tuple) -> tuple:
 def _beyond_noise(error: tuple) -> tuple:
     """The error of a step less what rounding beside a singular position has made of its velocities."""
     q, w, work = error
-    noise = NOISE * jnp.abs(work[2])
+    noise = NOISE * jnp.where(jnp.isfinite(work[2]), jnp.abs(work[2]), 0.0)  # a step that failed has an infinite error
     less = jax.tree_util.tree_map(lambda e: jnp.sign(e) * jnp.maximum(jnp.abs(e) - noise, 0.0), w)
     return q, less, work
 

@@ -15,14 +15,14 @@ STIFF = {
     "euler": (1.0, 1.0),
     "heun": (1.0, 1.0),
     "bosh3": (1.2, 1.5),
-    "tsit5": (1.1, 1.6),
-    "dopri5": (1.1, 1.6),
+    "tsit5": (0.9, 1.6),
+    "dopri5": (0.9, 1.6),
     "dopri8": (2.4, 3.3),
 }
 """h |λ| of a decay and of a swing from which on stability sets the steps of the explicit integrators.
 
-For a decay a third of the stable interval or more [HW IV.2], above which the step control wavers; for a swing more than
-the step control allows where a swing of that frequency is resolved with rtol = 1e-3.
+For a decay a quarter of the stable interval or more [HW IV.2], above which the step control wavers; for a swing more
+than the step control allows where a swing of that frequency is resolved with rtol = 1e-3.
 """
 
 MANY = 20_000

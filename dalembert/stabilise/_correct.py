@@ -59,7 +59,9 @@ class Projection(AbstractStabilisation):
     def _moving(self, system, t, q, v) -> State:
         for _ in range(self.corrections if system.m_holonomic else 0):
             equations = assemble(system, t, q, v)
-            dq = -equations.factorise().leading(system.m_holonomic).correct(equations.Phi[:, None])[:, 0]
+            shift = softened(equations.violation(system.scale()), HELD)
+            positions = equations.factorise(shift=shift).leading(system.m_holonomic)
+            dq = -positions.correct(equations.Phi[:, None])[:, 0]
             if self.tolerance is not None:
                 dq = jnp.where(_gap(equations.Phi, row_sizes(system, equations)) > self.tolerance, dq, 0.0)
             q = system.retract(q, dq)
