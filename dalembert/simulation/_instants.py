@@ -52,7 +52,7 @@ class Instants:
 def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     """All observables at the saved times, mended at singular positions, and what can be believed of them."""
     system = solution.system
-    t, q, v = (np.asarray(x) for x in (solution.t, solution.q, solution.v))
+    t, q, v = _state(solution)
     found = _numbers(observe_all(system, solution.formulation, rule, t, q, v))
     values = found.sigma
     weakest = _weakest(values, rank)
@@ -73,7 +73,7 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
             other = _shown(seen)
             change = {name: np.maximum(c, np.abs(other[name] - shown[name][near])) for name, c in change.items()}
         for name, c in change.items():
-            sure[name][near] = _within(SAFETY * c, shown[name][near], shown[name])
+            sure[name][near] = _within(SAFETY * c, shown[name][near], shown[name], _typical(solution, name))
         digits[near] = np.minimum(digits[near], _digits(change["multipliers"], shown["multipliers"][near]))
         # beside a singular position the acceleration itself is noise: it is continued as well
         lost = np.union1d(lost, near[turned > TURNED])
@@ -101,12 +101,24 @@ def _share(change: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.max(np.abs(change), axis=1, initial=0.0) / np.where(top > 0, top, 1.0)
 
 
-def _within(change: np.ndarray, value: np.ndarray, everywhere: np.ndarray) -> np.ndarray:
-    """Whether a change is small against the value, or, for a value that is nearly zero, against what is typical of the
-    motion: a thousandth of the least, or a millionth of the median, of the largest value at each instant."""
+def _within(change: np.ndarray, value: np.ndarray, everywhere: np.ndarray, typical: float) -> np.ndarray:
+    """Whether a change is small against the value, or, for a value that is nearly zero, against a thousandth of the
+    least, or a millionth of the median, of the largest value at each instant, or a thousandth of what is typical."""
     largest = np.max(np.abs(everywhere.reshape(len(everywhere), -1)), axis=1, initial=0.0)
-    floor = max(1e-3 * np.min(largest), 1e-6 * np.median(largest)) if len(largest) else 0.0
+    floor = max(1e-3 * np.min(largest), 1e-6 * np.median(largest), 1e-3 * typical) if len(largest) else 0.0
     return change <= BELIEVED * np.maximum(np.abs(value), floor)
+
+
+def _typical(solution, name: str) -> float:
+    """The torque, or the force, that turns the machine's momentum at its own rate; 0 for multipliers of mixed units."""
+    if name == "multipliers":
+        return 0.0
+    twice = 2 * float(np.median(np.asarray(kinetic_all(solution.system, *_state(solution)))))
+    return twice if "torque" in name else twice / float(np.max(np.asarray(solution.system.scale()), initial=0.0) or 1.0)
+
+
+def _state(solution) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(x) for x in (solution.t, solution.q, solution.v))
 
 
 def _digits(change: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -174,7 +186,8 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
         grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
         # the two extrapolations must agree
         spread = np.abs(mean(lambda o, n=name: _shown(o)[n]) - _mean(sides, lambda o, n=name: _shown(o)[n], 2))
-        smooth = ~grows & _within(SAFETY * spread, value, _shown(out)[name]) & _wide(moving, _shown(out)[name])
+        small = _within(SAFETY * spread, value, _shown(out)[name], _typical(solution, name))
+        smooth = ~grows & small & _wide(moving, _shown(out)[name])
         still = sure[name][lost] & _wide(weakest[lost] > RANK_TOLERANCE, value)
         sure[name][lost] = np.where(_wide(moving, value), smooth, still)
     return out
@@ -208,3 +221,9 @@ def project_all(system, stabilisation, t, q, v):
 def qdot_all(system, q, v):
     """q̇ at many states."""
     return jax.vmap(system.qdot)(q, v)
+
+
+@compiled
+def kinetic_all(system, t, q, v):
+    """The kinetic energy at many states."""
+    return jax.vmap(lambda t, q, v: 0.5 * v @ system.mass(t, q).mv(v))(t, q, v)
