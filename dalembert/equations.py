@@ -110,14 +110,13 @@ class Equations(Named):
         felt = None if self.felt is None else np.asarray(self.felt)[rows]
         return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), tolerance, felt)
 
-    def violations(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> tuple[Scalar, Scalar]:
+    def violations(self, scale: Velocities) -> tuple[Scalar, Scalar]:
         """How far the state is off its constraints in position and in velocity: Φ and φ in the mass metric, relative
         to the machine (`scale`) and to its speed.
 
-        So measured they compare with singular values of the rows: a violation e turns their directions by e/σ. Of
-        another state nearby with (Φ, φ, v) = `at`.
+        So measured they compare with singular values of the rows: a violation e turns their directions by e/σ.
         """
-        Phi, phi, v = (self.Phi, self.phi, self.v) if at is None else at
+        Phi, phi, v = self.Phi, self.phi, self.v
         S = self._row_scale()
         size = jnp.sqrt(scale @ self.mass.mv(scale))
         speed = jnp.sqrt(jnp.abs(v @ self.mass.mv(v)))
@@ -125,9 +124,9 @@ class Equations(Named):
         velocity = jnp.max(jnp.abs(S * phi), initial=0.0) / (size + speed)
         return jax.lax.stop_gradient((position, velocity))
 
-    def violation(self, scale: Velocities, at: tuple[Rows, Rows, Velocities] | None = None) -> Scalar:
+    def violation(self, scale: Velocities) -> Scalar:
         """The larger of `violations`."""
-        return jnp.maximum(*self.violations(scale, at))
+        return jnp.maximum(*self.violations(scale))
 
     def corrected(self, system: AbstractSystem, gap: Scalar, wanted) -> tuple[Coordinates, Velocities]:
         """(q, v) after one correction towards the constraints, where `wanted`.

@@ -59,7 +59,8 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     ranks = np.full(len(t), rank)
     if rank and system.klu is None:
         ranks = np.minimum(np.sum(values > RANK_TOLERANCE * values[:, :1], axis=1), rank)
-    digits = np.clip(-np.log10(SAFETY * np.finfo(float).eps / weakest**2 + 1e-16), 0.0, 15.0)
+    lost_to = SAFETY * np.finfo(float).eps / np.maximum(weakest, 1e-100) ** 2
+    digits = np.clip(-np.log10(lost_to + 1e-16), 0.0, 15.0)
     shown = _shown(found)
     sure = {name: np.ones(x.shape, bool) for name, x in shown.items()}
     lost = np.flatnonzero(ranks < rank)

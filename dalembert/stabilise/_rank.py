@@ -38,12 +38,12 @@ def independent_rows(
     """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
     and the margin between those that stand for all, at the best of the states looked at."""
     q, v = (None, None) if state is None else state
-    here = consistent_state(system, q, v, t=t)
-    margin = float(_margin(system, t, *here, None))
+    here, at_time = consistent_state(system, q, v, t=t), np.asarray(t, float)
+    margin = float(_margin(system, at_time, *here, None))
     if margin > NEAR or system.klu is not None:
         return None, np.asarray(margin)
     states = [here, *neighbours(system, t, here)]
-    found = [assemble(system, np.asarray(t, float), *at).dependence() for at in states]
+    found = [assemble(system, at_time, *at).dependence() for at in states]
     best = max(found, key=lambda d: d.rank)
     kept = None
     if best.redundancy:
@@ -51,7 +51,7 @@ def independent_rows(
         factors: Any = qr(best.rows.T, mode="r", pivoting=True)
         kept = np.zeros(system.m)
         kept[factors[1][: best.rank]] = 1.0
-    return kept, np.asarray(max(float(_margin(system, t, *at, kept)) for at in states))
+    return kept, np.asarray(max(float(_margin(system, at_time, *at, kept)) for at in states))
 
 
 @compiled
