@@ -48,15 +48,14 @@ ROUNDED = 3e-16
 """Violation, relative to the machine, that is rounding: it is left alone."""
 SOFT, SOFTEST = 1.0, 1e-9
 """Damping over violation, and the largest damping."""
-HELD = 1e-11
+LEAST = 1e-11
 """Least damping of a correction on the way. A state is known to eps/σ and its tangent to eps/σ² along a direction of
-size σ: beside a singular position what was integrated is better than what a correction would make of rounding, and
-along a direction that is always so weak a violation is as small as σ itself."""
+size σ; along one that is always so weak a violation is as small as σ itself."""
 
 
-def softened(gap: Scalar, least: float = EPS) -> Scalar:
+def softened(gap: Scalar, least: Scalar | float = EPS) -> Scalar:
     """The damping of a correction of a state that is off its constraints by `gap`."""
-    return jnp.clip(SOFT * gap, least, SOFTEST)
+    return jnp.maximum(least, jnp.minimum(SOFT * gap, SOFTEST))
 
 
 class Equations(Named):
@@ -134,7 +133,7 @@ class Equations(Named):
         Levenberg–Marquardt in the mass metric: a damping in proportion to what is open keeps the step bounded beside a
         singular position and lets it converge quadratically elsewhere.
         """
-        factor = self.factorise(shift=softened(gap, HELD))
+        factor = self.factorise(shift=softened(gap, LEAST))
         dq = -factor.leading(len(self.Phi)).correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
         dv = -factor.correct(self.phi[:, None])[:, 0]
         position, velocity = self.violations(system.scale())

@@ -36,7 +36,9 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
-ROOM = 1.5e9  # bytes that may be added before compiled programs are dropped
+# bytes that may be added before compiled programs are dropped
+ROOM = 0.15 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1.5e9
+MAPPINGS = 40_000  # Linux allows 65,530
 kept = {"resident": 1e9}  # what was still there after the last time: not all of it comes back
 
 
@@ -47,7 +49,7 @@ def bounded_memory():
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return
-    if resident() > kept["resident"] + ROOM or maps.read_text().count("\n") > 15_000:
+    if resident() > kept["resident"] + ROOM or maps.read_text().count("\n") > MAPPINGS:
         import jax
 
         jax.clear_caches()

@@ -47,6 +47,8 @@ def test_n_four_bar_in_line_is_singular_not_redundant(N):
     assert found.singular and found.redundancy == 0 and found.mobility == 1
     assert found.rank == found.m == 2 * (3 * N + 1) and found.rank_here == found.m - N
     assert all(j.unique for j in found.solvability.joints)
+    # values are those of a neighbour, or of a rule: none is given
+    assert not any(j.values for told in (found.solvability, found.solvability_here) for j in told.joints)
     # in the pose itself the reactions along the line are open
     here = found.solvability_here
     assert here is not None and {j.name for j in here.joints if not j.unique} == {j.name for j in here.joints}

@@ -6,7 +6,6 @@ Oracles: closed forms, and the saddle-point equations in 60 digits (mpmath).
 from __future__ import annotations
 
 import math
-import warnings
 
 import equinox as eqx
 import jax
@@ -166,111 +165,6 @@ def test_a_coupler_of_hardly_any_mass():
         reference, before = forces, mass
     end = da.simulate(system.replace({f"{body}.mass": 1e-9, f"{body}.inertia": 1e-10}), 0.2, save=3)
     assert int(end.stats["steps"]) < 200
-
-
-# ---- singular positions ----------------------------------------------------------------------------------------
-
-
-def parallelogram(masses, theta: float, omega: float) -> da.Model:
-    """Two cranks of 1 m, pins 2 m apart, and a coupler."""
-    model = da.Model("parallelogram", gravity=(0, -9.81))
-    c, s = math.cos(theta), math.sin(theta)
-    turning = {"angle": theta, "velocity": (-s * omega / 2, c * omega / 2), "angular_velocity": omega}
-    a = model.body("a", mass=masses[0], inertia=masses[0] / 12, position=(c / 2, s / 2), **turning)
-    b = model.body("b", mass=masses[1], inertia=masses[1] / 12, position=(2 + c / 2, s / 2), **turning)
-    k = model.body("k", mass=masses[2], inertia=masses[2] / 3, position=(1 + c, s), velocity=(-s * omega, c * omega))
-    model.revolute("A", model.ground, a, at=(0, 0))
-    model.revolute("B", model.ground, b, at=(2, 0))
-    model.revolute("P", a, k, at=(c, s))
-    model.revolute("Q", k, b, at=(2 + c, s))
-    return model
-
-
-def parallelogram_by_hand(masses, theta: float, omega: float) -> tuple[float, float, float]:
-    """Fx, Fy of P on the coupler and the angular acceleration, by Newton and Euler in 50 digits."""
-    m1, m2, mc = masses
-    with mpmath.workdps(50):
-        th, w, g = mpmath.mpf(float(theta)), mpmath.mpf(float(omega)), mpmath.mpf("9.81")
-        c, s = mpmath.cos(th), mpmath.sin(th)
-        acceleration = -g * (mpmath.mpf(m1 + m2) / 2 + mc) * c / (mpmath.mpf(m1 + m2) / 3 + mc)
-        # the coupler does not turn: both pins share its vertical load
-        Fy = mc * (c * acceleration - s * w * w + g) / 2
-        Fx = (mpmath.mpf(m1) / 3 * acceleration + m1 * g * c / 2 + c * Fy) / s if s else mpmath.inf
-        return float(Fx), float(Fy), float(acceleration)
-
-
-@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
-def test_reactions_across_a_passage_are_right_or_marked(coordinates):
-    """100 instants across the line position, unequal cranks: within 1e-6 of the exact value, or marked."""
-    masses = (1.0, 3.0, 1.0)
-    system = da.build(parallelogram(masses, 0.5, -5.0), coordinates=coordinates)
-    whole = da.simulate(system, 0.2, save="dense")
-    low, high = 0.0, 0.2
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        crank = da.build(parallelogram(masses, 0.5, -5.0)) if coordinates == "absolute" else None
-        angle = float(whole.at(middle).q[2 if crank is not None else 0])
-        angle = angle if crank is not None else angle + 0.5
-        low, high = (middle, high) if angle > 0 else (low, middle)
-    aside = np.logspace(-1.5, -9, 50)
-    times = np.concatenate([[0.0], np.sort(low + np.concatenate([-aside, aside]))])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.SingularWarning)
-        data = da.simulate(system, float(times[-1]), save=times).dataset
-    pin = data.sel(joint="P")
-    theta, omega = (data[x].sel(body="a").values for x in ("angle", "angular_velocity"))
-    unmarked = 0
-    for k in range(len(times)):
-        exact = parallelogram_by_hand(masses, theta[k], omega[k])
-        for axis in range(2):
-            if bool(pin["unique_force"].values[k, axis]):
-                unmarked += 1
-                assert float(pin["reaction_force"].values[k, axis]) == pytest.approx(exact[axis], rel=1e-6)
-    assert unmarked > 60
-    far = np.abs(theta) > 0.02
-    assert bool(pin["unique_force"].values[far].all()), "nothing is marked away from the position"
-    assert int(data["rank"].max()) == (8 if coordinates == "absolute" else 2)
-
-
-def test_at_the_very_position_what_has_a_limit_is_given():
-    masses = (1.0, 3.0, 1.0)
-    for coordinates in ("absolute", "joint"):
-        system = da.build(parallelogram(masses, 0.0, 5.0), coordinates=coordinates)
-        with pytest.warns(da.SingularWarning, match="t = 0 s"):
-            solution = da.simulate(system, 0.1, save=5)
-            pin = solution.reactions("P")
-        _, Fy, acceleration = parallelogram_by_hand(masses, 0.0, 5.0)
-        data = solution.dataset
-        assert int(data["rank"][0]) == int(data["rank"][1]) - 1
-        assert pin["unique_force"].values[0].tolist() == [False, True] and bool(pin["unique_force"][1:].all())
-        assert float(pin["force"][0, 1]) == pytest.approx(Fy, rel=1e-6)
-        assert data["angular_acceleration"].values[0, :2] == pytest.approx([acceleration] * 2, rel=1e-6)
-
-
-def test_slow_passage_with_unequal_cranks():
-    """Released 1e-5 rad above the line: the angle after 2 s against the closed form of the reduced pendulum."""
-    masses, start = (1.0, 10.0, 1.0), 1e-5
-    m1, m2, mc = masses
-    inertia, weight = (m1 + m2) / 3 + mc, 9.81 * ((m1 + m2) / 2 + mc)
-    from scipy.integrate import solve_ivp
-
-    exact = solve_ivp(
-        lambda t, y: (y[1], -weight / inertia * np.cos(y[0])), (0, 2.0), (start, 0.0), "DOP853", rtol=1e-13, atol=1e-14
-    ).y[0, -1]
-    for rtol, bound in ((1e-8, 1e-6), (1e-11, 1e-8)):
-        solution = da.simulate(da.build(parallelogram(masses, start, 0.0)), 2.0, rtol=rtol, save=3)
-        assert float(solution.dataset["angle"].sel(body="a")[-1]) == pytest.approx(exact, abs=bound)
-
-
-@pytest.mark.parametrize("rtol", [1e-8, pytest.param(1e-6, marks=THOROUGH)])
-def test_peaucellier_keeps_its_energy_through_flat_positions(rtol):
-    """Started at 5 rad/s it passes its flat pose (rank 18 of 20) again and again."""
-    system = da.build(da.mechanism("peaucellier"))
-    q = np.asarray(da.consistent_state(system).q)
-    free = np.linalg.svd(np.asarray(da.assemble(system, 0.0, q, 0 * q).C))[2][-1]
-    solution = da.simulate(system, 6.0, state=(q, 5.0 * free / free[2]), rtol=rtol, save=121)
-    assert solution.energy_drift < 10 * rtol
-    assert solution.violation["position"] < 1e-13
 
 
 # ---- nearly redundant -------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ class Check:
     `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
     cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
-    that of the singular pose itself. `friction` lists what friction by joint loads asks for, and `load_rule` what picks
+    that of the singular pose itself. At a singular pose neither holds values: they follow from the motion through it
+    (`simulate`). `friction` lists what friction by joint loads asks for, and `load_rule` what picks
     the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`. `free_motions` are as many
     independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
     no joint holds. `misfit` tells how far redundant joints are from closing (relative to the machine's size), where
@@ -202,8 +203,9 @@ def _check(
     found = found_here = None
     told = bool(contradictions) and loose is None
     if reactions and not told:
-        found = best.solvability([i for i in (first, *others) if i is not best])
-        found_here = first.solvability([]) if singular else None
+        # at a singular pose the equations give no values, and those of a neighbour are not what was asked for
+        found = best.solvability([i for i in (first, *others) if i is not best], values=not singular)
+        found_here = first.solvability([], values=False) if singular else None
     friction, load_rule = (), None
     machine = system.machine
     if isinstance(machine, AbsoluteSystem) and machine.bearings and not told:
@@ -364,11 +366,11 @@ class _Instant:
     def solver(self) -> Solver:
         return Solver(self.loaded.joints(), self.loaded.among_joints)
 
-    def solvability(self, others: list[_Instant]) -> Solvability:
+    def solvability(self, others: list[_Instant], *, values: bool = True) -> Solvability:
         if self.loaded is not self:
-            return self.loaded.solvability(others)
+            return self.loaded.solvability(others, values=values)
         lam = None
-        if self.machine.m:
+        if self.machine.m and values:
             lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
         elsewhere = [i.solver() for i in others if i.dependence.rank == self.dependence.rank]
         if self.dependence.redundancy == 0:

@@ -211,7 +211,7 @@ def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) 
             dataclasses.replace(new, time_constant=getattr(after.stabilisation, "time_constant", None))
             if open_
             else new
-        )
+        ).sized(getattr(after.stabilisation, "usual", None))
         if not same(new, after.stabilisation):
             out.append(f"stabilisation was {_named(after.stabilisation)}, now {_named(new)}")
     return out

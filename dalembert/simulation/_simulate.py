@@ -29,7 +29,7 @@ from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, 
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._resume import Restart, joined, resumed, solver_state
-from dalembert.simulation._singular import singular_positions
+from dalembert.simulation._singular import beside, singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
@@ -165,6 +165,7 @@ def simulate(
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
         formulation = prepared(formulation, system, (q, v), t=t0)
+        stabilisation = stabilisation.sized(getattr(formulation, "usual", None))
     stabilisation = stabilisation.timed(dt, t1 - t0)
     problem = Problem(system, formulation, stabilisation, sizes, dropped)
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
@@ -527,12 +528,13 @@ def _until(solution: Solution, count: int, t, status: Status) -> Solution:
 
 def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed: float) -> tuple[Status, str]:
     """Tell numbers that blow up from constraints that cannot be met just after the last good state; in words."""
-
-    def told(status: Status, detail: str) -> tuple[Status, str]:
-        return status, f"{status.sentence} {detail}"
-
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
+
+    def told(status: Status, detail: str) -> tuple[Status, str]:
+        singular = beside(system, last.t_end, q, v, float(last.controller[2]))
+        return status, f"{status.sentence} {detail}{singular}"
+
     rates = problem.vector_field(last.t_end, last.y_end, None)
     machine = system.machine
     if isinstance(machine, AbsoluteSystem) and machine.bearings:

@@ -14,6 +14,8 @@ from dalembert.systems import compiled
 
 SINGULAR = 1e-4
 """A singular value (of unit rows, in the mass metric) below this share of the largest, at its minimum in time."""
+NEARBY = 0.1
+"""Share of the largest nearby at which the weakest singular value makes a singular position the likely cause."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,31 @@ def _rows(solution, times: np.ndarray) -> np.ndarray:
     q, v = solution.states(times)
     found = jax.device_get(_matrices(solution.system, times, q, v))
     return np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
+
+
+def beside(system, t, q, v, step: float) -> str:
+    """A sentence if the rows come near to dependent within two steps of a state, along its velocity; else nothing."""
+    if 0 in (system.m, system.n) or system.klu is not None:
+        return ""
+    steps = step * np.linspace(-2.0, 2.0, 17)
+    found = jax.device_get(_matrices(system, t + steps, *_straight(system, q, v, steps)))
+    rows = np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
+    if not np.all(np.isfinite(rows)):
+        return ""
+    left, values, _ = np.linalg.svd(rows, full_matrices=False)
+    values = values / values[:, :1]
+    rank = int(np.max(np.sum(values > SINGULAR, axis=1)))
+    weakest = values[:, rank - 1]
+    k = int(np.argmin(weakest))
+    if weakest[k] > NEARBY * np.max(weakest):
+        return ""
+    names = ", ".join(f"'{j}'" for j in owners_of(system, left[k][:, rank - 1 : rank]))
+    return f"A singular position is near: rows of {names} become dependent there. "
+
+
+@compiled
+def _straight(system, q, v, steps):
+    return jax.vmap(lambda h: (system.retract(q, h * v), v))(steps)
 
 
 @compiled

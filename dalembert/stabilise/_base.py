@@ -49,3 +49,7 @@ class AbstractStabilisation(eqx.Module):
     def timed(self, step: Scalar | None, span: Scalar) -> Self:
         """The same with its time constants set, where they are open: from the step, or from the span of the motion."""
         return self
+
+    def sized(self, usual: Scalar | None) -> Self:
+        """The same with its damping set, where it is open, by the margin that the rows usually have (`Proximal`)."""
+        return self

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
-from dalembert.equations import HELD, ROUNDED, Equations, assemble, residuals, softened
+from dalembert.equations import LEAST, ROUNDED, Equations, assemble, residuals, softened
 from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem
+
+HELD, OPEN = 3e-6, 1e-12
+"""Least damping of a correction over the usual margin: directions with σ below 2e-3 of the usual one are left alone, as
+long as no more than `OPEN` (relative to the machine) is open."""
 
 
 class Projection(AbstractStabilisation):
@@ -23,12 +29,27 @@ class Projection(AbstractStabilisation):
     position and to e, e², … in velocity. With frozen=False each correction has its own directions, e², e⁴, …, and the
     velocities are filtered at the corrected position. With a `tolerance` (relative to the machine's size), corrections
     end where it is met. Keeps Φ and φ at rounding level; costs about a stage.
+
+    Rounding e in Φ, corrected along a direction of size σ, moves q by e/σ and v by e/σ². Beside a singular position
+    what was integrated is better than that, so such directions are left to the steps unless more than rounding is
+    open: corrections are damped by `HELD` times `usual`, the margin that the rows usually have; `simulate` finds it.
     """
 
     exact: ClassVar[bool] = True
     corrections: int = 3
     frozen: bool = eqx.field(static=True, default=True)
     tolerance: float | None = eqx.field(static=True, default=None)
+    usual: Array | float | None = None
+
+    def sized(self, usual):
+        return self if usual is None or self.usual is not None else dataclasses.replace(self, usual=usual)
+
+    def _damping(self, system, equations: Equations):
+        gap = equations.violation(system.scale())
+        if self.usual is None:
+            return softened(gap, LEAST)
+        small = jnp.minimum(1.0, (OPEN / jnp.maximum(gap, OPEN)) ** 2)
+        return softened(gap, jnp.maximum(LEAST, HELD * self.usual * small))
 
     def project(self, system, t, q, v):
         if system.m == 0:
@@ -37,7 +58,7 @@ class Projection(AbstractStabilisation):
 
     def _along_frozen(self, system, t, q, v) -> State:
         equations = assemble(system, t, q, v)  # h and Γ are not used: the compiler drops them
-        correct = _corrector(system, equations)
+        correct = _corrector(system, equations, self._damping(system, equations))
         sizes = row_sizes(system, equations)
         Phi, phi = equations.Phi, equations.phi
         open_q, open_v = (x > ROUNDED for x in equations.violations(system.scale()))
@@ -59,8 +80,7 @@ class Projection(AbstractStabilisation):
     def _moving(self, system, t, q, v) -> State:
         for _ in range(self.corrections if system.m_holonomic else 0):
             equations = assemble(system, t, q, v)
-            shift = softened(equations.violation(system.scale()), HELD)
-            positions = equations.factorise(shift=shift).leading(system.m_holonomic)
+            positions = equations.factorise(shift=self._damping(system, equations)).leading(system.m_holonomic)
             dq = -positions.correct(equations.Phi[:, None])[:, 0]
             if self.tolerance is not None:
                 dq = jnp.where(_gap(equations.Phi, row_sizes(system, equations)) > self.tolerance, dq, 0.0)
@@ -99,9 +119,9 @@ def _filtered(system: AbstractSystem, t, q, v):
     return v
 
 
-def _corrector(system: AbstractSystem, equations: Equations):
+def _corrector(system: AbstractSystem, equations: Equations, damping):
     """(Φ, φ) ↦ (δq, δv), the corrections of least mass norm, along directions frozen here."""
-    whole = equations.factorise(shift=softened(equations.violation(system.scale()), HELD))
+    whole = equations.factorise(shift=damping)
     if system.m == system.m_holonomic:
         return lambda Phi, phi: -whole.correct(jnp.stack([Phi, phi], axis=1)).T
     positions = whole.leading(system.m_holonomic)

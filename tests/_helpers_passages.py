@@ -1,0 +1,118 @@
+"""Machines of one freedom that pass singular positions, each with its motion by hand.
+
+With the angle θ of a crank as the only coordinate, T = ½ J(θ) θ̇² and V(θ) are written down here in closed form; SciPy's
+DOP853 integrates J θ̈ + ½ J′ θ̇² + V′ = 0 to 1e-13. Nothing in it becomes singular where the machine does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+import dalembert as da
+
+G = 9.81
+
+
+@dataclass(frozen=True)
+class Passing:
+    """A machine, its crank (a body), and J, J′, V′ as functions of the crank's angle."""
+
+    model: da.Model
+    crank: str
+    inertia: Callable[[float], tuple[float, float]]
+    torque: Callable[[float], float]
+    start: tuple[float, float]
+
+    def by_hand(self, times: np.ndarray) -> np.ndarray:
+        """(θ, θ̇) at the times."""
+
+        def rate(t, y):
+            J, dJ = self.inertia(y[0])
+            return y[1], -(0.5 * dJ * y[1] ** 2 + self.torque(y[0])) / J
+
+        span = (0.0, float(times[-1]))
+        return solve_ivp(rate, span, self.start, "DOP853", times, rtol=1e-13, atol=1e-14, max_step=0.02).y
+
+
+def parallelogram(masses=(1.0, 3.0, 1.0), theta: float = 0.5, omega: float = -5.0) -> Passing:
+    """Two cranks of 1 m, pins 2 m apart, and a coupler; singular with all in line."""
+    model = da.Model("parallelogram", gravity=(0, -G))
+    c, s = math.cos(theta), math.sin(theta)
+    turning = {"angle": theta, "velocity": (-s * omega / 2, c * omega / 2), "angular_velocity": omega}
+    a = model.body("a", mass=masses[0], inertia=masses[0] / 12, position=(c / 2, s / 2), **turning)
+    b = model.body("b", mass=masses[1], inertia=masses[1] / 12, position=(2 + c / 2, s / 2), **turning)
+    k = model.body("k", mass=masses[2], inertia=masses[2] / 3, position=(1 + c, s), velocity=(-s * omega, c * omega))
+    model.revolute("A", model.ground, a, at=(0, 0))
+    model.revolute("B", model.ground, b, at=(2, 0))
+    model.revolute("P", a, k, at=(c, s))
+    model.revolute("Q", k, b, at=(2 + c, s))
+    m1, m2, mc = masses
+    J, weight = (m1 + m2) / 3 + mc, G * ((m1 + m2) / 2 + mc)
+    return Passing(model, "a", lambda th: (J, 0.0), lambda th: weight * math.cos(th), (theta, omega))
+
+
+def n_four_bar(N: int, omega: float = -5.0, theta: float = 1.2) -> Passing:
+    """Cranks of 1, 2, …, N + 1 kg side by side: N rows are lost at once in the line."""
+    model = da.Model("unequal", gravity=(0, -G))
+    c, s = math.cos(theta), math.sin(theta)
+    turning = {"angle": theta, "velocity": (-s * omega / 2, c * omega / 2), "angular_velocity": omega}
+    masses = [1.0 + i for i in range(N + 1)]
+    cranks = [
+        model.body(f"crank{i}", mass=m, inertia=m / 12, position=(2 * i + c / 2, s / 2), **turning)
+        for i, m in enumerate(masses)
+    ]
+    for i, crank in enumerate(cranks):
+        model.revolute(f"foot{i}", model.ground, crank, at=(2 * i, 0))
+    for i in range(N):
+        at = (2 * i + 1 + c, s)
+        bar = model.body(f"bar{i}", mass=1.0, inertia=1 / 3, position=at, velocity=(-s * omega, c * omega))
+        model.revolute(f"left{i}", cranks[i], bar, at=(2 * i + c, s))
+        model.revolute(f"right{i}", bar, cranks[i + 1], at=(2 * i + 2 + c, s))
+    J, weight = sum(masses) / 3 + N, G * (sum(masses) / 2 + N)
+    return Passing(model, "crank0", lambda th: (J, 0.0), lambda th: weight * math.cos(th), (theta, omega))
+
+
+def slider_crank(theta: float = 0.7, omega: float = 6.0) -> Passing:
+    """Crank and rod of 1 m: with the crank upright the rod lies on it, and the slider could stay while both turn."""
+    model = da.Model("equal links", gravity=(0, -G))
+    m1, m2, m3 = 1.0, 1.5, 2.0
+    c, s = math.cos(theta), math.sin(theta)
+    crank = model.body(
+        "crank", mass=m1, inertia=m1 / 12, position=(c / 2, s / 2), angle=theta,
+        velocity=(-s * omega / 2, c * omega / 2), angular_velocity=omega,
+    )  # fmt: skip
+    link = model.body(
+        "rod", mass=m2, inertia=m2 / 12, position=(1.5 * c, 0.5 * s), angle=-theta,
+        velocity=(-1.5 * s * omega, 0.5 * c * omega), angular_velocity=-omega,
+    )  # fmt: skip
+    slider = model.body("slider", mass=m3, inertia=0.02, position=(2 * c, 0), velocity=(-2 * s * omega, 0))
+    model.revolute("main", model.ground, crank, at=(0, 0))
+    model.revolute("big_end", crank, link, at=(c, s))
+    model.revolute("small_end", link, slider, at=(2 * c, 0))
+    model.prismatic("guide", model.ground, slider, at=(2 * c, 0), axis=(1, 0))
+
+    def inertia(th):
+        sine, cosine = math.sin(th), math.cos(th)
+        J = m1 / 3 + m2 / 12 + m2 * (2.25 * sine**2 + 0.25 * cosine**2) + 4 * m3 * sine**2
+        return J, (4 * m2 + 8 * m3) * sine * cosine
+
+    return Passing(model, "crank", inertia, lambda th: G * (m1 + m2) / 2 * math.cos(th), (theta, omega))
+
+
+def peaucellier(coordinates: str, omega: float):
+    """The built-in one with its crank started at ω: (system, state)."""
+    system = da.build(da.mechanism("peaucellier"), coordinates=coordinates)
+    q = np.asarray(da.consistent_state(system).q)
+    free = np.linalg.svd(np.asarray(da.assemble(system, 0.0, q, 0 * q[: system.n]).C))[2][-1]
+    return system, (q, omega * free / free[2 if coordinates == "absolute" else 0])
+
+
+def drift(solution) -> float:
+    """The largest change of the energy over the largest kinetic energy."""
+    energies = solution._energies
+    return float(np.max(np.abs(energies["drift"])) / np.max(energies["kinetic"]))
