@@ -6,8 +6,9 @@ S = diag(C M⁻¹ Cᵀ)^(−1/2), so nothing depends on units. Two ways stand be
 - a factorisation that is quick: Cholesky of the Delassus matrix ĈĈᵀ + ε, or KLU of [M Cᵀ; C −ε S⁻²]. It is a
   preconditioner, not an answer: what it gives is refined on the equations themselves, and taken only if the residual
   is at rounding level. Dependent but consistent rows pass: x and Cᵀλ are exact, λ is one of many.
-- singular values of Ĉ (dense systems), where the quick way fails: the conditioning is not squared, directions with σ
-  below `RANK_TOLERANCE` of the largest are dropped. One threshold, the same as for every rank on the host.
+- singular values of Ĉ, where the quick way fails (of sparse systems up to `DENSE_UP_TO`): the conditioning is not
+  squared, directions with σ below `RANK_TOLERANCE` of the largest are dropped. One threshold, the same as for every
+  rank on the host.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ WELL_APART = 1e-8
 """Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-4)."""
 NEAR = 4e-3
 """Margin (σ² of the weakest direction, about) below which a state is treated as near a singular position."""
+DENSE_UP_TO = 1500
+"""Rows or velocities of a sparse system up to which singular values are taken where its factorisation does not do."""
 SPARSE_REFINEMENTS = 4
 """At most; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
 
@@ -243,7 +246,7 @@ class SparseSaddle(eqx.Module):
         head = jnp.stack([a, jnp.zeros(n)], axis=1)
         rhs = self._padded(head, jnp.stack([g, probe], axis=1))
         z = self._solve(rhs, SPARSE_REFINEMENTS)
-        residual = self._gap(*jax.lax.stop_gradient((z, rhs)))[1]
+        residual = jnp.max(self._gap(*jax.lax.stop_gradient((z, rhs)))[1])
         grown = jnp.max(jnp.abs(jax.lax.stop_gradient(z[n : n + m, 1])) * jnp.sqrt(self.D))
         return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown)
 
@@ -253,14 +256,27 @@ class SparseSaddle(eqx.Module):
         return x[:, 0], lam[:, 0]
 
     def exact(self, a, g, tolerance=RANK_TOLERANCE):
-        """The same as `solve`: no singular values are taken of large systems."""
+        """The same as `solve`, which knows when to take singular values."""
         return self.solve(a, g)
 
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
-        """(x, λ) for several right-hand sides, with one factorisation (and one a refinement)."""
+        """(x, λ) for several right-hand sides, with one factorisation (and one a refinement).
+
+        Directions with σ² below ε are out of its reach: where the equations do not come to hold, singular values of
+        the dense rows are taken, unless there are too many.
+        """
         n, m = self.mass.n, g.shape[0]
-        z = self._solve(self._padded(a, g), SPARSE_REFINEMENTS)
-        return z[:n], -z[n : n + m]
+        rhs = self._padded(a, g)
+        z = self._solve(rhs, 2 * SPARSE_REFINEMENTS, enough=0.0)
+        if max(n, m) > DENSE_UP_TO or m < self.C.pattern.m:
+            return z[:n], -z[n : n + m]
+        bad = jnp.max(self._gap(*jax.lax.stop_gradient((z, rhs)))[1]) > SOLVED
+
+        def otherwise():
+            slow = DenseSaddle.factorise(self.mass, self.C.dense()).solve_many(a, g)
+            return tuple(jnp.where(bad, s, q) for s, q in zip(slow, (z[:n], -z[n:]), strict=True))
+
+        return jax.lax.cond(unvmap_any(bad), otherwise, lambda: (z[:n], -z[n:]))
 
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
         """x of least mass norm with C x = g, for several g at once, without refinement (one factorisation)."""
@@ -272,17 +288,32 @@ class SparseSaddle(eqx.Module):
         """The right-hand side, with zeros for the rows that `leading` has emptied."""
         return jnp.concatenate([a, g, jnp.zeros((self.D.shape[0] - g.shape[0], g.shape[1]))])
 
-    def _gap(self, z: Float[Array, "nm r"], b: Float[Array, "nm r"]) -> tuple[Float[Array, "nm r"], Float[Array, ""]]:
-        """The residual, and its size relative to the right-hand side; rows in the mass metric."""
-        mass, C = jax.lax.stop_gradient((self.mass, self.C))
-        heads = _inverse_root(jnp.diagonal(mass.blocks, axis1=1, axis2=2).ravel())
-        size = jnp.concatenate([heads, 1.0 / jnp.sqrt(jax.lax.stop_gradient(self.D))])[:, None]
-        gap = b - jax.vmap(_saddle_product(mass, C, self.mass.n), 1, 1)(z)
-        largest = jnp.max(jnp.abs(b) * size)
-        return gap, jnp.max(jnp.abs(gap) * size) / jnp.maximum(largest, jnp.finfo(float).tiny)
+    def _gap(self, z: Float[Array, "nm r"], b: Float[Array, "nm r"]) -> tuple[Float[Array, "nm r"], Float[Array, "2"]]:
+        """The residual, and its size relative to the terms of the two equations, in the mass metric."""
+        mass, C, D = jax.lax.stop_gradient((self.mass, self.C, self.D))
+        n = mass.n
+        root = _inverse_root(jnp.diagonal(mass.blocks, axis1=1, axis2=2).ravel())[:, None]
+        pull = jax.vmap(C.rmv, 1, 1)(z[n:])
+        head = b[:n] - jax.vmap(mass.mv, 1, 1)(z[:n]) - pull
+        rows = b[n:] - jax.vmap(C.mv, 1, 1)(z[:n])
 
-    def _solve(self, rhs: Float[Array, "nm r"], refinements: int) -> Float[Array, "nm r"]:
-        """(x, −λ), refined until the residual is at rounding or does not fall."""
+        def largest(x):
+            return jnp.max(jnp.abs(x), axis=0)
+
+        loads, moved = largest(b[:n] * root), largest(z[:n] / root)
+        goal = largest(b[n:] / jnp.sqrt(D)[:, None]) + loads + moved
+        gaps = jnp.stack(
+            [
+                largest(head * root) / _one(loads + largest(pull * root) + moved),
+                largest(rows / jnp.sqrt(D)[:, None]) / _one(goal),
+            ]
+        )
+        return jnp.concatenate([head, rows]), jnp.max(gaps, axis=1)
+
+    def _solve(
+        self, rhs: Float[Array, "nm r"], refinements: int, enough: float = 1e-2 * SOLVED
+    ) -> Float[Array, "nm r"]:
+        """(x, −λ), refined until both equations hold well enough, or neither comes to hold better."""
         held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
@@ -292,7 +323,7 @@ class SparseSaddle(eqx.Module):
 
             def going(carry):
                 _, _, left, before, k = carry
-                return (k < refinements) & (left > 1e-2 * SOLVED) & (left < 0.5 * before)
+                return (k < refinements) & jnp.any(left > enough) & jnp.any(left < 0.5 * before)
 
             def refine(carry):
                 z, gap, left, _, k = carry
@@ -300,7 +331,7 @@ class SparseSaddle(eqx.Module):
                 gap, now = self._gap(z, b)
                 return z, gap, now, left, k + 1
 
-            start = (z, *self._gap(z, b), jnp.array(jnp.inf), jnp.zeros((), int))
+            start = (z, *self._gap(z, b), jnp.full(2, jnp.inf), jnp.zeros((), int))
             return jax.lax.while_loop(going, refine, start)[0]
 
         # derivatives go through the exact equation, never through the regularised factor
@@ -317,6 +348,10 @@ def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None, shif
     if klu is None:
         return DenseSaddle.factorise(mass, rows.dense(), felt, shift)
     return SparseSaddle.factorise(mass, rows, klu, shift)
+
+
+def _one(x):
+    return jnp.where(x > 0, x, 1.0)
 
 
 def _inverse_root(d):
