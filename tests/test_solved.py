@@ -244,11 +244,18 @@ def hinged_four_bar(tilt: float) -> da.Model:
     return model
 
 
-@pytest.mark.parametrize("tilt", [0.0, 1e-9, 1e-6, 1e-4, 1e-2])
-def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt):
+@pytest.mark.parametrize(
+    "tilt, coordinates",
+    [
+        *((tilt, "absolute") for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
+        (1e-6, "joint"),
+        *(pytest.param(tilt, "joint", marks=THOROUGH) for tilt in (0.0, 1e-9, 1e-4, 1e-2)),
+    ],
+)
+def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt, coordinates):
     """Parallel to 1e-8 it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
     redundant as long as the tilt is one nobody would draw. The threshold is one for both, `RANK_TOLERANCE`."""
-    system = da.build(hinged_four_bar(tilt))
+    system = da.build(hinged_four_bar(tilt), coordinates=coordinates)
     found = da.check(system)
     solution = da.simulate(system, 0.5, save=3)
     moved = float(np.max(np.abs(np.asarray(solution.q)[-1] - np.asarray(solution.q)[0])))

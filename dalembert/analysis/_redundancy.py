@@ -252,12 +252,14 @@ long chain has small ones too, but they fall gradually."""
 def _nearly(instant: _Instant) -> tuple[str, ...]:
     """A sentence if some rows are independent of the others by a hair only: an axis that is meant to be parallel.
 
-    In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike.
+    In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike. On bodies: in
+    joint coordinates a row that is nearly nothing has no length to be measured by.
     """
-    rank = instant.dependence.rank
-    if rank < 2 or instant.system.m >= LARGE:
+    machine = instant.machine
+    if machine.m >= LARGE or instant.among_joints.rank < 2:
         return ()
-    C = np.asarray(instant.equations.C) * np.asarray(instant.system.scale())
+    rank = instant.among_joints.rank
+    C = np.asarray(instant.on_bodies.C) * np.asarray(machine.scale())
     length = np.linalg.norm(C, axis=1)
     U, values, _ = np.linalg.svd(C / np.where(length > 0, length, 1.0)[:, None])
     kept = values[:rank] / values[0]
@@ -267,7 +269,7 @@ def _nearly(instant: _Instant) -> tuple[str, ...]:
     first = weak[0]
     shares = np.max(np.abs(U[:, first:rank]), axis=1)
     rows = np.flatnonzero(shares > 0.2 * np.max(shares))
-    names = dict.fromkeys(instant.system.owner_of(int(row)).name for row in rows)
+    names = dict.fromkeys(machine.owner_of(int(row)).name for row in rows)
     count, named = rank - first, ", ".join(repr(n) for n in names)
     what = f"{count} rows are" if count > 1 else "1 row is"
     return (
