@@ -53,9 +53,9 @@ LEAST = 1e-11
 size σ; along one that is always so weak a violation is as small as σ itself."""
 
 
-def softened(gap: Scalar, least: Scalar | float = EPS) -> Scalar:
-    """The damping of a correction of a state that is off its constraints by `gap`."""
-    return jnp.maximum(least, jnp.minimum(SOFT * gap, SOFTEST))
+def softened(gap: Scalar, least: Scalar | float = EPS, usual: Scalar | float = 1.0) -> Scalar:
+    """The damping of a correction of a state that is off its constraints by `gap`; `usual` is the margin of the rows."""
+    return jnp.maximum(EPS, usual * jnp.maximum(least, jnp.minimum(SOFT * gap, SOFTEST)))
 
 
 class Equations(Named):
@@ -127,13 +127,15 @@ class Equations(Named):
         """The larger of `violations`."""
         return jnp.maximum(*self.violations(scale))
 
-    def corrected(self, system: AbstractSystem, gap: Scalar, wanted) -> tuple[Coordinates, Velocities]:
+    def corrected(
+        self, system: AbstractSystem, gap: Scalar, wanted, usual: Scalar | float = 1.0
+    ) -> tuple[Coordinates, Velocities]:
         """(q, v) after one correction towards the constraints, where `wanted`.
 
-        Levenberg–Marquardt in the mass metric: a damping in proportion to what is open keeps the step bounded beside a
-        singular position and lets it converge quadratically elsewhere.
+        Levenberg–Marquardt in the mass metric: a damping in proportion to what is open, and to the `usual` margin of
+        the rows, keeps the step bounded beside a singular position and lets it converge quadratically elsewhere.
         """
-        factor = self.factorise(shift=softened(gap, LEAST))
+        factor = self.factorise(shift=softened(gap, LEAST, usual))
         dq = -factor.leading(len(self.Phi)).correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
         dv = -factor.correct(self.phi[:, None])[:, 0]
         position, velocity = self.violations(system.scale())

@@ -119,11 +119,13 @@ class Proximal(AbstractFormulation):
             special = near | (visit.place > 0)
 
             def onwards():
+                # once more, on both equations: a light body leaves a side as weak as a singular position
+                found = equations.factorise(self.kept).attempt(equations.h, equations.Gamma, polished=True)
                 gap = equations.violation(system.scale())
                 side = (visit.place > PROBES) & (visit.place < LAST)
                 there = side | (near & ((visit.place == LAST) if aside else (visit.place == 0)) & ~visit.inside)
                 off = there & (gap > ROUNDED) & (visit.corrections < CORRECTIONS)
-                at = (visit.at[0], *equations.corrected(system, gap, off))
+                at = (visit.at[0], *equations.corrected(system, gap, off, self.usual))
                 corrected = dataclasses.replace(visit, at=at, corrections=visit.corrections + 1, going=off)
                 if not aside:
                     return _where(special, corrected, ended)

@@ -88,11 +88,11 @@ class DenseSaddle(eqx.Module):
             return jnp.ones(())
         return 1.0 / jnp.max(pivots) if self.inverted else jnp.min(pivots)
 
-    def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
+    def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
         """One quick solution for use in a march, where x matters; the caller looks at the residual."""
         if 0 in self.C.shape:
             return Attempt(self.mass.solve(a), jnp.zeros(len(self.C)), jnp.zeros(()), jnp.ones(()))
-        x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished=False))
+        x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished))
         held, at, goal = jax.lax.stop_gradient((self, x, g))
         return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self.margin)
 
@@ -239,8 +239,8 @@ class SparseSaddle(eqx.Module):
         data = jnp.where(self.C.pattern.rows < m, self.C.data, 0.0)
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.shift, self.klu)
 
-    def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"]) -> Attempt:
-        """As of `DenseSaddle`; the margin by a second right-hand side of mixed signs, whose answer grows as 1/σ²."""
+    def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
+        """As of `DenseSaddle`, always polished; the margin by a second right-hand side of mixed signs, whose answer grows as 1/σ²."""
         n, m = self.mass.n, g.shape[0]
         probe = jnp.where(jnp.arange(m) % 3 == 1, -1.0, 1.0) * jnp.sqrt(self.D)
         head = jnp.stack([a, jnp.zeros(n)], axis=1)
