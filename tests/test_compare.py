@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import dalembert as da
 from dalembert.cli import app
 
-WAYS = ["proximal", "null-space", "resolved"]
+WAYS = ["proximal", "resolved"]
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,7 @@ def bricard_reduced() -> da.Model:
     return model
 
 
+@pytest.mark.thorough  # everyday: the four-bar in space, and Bricard's own motion in test_references_iftomm.py
 def test_bricard():
     model, reduced = da.mechanism("bricard"), bricard_reduced()
     same_machine(model, reduced, 1)
@@ -181,7 +182,7 @@ def tilted(angle: float) -> da.Model:
     return model
 
 
-@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("coordinates", [pytest.param("absolute", marks=pytest.mark.thorough), "joint"])
 def test_a_stated_tolerance_lets_a_nearly_closed_loop_move(coordinates):
     """It moves as the exact one, to 1e-3 of the tilt and the integration's 1e-8; what does not fit is named."""
     exact = da.simulate(da.build(tilted(0.0), coordinates=coordinates), 0.5, save=3)

@@ -9,6 +9,7 @@ import warnings
 import equinox as eqx
 import numpy as np
 import pytest
+from _helpers_thorough import everyday
 from test_units import MILLI, converted
 
 import dalembert as da
@@ -21,6 +22,9 @@ LOCKED = {
 """Directions along the axes of marker i that a joint locks; written here again, by hand, for the bushings."""
 
 
+SOLVE = eqx.filter_jit(lambda equations: da.Proximal().solve(equations))
+
+
 class Instant:
     """A machine at its start: equations, accelerations and the reaction r = M v̇ − h that the constraints must give."""
 
@@ -29,7 +33,7 @@ class Instant:
         self.system = da.build(model)
         q, v = da.consistent_state(self.system)
         self.equations = da.assemble(self.system, 0.0, q, v)
-        acceleration = da.Proximal().solve(self.equations)
+        acceleration = SOLVE(self.equations)
         self.vdot, self.r = np.asarray(acceleration.vdot), np.asarray(acceleration.r)
         self.C, self.M = np.asarray(self.equations.C), np.asarray(self.equations.M)
         self.redundancy = self.system.m - np.linalg.matrix_rank(self.C)
@@ -72,6 +76,14 @@ MACHINES = {
 @functools.cache
 def machine(name: str) -> Instant:
     return Instant(MACHINES[name][1]())
+
+
+@functools.cache
+def in_units(units) -> Instant:
+    """The spatial four-bar; SI for `units` None."""
+    if units is None:
+        return machine("spatial four-bar")
+    return Instant(converted(da.mechanism("spatial-four-bar"), units))
 
 
 def random_stiffness(model) -> dict[str, np.ndarray]:
@@ -161,7 +173,8 @@ def converges_at_first_order(rule_wrenches, bushings, ell):
     assert errors[-1] < 1e-4, errors
 
 
-@pytest.mark.parametrize("name", MACHINES)
+# everyday those that the tests below need as well; all are in space
+@pytest.mark.parametrize("name", everyday(MACHINES, ("bennett", "spatial four-bar", "two hinges")))
 def test_weighted_rule_is_the_limit_of_stiff_bushings(name):
     here = machine(name)
     assert here.redundancy == MACHINES[name][0]
@@ -347,10 +360,9 @@ def rules(model, length: float, mass: float):
 @pytest.mark.parametrize("rule", ["minimum norm", "weighted by default", "weighted", "penalties", "eliminated", "beam"])
 def test_metres_or_millimetres(rule):
     """Forces and torques in newtons and newton metres, to 1e-9 of the largest, whatever the unit of length and mass."""
-    model = da.mechanism("spatial-four-bar")
     out = []
     for units in (None, MILLI):
-        here = Instant(model if units is None else converted(model, units))
+        here = in_units(units)
         L, m = (1.0, 1.0) if units is None else (units.length, units.mass)
         found = here.wrenches(rules(here.model, L, m)[rule])
         out.append({j: w / (m * L * np.array([1, 1, 1, L, L, L])) for j, w in found.items()})
@@ -359,10 +371,9 @@ def test_metres_or_millimetres(rule):
 
 def test_plain_minimum_norm_depends_on_the_unit():
     """The least norm of raw multipliers changes with the unit of length, on the same machine, by far more than 1e-9."""
-    model = da.mechanism("spatial-four-bar")
     out = []
     for units in (None, MILLI):
-        here = Instant(model if units is None else converted(model, units))
+        here = in_units(units)
         L, m = (1.0, 1.0) if units is None else (units.length, units.mass)
         lam = np.linalg.lstsq(here.C.T, here.r, rcond=1e-12)[0]
         found = joint_wrenches(here.system, here.equations, lam)
@@ -384,11 +395,16 @@ RUN = {"integrator": "tsit5", "rtol": 1e-13, "save": 7}
 
 
 @functools.cache
-def motion(name: str, rule: str | None):
+def moving(name: str):
     model = da.mechanism(name)
     if name == "spatial-slider-crank":
         model.gravity = np.array([0.0, 4.0, -9.0])  # across its plane too, so that what is open is loaded
-    return da.simulate(da.build(model), T_END[name], rule=None if rule is None else CHOSEN[rule], **RUN)
+    return da.build(model)
+
+
+@functools.cache
+def motion(name: str, rule: str | None):
+    return da.simulate(moving(name), T_END[name], rule=None if rule is None else CHOSEN[rule], **RUN)
 
 
 def reaction(solution, joint):
@@ -397,8 +413,16 @@ def reaction(solution, joint):
         return solution.reactions(joint, frame="joint")
 
 
-@pytest.mark.parametrize("rule", CHOSEN)
-@pytest.mark.parametrize("name", T_END)
+# everyday each machine and each rule once
+DAILY = (("bricard", "penalties"), ("spatial-slider-crank", "weighted"), ("omni-robot", "eliminated"))
+PAIRS = [
+    (name, rule) if (name, rule) in DAILY else pytest.param(name, rule, marks=pytest.mark.thorough)
+    for name in T_END
+    for rule in CHOSEN
+]
+
+
+@pytest.mark.parametrize(("name", "rule"), PAIRS)
 def test_motion_and_unique_reactions_do_not_depend_on_the_rule(name, rule):
     """Holonomic (Bricard), rheonomic (driven slider-crank) and nonholonomic rheonomic (omni-robot), all redundant."""
     plain, ruled = motion(name, None), motion(name, rule)
