@@ -6,20 +6,14 @@ import dataclasses
 import io
 import json
 import math
-import subprocess
-import sys
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from _helpers_cli import in_process
 
 import dalembert as da
 from dalembert.mechanisms import find
-
-
-def dalembert(*arguments, timeout=240):
-    command = [sys.executable, "-m", "dalembert.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def pose(model, turns) -> tuple[np.ndarray, np.ndarray]:
@@ -250,7 +244,7 @@ def test_colours_are_for_terminals():
 
 
 def test_json_has_everything():
-    found = json.loads(dalembert("check", "door-two-balls", "--json").stdout)
+    found = json.loads(in_process("check", "door-two-balls", "--json").stdout)
     assert found["redundancy"] == 1 and found["consistent"] and not found["singular"]
     reactions = {r["joint"]: r for r in found["reactions"]}
     assert reactions["top"]["components"] == {"Fx": True, "Fy": True, "Fz": False}
@@ -262,11 +256,11 @@ def test_json_has_everything():
 
 
 def test_command_line_at_a_time_and_along_the_motion():
-    at = dalembert("check", "door-two-balls", "--at", "0.5")
+    at = in_process("check", "door-two-balls", "--at", "0.5")
     assert at.returncode == 0 and "Fz(top) + Fz(bottom) = 98.1" in at.stdout
-    along = json.loads(dalembert("check", "n-four-bar", "--motion", "--json").stdout)
+    along = json.loads(in_process("check", "n-four-bar", "--motion", "--json").stdout)
     assert along["motion"]["ranks"] == [7, 8] and len(along["motion"]["singular_positions"]) > 5
-    wrong = dalembert("check", "door-two-balls", "--at", "-1")
+    wrong = in_process("check", "door-two-balls", "--at", "-1")
     assert wrong.returncode == 2 and "the motion begins at 0" in wrong.stderr
 
 

@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from _helpers_cli import dalembert, in_process
 from _helpers_robots import ROBOTS, closed, evaluate, tree_of, velocity_names
-from test_cli import dalembert
 
 import dalembert as da
 from dalembert._results import DalembertError, FileError
@@ -579,16 +579,16 @@ def test_convert_says_what_it_took_and_what_not(tmp_path):
     for words in ("bodies   8", "1 prismatic, 6 revolute, 2 spherical, 1 coupling", "1 stop", "1 armature"):
         assert words in result.stdout
     assert da.load(out) == read(ROBOTS / "leg.xml", stops=100.0).model
-    again = dalembert("convert", str(ROBOTS / "leg.xml"), str(out))
+    again = in_process("convert", str(ROBOTS / "leg.xml"), str(out))
     assert again.returncode == 2 and "exists already" in again.stderr and "Traceback" not in again.stderr
-    found = json.loads(dalembert("convert", str(ROBOTS / "leg.xml"), str(out), "--force", "--json").stdout)
+    found = json.loads(in_process("convert", str(ROBOTS / "leg.xml"), str(out), "--force", "--json").stdout)
     assert found["taken_over"]["bodies"] == {"body": 8} and found["remarks"]
 
 
 def test_a_robot_file_is_a_model_on_the_command_line(tmp_path):
     for name in ("four_bar.urdf", "four_bar.loops.yaml"):
         shutil.copy(ROBOTS / name, tmp_path)
-    result = dalembert("list", str(tmp_path / "four_bar.urdf"))
+    result = in_process("list", str(tmp_path / "four_bar.urdf"))
     assert result.returncode == 0 and "from four_bar.urdf" in result.stdout
     assert "Loops and start values of 'four_bar.loops.yaml'" in result.stderr
 
@@ -596,7 +596,7 @@ def test_a_robot_file_is_a_model_on_the_command_line(tmp_path):
 @pytest.mark.thorough
 def test_a_robot_runs():
     """The loop of the side file stays closed."""
-    result = dalembert("run", str(ROBOTS / "four_bar.urdf"), "--t-end", "0.2", "--json")
+    result = in_process("run", str(ROBOTS / "four_bar.urdf"), "--t-end", "0.2", "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["status"] == "done" and report["violation"]["position"] < 1e-12

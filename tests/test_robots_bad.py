@@ -11,8 +11,8 @@ import mujoco
 import numpy as np
 import pytest
 from _helpers_broken import HARMLESS, canonical, mutations, parse
+from _helpers_cli import dalembert
 from _helpers_robots import ROBOTS
-from test_cli import dalembert
 
 from dalembert._results import DalembertError, FileError
 from dalembert.io import ModelFile, read
