@@ -259,7 +259,7 @@ def test_every_body_of_a_gearbox_is_in_balance(space, coordinates):
         assert np.max(np.abs(total[body] - exact)) < 1e-8 * 30, body
 
 
-@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
 def test_a_bearing_rubs_under_the_tooth_force(coordinates):
     """Wheel b turns against its load of 20 N m: 2 F = 20 + μ r F/cos α; with other bearing loads absent N = F/cos α.
 

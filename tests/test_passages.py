@@ -30,7 +30,7 @@ def parallelogram_by_hand(masses, theta: float, omega: float) -> tuple[float, fl
         return float(Fx), float(Fy), float(acceleration)
 
 
-@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
 def test_reactions_across_a_passage_are_right_or_marked(coordinates):
     """100 instants across the line position, unequal cranks: within 1e-6 of the exact value, or marked."""
     masses = (1.0, 3.0, 1.0)
