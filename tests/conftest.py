@@ -20,7 +20,7 @@ QUICK = (
     "--xla_cpu_use_fusion_emitters=false",
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
-# tracing makes objects by the million and hardly any garbage: looking for it after every 700 takes a twentieth of the time
+# tracing makes objects by the million and hardly any garbage: to look for it often takes a twentieth of the time
 gc.set_threshold(50_000, 20, 20)
 
 
