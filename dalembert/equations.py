@@ -54,7 +54,7 @@ size σ; along one that is always so weak a violation is as small as σ itself."
 
 
 def softened(gap: Scalar, least: Scalar | float = EPS, usual: Scalar | float = 1.0) -> Scalar:
-    """The damping of a correction of a state that is off its constraints by `gap`; `usual` is the margin of the rows."""
+    """The damping of a correction of a state that is off its constraints by `gap`, for rows of a `usual` margin."""
     return jnp.maximum(EPS, usual * jnp.maximum(least, jnp.minimum(SOFT * gap, SOFTEST)))
 
 

@@ -39,18 +39,22 @@ class Passing:
         return solve_ivp(rate, span, self.start, "DOP853", times, rtol=1e-13, atol=1e-14, max_step=0.02).y
 
 
-def parallelogram(masses=(1.0, 3.0, 1.0), theta: float = 0.5, omega: float = -5.0) -> Passing:
-    """Two cranks of 1 m, pins 2 m apart, and a coupler; singular with all in line."""
+def parallelogram(masses=(1.0, 3.0, 1.0), theta: float = 0.5, omega: float = -5.0, away=(0.0, 0.0)) -> Passing:
+    """Two cranks of 1 m, pins 2 m apart, and a coupler; singular with all in line. The first pin is at `away`."""
     model = da.Model("parallelogram", gravity=(0, -G))
     c, s = math.cos(theta), math.sin(theta)
     turning = {"angle": theta, "velocity": (-s * omega / 2, c * omega / 2), "angular_velocity": omega}
-    a = model.body("a", mass=masses[0], inertia=masses[0] / 12, position=(c / 2, s / 2), **turning)
-    b = model.body("b", mass=masses[1], inertia=masses[1] / 12, position=(2 + c / 2, s / 2), **turning)
-    k = model.body("k", mass=masses[2], inertia=masses[2] / 3, position=(1 + c, s), velocity=(-s * omega, c * omega))
-    model.revolute("A", model.ground, a, at=(0, 0))
-    model.revolute("B", model.ground, b, at=(2, 0))
-    model.revolute("P", a, k, at=(c, s))
-    model.revolute("Q", k, b, at=(2 + c, s))
+
+    def at(x, y):
+        return x + away[0], y + away[1]
+
+    a = model.body("a", mass=masses[0], inertia=masses[0] / 12, position=at(c / 2, s / 2), **turning)
+    b = model.body("b", mass=masses[1], inertia=masses[1] / 12, position=at(2 + c / 2, s / 2), **turning)
+    k = model.body("k", mass=masses[2], inertia=masses[2] / 3, position=at(1 + c, s), velocity=(-s * omega, c * omega))
+    model.revolute("A", model.ground, a, at=at(0, 0))
+    model.revolute("B", model.ground, b, at=at(2, 0))
+    model.revolute("P", a, k, at=at(c, s))
+    model.revolute("Q", k, b, at=at(2 + c, s))
     m1, m2, mc = masses
     J, weight = (m1 + m2) / 3 + mc, G * ((m1 + m2) / 2 + mc)
     return Passing(model, "a", lambda th: (J, 0.0), lambda th: weight * math.cos(th), (theta, omega))

@@ -46,7 +46,9 @@ def test_n_four_bar_in_line_is_singular_not_redundant(N):
     # in the pose itself the reactions along the line are open
     here = found.solvability_here
     assert here is not None and {j.name for j in here.joints if not j.unique} == {j.name for j in here.joints}
-    assert "this pose is singular" in str(found)
+    text = str(found)
+    assert "this pose is singular" in text and "nearly redundant" not in text and "beside this pose" in text
+    assert found.singular_values[found.rank_here] < 1e-12 < found.singular_values[found.rank_here - 1]
 
 
 def test_four_bar_in_line_is_singular_not_redundant():

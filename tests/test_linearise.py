@@ -147,3 +147,14 @@ def test_disc_rolling_straight_and_in_a_circle():
     np.testing.assert_allclose(found.turning, [0, 0, turn], atol=1e-6)
     with pytest.raises(da.DalembertError, match="'disc'"):
         da.linearise(rolling(tilt, 1.01 * steady, turn))
+
+
+def test_a_singular_position_is_refused():
+    """A parallelogram in line may fold two ways: there are no eigenvalues that mean anything."""
+    from _helpers_passages import parallelogram
+
+    model = parallelogram((1.0, 1.0, 1.0), 0.0, 0.0).model
+    with pytest.raises(
+        da.DalembertError, match="'parallelogram' cannot be linearised here: this is a singular position"
+    ):
+        da.linearise(model, anywhere=True)

@@ -77,6 +77,19 @@ def test_at_the_very_position_what_has_a_limit_is_given():
         assert data["angular_acceleration"].values[0, :2] == pytest.approx([acceleration] * 2, rel=1e-6)
 
 
+def test_far_from_the_origin_fewer_digits_are_promised():
+    """Moved 10 km away, positions of a machine of 1 m are known to 1e-12: so many digits fewer reactions have."""
+    masses = (1.0, 3.0, 1.0)
+    far = parallelogram(masses, 0.05, 1.0, away=(1e4, 7e3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.SingularWarning)
+        data = da.simulate(da.build(far.model), 0.01, save=2).dataset
+    theta, omega = (float(data[x].sel(body="a")[-1]) for x in ("angle", "angular_velocity"))
+    Fx = float(data["reaction_force"].sel(joint="P")[-1, 0])
+    exact = parallelogram_by_hand(masses, theta, omega)[0]
+    assert abs(Fx / exact - 1) < 10.0 ** -float(data["digits"][-1])
+
+
 # ---- motion -------------------------------------------------------------------------------------------------------
 
 MACHINES = {
@@ -107,6 +120,17 @@ def test_energy_and_angle_through_singular_positions(name, coordinates, rtol, re
     # an energy that is off by e makes the speed wrong by about e, and the angle by e ω t; at least 1e-9 a passage
     # stays open, as v̇ is known to 1e-10 beside a singular position (docs/theory/simulation.md, 6.3a)
     assert np.max(np.abs(angle - machine.by_hand(np.asarray(solution.t))[0])) < (10 * rtol + 1e-9) * 10 * span
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+def test_light_cranks_pass_too(coordinates):
+    """Cranks of a milligram under a coupler of 1 kg, two passages: weak directions are a thousandth of usual ones."""
+    machine = parallelogram((1e-6, 3e-6, 1.0))
+    solution = da.simulate(da.build(machine.model, coordinates=coordinates), 1.0, rtol=1e-8, save=41)
+    angle = np.unwrap(solution.dataset["angle"].sel(body="a").values)
+    # rounding times the ratio of the masses, over two passages
+    assert np.max(np.abs(angle - machine.by_hand(np.asarray(solution.t))[0])) < 1e-5
+    assert drift(solution) < 1e-6
 
 
 @pytest.mark.parametrize("rtol", [1e-8, pytest.param(1e-11, marks=THOROUGH)])

@@ -211,3 +211,16 @@ def test_no_derivative_where_redundant_joints_contradict_each_other(coordinates)
         with pytest.raises(da.AssemblyError):
             height(1e-3 * up)
     np.testing.assert_allclose([height(1e-3 * up) - height(0 * up) for up in together], [-1e-3, 1e-3, 0, 0], atol=1e-12)
+
+
+def test_a_run_that_fails_has_no_derivative():
+    """Not zero: that would be a wrong number."""
+    system = da.build(da.mechanism("physical-pendulum"))
+
+    def end(swing):
+        return da.simulate(
+            system, 5.0, (system.q0, 0 * system.v0 + swing), max_steps=4, derivative="forward", save=2
+        ).q[-1, 2]
+
+    value, slope = jax.jit(lambda x: jax.jvp(end, (x,), (jnp.ones(()),)))(0.0)
+    assert not np.isfinite(float(value)) and np.isnan(float(slope))

@@ -13,7 +13,7 @@ from dalembert._results import DalembertError
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.model import Model
-from dalembert.stabilise import State, consistent_state
+from dalembert.stabilise import State, consistent_state, generic_ranks
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled
 
 RANK = 1e-9
@@ -82,6 +82,12 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     if isinstance(system, TreeSystem) and np.any(system.tree.ball):
         q, v = system.lift(jnp.asarray(q), jnp.asarray(v))
         system = system.machine
+    rank = assemble(system, np.asarray(float(t)), q, v).dependence().rank if system.m else 0
+    if rank < system.m and rank < generic_ranks(system, (q, v), t=t).rows:
+        raise DalembertError(
+            f"'{system.name}' cannot be linearised here: this is a singular position, where its motion may branch. "
+            "Give a state beside it."
+        )
     here = _Instant(system, float(t), np.asarray(q), np.asarray(v))
     turning, remark = _steadiness(here)
     if remark and not anywhere:

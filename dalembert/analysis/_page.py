@@ -250,7 +250,7 @@ def _redundancy(found: Check) -> list:
     out += [Words(f"Contradiction: {c} (residual {c.residual:.1e} of the machine's size).", "bad")
             for c in found.contradictions]  # fmt: skip
     if len(found.singular_values):
-        kept, lost = found.singular_values[: found.rank], found.singular_values[found.rank :]
+        kept, lost = found.singular_values[: found.rank_here], found.singular_values[found.rank_here :]
         text = f"Singular values of C {kept[0]:.3g} … {kept[-1]:.2g}" if len(kept) else "C has no singular values"
         text += f", then {lost[0]:.1e}" if len(lost) else ""
         out.append(Words(f"{text}; below {found.tolerance:.0e} of the largest is zero (mass metric, unit rows)."))

@@ -212,7 +212,7 @@ def _check(
         friction = tuple(pressing(machine, best.on_bodies, best.among_joints))
         load_rule = None if machine.load_rule is None else machine.load_rule.describe(machine)
     # of many independent rows they would take longer than all the rest
-    values = best.dependence.singular_values if rank < system.m or system.m < LARGE else np.zeros(0)
+    values = first.dependence.singular_values if rank < system.m or system.m < LARGE or singular else np.zeros(0)
     return Check(
         name=system.name,
         n=system.n,
@@ -237,7 +237,7 @@ def _check(
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
-        remarks=(*_nearly(best), *_remarks(machine, best.held)),
+        remarks=(*(() if singular else _nearly(best)), *_remarks(machine, best.held)),
         free_motions=() if told else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,

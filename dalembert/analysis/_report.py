@@ -92,7 +92,7 @@ def renderable(check: Check):
     if not len(check.singular_values) and check.m:
         parts.append(Text("  independent by a wide margin: singular values above 1e-4 (mass metric, unit rows)", "dim"))
     if len(check.singular_values):
-        kept, lost = check.singular_values[: check.rank], check.singular_values[check.rank :]
+        kept, lost = check.singular_values[: check.rank_here], check.singular_values[check.rank_here :]
         text = f"  singular values {kept[0]:.3g} … {kept[-1]:.2g}" if len(kept) else "  no singular values"
         if len(lost):
             text += f", then {lost[0]:.1e}"
@@ -236,7 +236,7 @@ def motion_lines(check: Check) -> list[str]:
     few = check.free_motions if len(check.free_motions) <= FEW else check.free_motions[: FEW - 1]
     for k, motion in enumerate(few):
         number = f" {k + 1}" if len(check.free_motions) > 1 else ""
-        out.append(f"  free motion{number}: {motion}")
+        out.append(f"  free motion{number}{' beside this pose' if check.singular else ''}: {motion}")
     if len(check.free_motions) > len(few):
         out.append(f"  … and {len(check.free_motions) - len(few)} more free motions (all of them: --json)")
     if check.unheld:

@@ -240,7 +240,10 @@ class SparseSaddle(eqx.Module):
         return SparseSaddle(self.mass, BlockRows(self.C.pattern, data), self.D, self.shift, self.klu)
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
-        """As of `DenseSaddle`, always polished; the margin by a second right-hand side of mixed signs, whose answer grows as 1/σ²."""
+        """As of `DenseSaddle`, always polished; the margin by a second right-hand side of mixed signs.
+
+        Its answer grows as 1/σ².
+        """
         n, m = self.mass.n, g.shape[0]
         probe = jnp.where(jnp.arange(m) % 3 == 1, -1.0, 1.0) * jnp.sqrt(self.D)
         head = jnp.stack([a, jnp.zeros(n)], axis=1)

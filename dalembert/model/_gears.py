@@ -93,7 +93,8 @@ class Gears(Drivers):
         Without `pretension` the tight span bears it and the slack one nothing: the least load the bearings can have.
         With it (the tension of both spans at rest) one span gains what the other loses, as in an elastic belt with
         fixed axes: the bearings bear the sum of T₀ ± half the difference along the spans. The slack span is then at
-        T₀ − half the difference; where that is negative the belt would slip, and a warning says so.
+        T₀ − half the difference; where that is negative the belt would slip, and a warning says so. The pull of the
+        pretension is a force of its own, `<name>_pretension`, and no part of the belt's reaction.
         """
         who = f"Coupling '{name}'"
         r1 = self._number(f"{who}: radius", radius, positive=True)

@@ -59,7 +59,8 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     ranks = np.full(len(t), rank)
     if rank and system.klu is None:
         ranks = np.minimum(np.sum(values > RANK_TOLERANCE * values[:, :1], axis=1), rank)
-    lost_to = SAFETY * np.finfo(float).eps / np.maximum(weakest, 1e-100) ** 2
+    away = np.max(np.abs(q) / np.asarray(system.coordinate_scale()), axis=1, initial=1.0)  # from the origin, in sizes
+    lost_to = SAFETY * np.finfo(float).eps * away / np.maximum(weakest, 1e-100) ** 2
     digits = np.clip(-np.log10(lost_to + 1e-16), 0.0, 15.0)
     shown = _shown(found)
     sure = {name: np.ones(x.shape, bool) for name, x in shown.items()}
@@ -131,7 +132,8 @@ def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndar
     rng = np.random.default_rng(seed)
     scale, size = np.asarray(system.scale()), np.asarray(system.coordinate_scale())
     speed = np.max(np.abs(v) / scale, axis=1, initial=0.0)[:, None] * scale
-    return q + SHAKEN * size * rng.standard_normal(q.shape), v + SHAKEN * speed * rng.standard_normal(v.shape)
+    open_ = np.maximum(SHAKEN * size, np.finfo(float).eps * np.abs(q))
+    return q + open_ * rng.standard_normal(q.shape), v + SHAKEN * speed * rng.standard_normal(v.shape)
 
 
 def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0) -> Observation:

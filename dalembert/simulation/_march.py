@@ -454,9 +454,11 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     status = jnp.where((status == 0) & exhausted, Status.max_steps.value, status)
     status = jnp.where((status == 0) & _failed(solution.result), Status.step_too_small.value, status)
     ts, ys = solution.ts[1], solution.ys[1]
+    ys = _project_saved(problem, ts, ys) if plan.save == "times" else ys
+    good = (status == Status.done.value) | (status == Status.event.value)
     return March(
         ts=ts,
-        ys=_project_saved(problem, ts, ys) if plan.save == "times" else ys,
+        ys=_unless_failed(ys, jax.lax.stop_gradient(good)),
         t_end=solution.ts[0][0],
         y_end=jax.tree_util.tree_map(lambda a: a[0], solution.ys[0]),
         controller=solution.controller_state,
@@ -466,6 +468,19 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         status=status,
         paused=solution.result == diffrax.RESULTS.event_occurred,
     )
+
+
+@jax.custom_jvp
+def _unless_failed(ys, good):
+    """ys; their derivatives are NaN where the run failed: what it did not reach has no zero slope."""
+    return ys
+
+
+@_unless_failed.defjvp
+def _unless_failed_jvp(primals, tangents):
+    ys, good = primals
+    factor = jnp.where(good, 1.0, jnp.nan)
+    return ys, jax.tree_util.tree_map(lambda x: factor * x, tangents[0])
 
 
 def _project_saved(problem: Problem, ts, ys):
