@@ -125,7 +125,9 @@ class Proximal(AbstractFormulation):
                 side = (visit.place > PROBES) & (visit.place < LAST)
                 there = side | (near & ((visit.place == LAST) if aside else (visit.place == 0)) & ~visit.inside)
                 off = there & (gap > ROUNDED) & (visit.corrections < CORRECTIONS)
-                at = (visit.at[0], *equations.corrected(system, gap, off, self.usual))
+                # of dependent rows nothing may be left to rounding
+                measure = self.usual if self.kept is None else 1.0
+                at = (visit.at[0], *equations.corrected(system, gap, off, measure))
                 corrected = dataclasses.replace(visit, at=at, corrections=visit.corrections + 1, going=off)
                 if not aside:
                     return _where(special, corrected, ended)
