@@ -94,7 +94,8 @@ class AbstractFormulation(eqx.Module):
         """One evaluation while marching; `rhs` gives Γ, possibly with correcting terms.
 
         `exact` allows to look at other states than this one beside a singular position; `loop` is the kind of loop that
-        does so: "lax" (with forward derivatives), "bounded" (with both), or "none".
+        does so: "lax" (with forward derivatives), "bounded" (with both), or "none". "ask" leaves out all that only
+        such a state needs and asks for it there, by an infinite `noise`.
         """
         equations = with_rhs(assemble(system, t, q, w), rhs)
         acceleration = self.solve(equations)

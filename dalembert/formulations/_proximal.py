@@ -79,16 +79,17 @@ class Proximal(AbstractFormulation):
         if system.m == 0:
             return super().motion(system, t, q, w, memory, rhs)
         t = jnp.asarray(t, float)
+        if loop == "ask":
+            equations, found = self._evaluate(system, t, q, w, rhs)
+            good = self._solved(found) & (~jnp.array(exact) | (found.margin > NEAR * self.usual))
+            return Motion(equations, found.x, with_reaction(equations, found.x), jnp.where(good, 0.0, jnp.inf))
         inside, aside, spread = jnp.array(False), w, jnp.zeros(())
         if exact and loop != "none":  # else a drift that the method is meant to show is not taken away
             visit, equations, found = self._visit(system, t, q, w, rhs, loop)
             inside, aside, spread = visit.inside, visit.vdot, visit.spread
         else:
             equations, found = self._evaluate(system, t, q, w, rhs)
-        solved = found.residual <= SOLVED
-        if self.kept is not None:
-            solved = solved & (found.margin > NEAR * self.usual)
-        solved = solved | inside
+        solved = self._solved(found) | inside
         quick = jnp.where(inside, aside, found.x)
 
         def otherwise():
@@ -101,6 +102,11 @@ class Proximal(AbstractFormulation):
         size = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0)
         noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
         return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
+
+    def _solved(self, found: Attempt):
+        """Whether a quick solution can be taken: with dependent rows only where those that stand for all are apart."""
+        solved = found.residual <= SOLVED
+        return solved if self.kept is None else solved & (found.margin > NEAR * self.usual)
 
     def _evaluate(self, system, t, q, v, rhs) -> tuple[Equations, Attempt]:
         equations = with_rhs(assemble(system, t, q, v), rhs)

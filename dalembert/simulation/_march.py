@@ -11,6 +11,9 @@ the formulation and the stabilisation carry along (a choice of basis, an integra
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
   progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
+
+There are two programs of a march: a short one, and a `careful` one, which passes singular positions. The short one
+pauses before the first step that needs care; most machines never do, and their program is compiled in half the time.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
+import equinox.internal
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +35,7 @@ from dalembert._results import Status
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
-from dalembert.simulation._steps import FixedSteps
+from dalembert.simulation._steps import FixedSteps, ends
 from dalembert.stabilise import AbstractStabilisation
 from dalembert.systems import AbstractSystem, compiled
 
@@ -41,6 +45,10 @@ BAD_STEPS = 5
 
 COUNTED = 2**31 - 1
 """The most steps that Diffrax counts, in 32 bits."""
+
+
+CARE = -1
+"""Status of a march that has paused because its next step must be taken by the careful program."""
 
 
 OPEN = 1e-7
@@ -254,15 +262,17 @@ class Watched(diffrax.AbstractStepSizeController):
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
         zero = jnp.zeros((), int)
-        return tnext, (inner, (zero, jnp.zeros(())), tnext - t0, zero, None, zero, tnext)
+        return self._cut(tnext), (inner, (zero, jnp.zeros(())), tnext - t0, zero, None, zero, tnext)
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
         inner, (bad, bad_step), _, _, mark, taken, _ = controller_state
         y_error, handed = y_error if isinstance(y_error, Told) else (y_error, None)
+        asked = self.problem.loop == "ask"
+        care = asked & ~_all_finite((y1_candidate[2][2], y_error[2][2] if asked and y_error is not None else ()))
         fixed = isinstance(self.controller, FixedSteps)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
         judged = (y1_candidate, y_error) if fixed else y1_candidate
-        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(judged)]))
+        finite = _all_finite(judged)
         # a step that ends in NaN must be refused, whatever its error estimate says
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
@@ -298,12 +308,26 @@ class Watched(diffrax.AbstractStepSizeController):
             y = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b), y1_candidate, before)
             # Diffrax makes floats of all that is told
             handed = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b).astype(b.dtype), handed, mark.carried)
-            mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end, handed)
-        return keep, tprev, tnext, jump, (inner, (bad, bad_step), step, status, mark, taken, tnext), result
+            mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end, handed, not asked)
+        state = (inner, (bad, bad_step), step, status, mark, taken, tnext)
+        if asked:  # as if this step had not been tried
+            result = diffrax.RESULTS.where(care, diffrax.RESULTS.event_occurred, result)
+            waiting = (*controller_state[:3], jnp.array(CARE), *controller_state[4:])
+            keep, tprev, tnext, state = jax.tree_util.tree_map(
+                lambda a, b: jnp.where(care, a, b), (False, t0, t1, waiting), (keep, tprev, tnext, state)
+            )
+        return keep, tprev, jnp.where(keep, self._cut(tnext), tnext), jump, state, result
+
+    def _cut(self, t):
+        return jnp.where(ends(t, self.end), self.end, t)
 
     def scale(self, y) -> tuple:
         system = self.problem.system
         return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(3)
+
+
+def _all_finite(tree) -> jax.Array:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree_util.tree_leaves(tree)]))
 
 
 def _relative(y, scale: tuple) -> tuple:
@@ -383,6 +407,7 @@ class Plan(eqx.Module):
     save: str = eqx.field(static=True)  # "times", "steps" or "dense"
     max_steps: int = eqx.field(static=True)
     adjoint: str = eqx.field(static=True)
+    careful: bool = eqx.field(static=True, default=True)  # else pause before the first step that needs it
 
 
 class March(eqx.Module):
@@ -407,6 +432,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
     # an implicit step evaluates at states that are as good as its end
     loop = "none" if implicit or isinstance(solver, Radau5) else "lax" if plan.adjoint == "forward" else "bounded"
+    loop = loop if plan.careful else "ask"
     problem = dataclasses.replace(problem, loop=loop)
     if not plan.fixed:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
@@ -431,7 +457,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     else:
         saves.append(diffrax.SubSaveAt(t0=True, steps=True, fn=lambda t, y, args: problem.state(t, y)))
     resume = span.resume if span.resume is not None else (None, None)
-    with _unchecked():
+    with _lean():
         solution: Any = diffrax.diffeqsolve(
             diffrax.ODETerm(problem.vector_field),
             Projected(solver, problem),
@@ -497,22 +523,34 @@ def _project_saved(problem: Problem, ts, ys):
 
 
 @contextlib.contextmanager
-def _unchecked():
-    """Diffrax checks its arguments by callbacks into Python, and a program with a callback is never kept in the
-    persistent compile cache. `simulate` has checked them already, so these checks are left out while tracing."""
-    from equinox import _errors as errors
+def _lean():
+    """While tracing, two things of Diffrax are left out. In another version of it they are not, and all still works.
 
-    _errors: Any = errors
+    It checks its arguments by callbacks into Python, and a program with a callback is never kept in the persistent
+    compile cache; `simulate` has checked them already. And it writes out a hundred times how to get the number before
+    another, a third of the whole program, to know which steps end at t1: `Watched` says so.
+    """
+    from diffrax import _integrate
+    from equinox import _errors
 
-    before = getattr(_errors, "EQX_ON_ERROR", None)
-    if before is None:  # another version of Equinox: only the cache is lost
+    with contextlib.ExitStack() as stack:
+        for module, name, lean in ((_errors, "EQX_ON_ERROR", "off"), (_integrate, "eqxi", _Internal())):
+            if hasattr(module, name):
+                stack.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, lean)
         yield
-        return
-    _errors.EQX_ON_ERROR = "off"
-    try:
-        yield
-    finally:
-        _errors.EQX_ON_ERROR = before
+
+
+class _Internal:
+    """Equinox's tools for Diffrax, without the way to the number before another."""
+
+    def __getattr__(self, name: str):
+        return (lambda t: t) if name == "prevbefore" else getattr(equinox.internal, name)
+
+
+def waits(plan: Plan) -> bool:
+    """Whether the short program of a march can tell that it needs care: that of explicit steps can."""
+    return not issubclass(INTEGRATORS[plan.integrator], diffrax.AbstractImplicitSolver | Radau5)
 
 
 def _stage_loop(plan: Plan) -> dict:

@@ -179,7 +179,9 @@ def simulate(
         out = _march.march(problem, span, plan, times)
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
         return dataclasses.replace(found, system=whole, chosen=rule)
-    plan = dataclasses.replace(plan, adjoint="forward")  # nothing is differentiated here: the plain loop is fastest
+    # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
+    short = plan.save != "dense" and _march.waits(plan)
+    plan = dataclasses.replace(plan, adjoint="forward", careful=not short)
     parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
@@ -382,6 +384,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
             report((t_end - t0) / (t1 - t0))
         if not going:
             return parts
+        if int(out.status) == _march.CARE:
+            plan = dataclasses.replace(plan, careful=True)
         taken = int(out.controller[5])
         first = np.asarray(step_to(t_end, float(out.controller[6]), t1))
         span = dataclasses.replace(
@@ -425,13 +429,14 @@ def _fresh_state(span: Span, plan: Plan):
         inner = FixedSteps.start(span.t0, span.dt0)
     zero, carried = np.zeros((), int), _march.carried(plan, span.y0)
     bad, first = (zero, np.zeros(())), span.t0 + span.dt0
-    mark = Mark.at(span.t0, span.y0, first, inner, bad, span.t1, carried)
+    mark = Mark.at(span.t0, span.y0, first, inner, bad, span.t1, carried, plan.careful)
     return solver_state(plan, span.y0, carried), (inner, bad, span.dt0, zero, mark, zero, first)
 
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     stats = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
-    stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts)
+    asked = sum(p.status == _march.CARE for p in parts) if len(parts) > 1 else 0  # steps that were tried twice
+    stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts) - asked
     stats["steps"] = stats["accepted"] + stats["rejected"]
     joined = jax.tree_util.tree_map(lambda *a: a[0] if len(a) == 1 else np.concatenate(a), *ys)
     q, v, work = joined

@@ -16,7 +16,9 @@ import numpy as np
 FIRST_STEP = 1e-4
 """First step of an adaptive run, in seconds: short for a machine; it grows fivefold a step where it can."""
 NEAR = 256 * np.finfo(float).eps
-"""Within this share of the end Diffrax rounds a step to the end (100 units in the last place)."""
+"""Within this share of the end no step is natural: it may be cut."""
+AT_END = 100 * np.finfo(float).eps
+"""Within this share of the end a step ends there."""
 
 
 def first_step(t0, t1, xp):
@@ -61,35 +63,39 @@ class Mark(NamedTuple):
     accepted: Any  # steps since
     rejected: Any
     carried: Any = None
+    careful: Any = np.array(True)  # whether the program was that which passes singular positions
 
     @classmethod
-    def at(cls, t, y, next_, controller, bad, end, carried=None) -> Mark:
+    def at(cls, t, y, next_, controller, bad, end, carried=None, careful=True) -> Mark:
         """A mark here; `end` tells whether the next step will be cut."""
         none = np.zeros((), int)
-        return cls(t, y, next_, controller, bad, _uncut(next_, end), none, none, carried)
+        natural = _uncut(next_, end)
+        return cls(t, y, next_, controller, bad, natural, none, none, carried, np.array(careful, bool))
 
-    def after(self, keep, t, y, next_, controller, bad, end, carried=None) -> Mark:
+    def after(self, keep, t, y, next_, controller, bad, end, carried=None, careful=True) -> Mark:
         """The mark after a step was tried: moved here unless that step was cut."""
         count = (self.accepted + keep, self.rejected + ~jnp.asarray(keep))
-        here = (t, y, next_, controller, bad, carried)
-        there = (self.t, self.y, self.next, self.controller, self.bad, self.carried)
+        here = (t, y, next_, controller, bad, carried, careful)
+        there = (self.t, self.y, self.next, self.controller, self.bad, self.carried, self.careful)
         moved = jax.tree_util.tree_map(lambda a, b: jnp.where(self.natural, a, b), here, there)
         accepted, rejected = (jnp.where(self.natural, 0, c) for c in count)
         natural = self.natural & _uncut(next_, end)
-        *moved, carried = moved
-        return Mark(*moved, natural=natural, accepted=accepted, rejected=rejected, carried=carried)
+        *moved, carried, careful = moved
+        return Mark(*moved, natural, accepted, rejected, carried, careful)
 
 
 def _uncut(next_, end):
     return next_ <= end - NEAR * abs(end)
 
 
+def ends(t, end):
+    """Whether a step to t is so near to the end of the march that it ends there."""
+    return t > end - AT_END * abs(end)
+
+
 def step_to(t: float, next_: float, end: float) -> float:
     """The dt0 with which Diffrax, which takes t + dt0, ends its first step at `next_`, or at the end if it is there."""
-    floor = end
-    for _ in range(100):  # a step that ends within 100 roundings of the end ends there
-        floor = np.nextafter(floor, -np.inf)
-    if next_ > floor:
+    if ends(next_, end):
         return 2 * (end - t)
     step = next_ - t
     for way in (np.inf, -np.inf):
