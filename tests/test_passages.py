@@ -13,6 +13,7 @@ import pytest
 from _helpers_passages import drift, n_four_bar, parallelogram, peaucellier, slider_crank
 
 import dalembert as da
+from dalembert.simulation import _march
 
 THOROUGH = pytest.mark.thorough
 
@@ -131,6 +132,17 @@ def test_light_cranks_pass_too(coordinates):
     # rounding times the ratio of the masses, over two passages
     assert np.max(np.abs(angle - machine.by_hand(np.asarray(solution.t))[0])) < 1e-5
     assert drift(solution) < 1e-6
+
+
+def test_the_short_and_the_careful_program_march_alike(monkeypatch):
+    """The same fixed steps, through three passages: states differ by rounding, which a passage makes 1e-10 of."""
+    system = da.build(parallelogram().model)
+    short = da.simulate(system, 1.0, dt=0.005)
+    monkeypatch.setattr(_march, "waits", lambda plan: False)
+    careful = da.simulate(system, 1.0, dt=0.005)
+    assert short.restart.mark.careful and short.stats["steps"] == careful.stats["steps"] == 200
+    np.testing.assert_allclose(short.q, careful.q, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(short.v, careful.v, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("rtol", [1e-8, pytest.param(1e-11, marks=THOROUGH)])

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from _helpers_passages import parallelogram
 
 import dalembert as da
 from dalembert.complements import all_complements
@@ -94,6 +95,19 @@ def assert_goes_on(system, half, **settings):
 def test_a_run_goes_on_as_if_it_had_not_stopped(build, settings):
     system = da.build(rod(), **build)
     assert_goes_on(system, da.simulate(system, 1.0, save=21, **settings), **settings)
+
+
+def test_a_run_goes_on_past_its_first_singular_position():
+    """Before it marches a short program, after it a careful one: a run that goes on takes the same."""
+    system = da.build(parallelogram().model)
+    before, past = (da.simulate(system, t1, save=11, **QUICK) for t1 in (0.05, 0.5))
+    assert not before.restart.mark.careful and past.restart.mark.careful
+    for half in (before, past):
+        more = da.simulate(system, 1.0, after=half, save=np.array([0.7, 1.0]))
+        whole = da.simulate(system, 1.0, save=np.concatenate([half.t, [0.7, 1.0]]), **QUICK)
+        for name in ARRAYS:
+            np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
+        assert int(more.stats["steps"]) == int(whole.stats["steps"])
 
 
 def test_a_run_without_redundant_rows_goes_on():

@@ -14,7 +14,7 @@ from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.model import Model
 from dalembert.stabilise import State, consistent_state, generic_ranks
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled, compiled_quickly
 
 RANK = 1e-9
 """Singular values below this share of the largest one belong to dependent rows."""
@@ -278,7 +278,7 @@ class _Jacobians(NamedTuple):
     held: jax.Array
 
 
-@compiled
+@compiled_quickly
 def _jacobians(system: AbstractSystem, t, q, v) -> _Jacobians:
     """∂(δq̇, δv̇)/∂(δq, δv) and the rows that (δq, δv) must keep to zero; accelerations and residuals here."""
     n = system.n

@@ -19,7 +19,7 @@ from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
 from dalembert.reactions._unique import LABELS, row_name, row_numbers
 from dalembert.reactions._wrenches import row_wrenches, wrenches_on_body
-from dalembert.systems import AbsoluteSystem, AbstractSystem, Named, Renaming, compiled, with_fields
+from dalembert.systems import AbsoluteSystem, AbstractSystem, Named, Renaming, compiled_quickly, with_fields
 
 
 class AbstractReactionRule(Named):
@@ -307,7 +307,7 @@ def least(A: Float[Array, "m m"], equations: Equations, r: Velocities) -> Rows:
     return (some - P @ jnp.linalg.solve(P @ A @ P + jnp.eye(len(P)) - P, P @ (A @ some))) / sizes
 
 
-@compiled
+@compiled_quickly
 def _compliance(rule: AbstractQuadraticRule, system, equations):
     return rule.compliance(system, equations)
 

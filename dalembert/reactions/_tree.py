@@ -29,7 +29,7 @@ from dalembert._typing import Rows
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import Dependence, null_by_qr
 from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import Family, TreeSystem, compiled, marker_frames, moment
+from dalembert.systems import Family, TreeSystem, compiled_quickly, marker_frames, moment
 
 
 def lifted(system: TreeSystem, equations: Equations) -> Equations:
@@ -128,17 +128,17 @@ class CarriedDependence(Dependence):
         return np.asarray(_loaded(self.system, self.equations, self.absolute, lam))
 
 
-_lifted = compiled(lifted)
+_lifted = compiled_quickly(lifted)
 
 
-@compiled
+@compiled_quickly
 def _loaded(system: TreeSystem, equations: Equations, absolute: Equations, lam):
     udot = equations.mass.solve(equations.h + equations.rows.rmv(lam))
     _, r = lifted_reaction(system, equations, absolute, udot)
     return carried_multipliers(system, absolute, r, lam)
 
 
-@compiled
+@compiled_quickly
 def _carry_all(system: TreeSystem, absolute: Equations, null):
     nothing = jnp.zeros(system.absolute.n)
     return jax.vmap(lambda lam: carried_multipliers(system, absolute, nothing, lam), 1, 1)(null)

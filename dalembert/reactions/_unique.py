@@ -16,7 +16,7 @@ from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
 from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled, is_own_rows
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled_quickly, is_own_rows
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -124,7 +124,7 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     return [found[o.name] for o in system.owners]
 
 
-_row_wrenches = compiled(row_wrenches)
+_row_wrenches = compiled_quickly(row_wrenches)
 
 
 class Uniqueness:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.simulation._observe import Observation, observe_all
-from dalembert.systems import compiled
+from dalembert.systems import compiled_quickly
 
 WEAK = 3e-2
 """Singular values below this share of the largest make an instant worth a closer look."""
@@ -214,19 +214,19 @@ def _numbers(found: Observation) -> Observation:
     return jax.tree_util.tree_map(np.asarray, found)
 
 
-@compiled
+@compiled_quickly
 def project_all(system, stabilisation, t, q, v):
     """States put onto the constraints, one after the other."""
     return jax.lax.map(lambda s: tuple(stabilisation.project(system, *s)), (jnp.asarray(t), q, v))
 
 
-@compiled
+@compiled_quickly
 def qdot_all(system, q, v):
     """q̇ at many states."""
     return jax.vmap(system.qdot)(q, v)
 
 
-@compiled
+@compiled_quickly
 def kinetic_all(system, t, q, v):
     """The kinetic energy at many states."""
     return jax.vmap(lambda t, q, v: 0.5 * v @ system.mass(t, q).mv(v))(t, q, v)

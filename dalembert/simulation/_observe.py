@@ -21,7 +21,7 @@ from dalembert.reactions import (
     lifted_reaction,
 )
 from dalembert.stabilise import row_sizes
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled_quickly
 
 HELD = 1e-6
 """Share of all reactions that may be left unbalanced by the radial forces of teeth and belts."""
@@ -124,7 +124,7 @@ def _observe_all(system, formulation, rule, t, q, v) -> Observation:
     return jax.lax.map(lambda state: observe(system, formulation, rule, *state), (t, q, v))
 
 
-observe_all = compiled(_observe_all)
+observe_all = compiled_quickly(_observe_all)
 """`observe` at many instants, compiled."""
 
 
@@ -153,7 +153,7 @@ def _joint_coordinates(system: AbsoluteSystem, q) -> Array:
     return jnp.stack(out) if out else jnp.zeros(0)
 
 
-@compiled
+@compiled_quickly
 def coordinate_rates(system: AbsoluteSystem, q, v) -> Float[Array, "times joint_coordinates"]:
     """Rates of the joint coordinates at many states."""
 

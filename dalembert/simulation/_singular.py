@@ -10,7 +10,7 @@ import numpy as np
 
 from dalembert.equations import assemble
 from dalembert.linalg import mass_metric_rows
-from dalembert.systems import compiled
+from dalembert.systems import compiled_quickly
 
 SINGULAR = 1e-4
 """A singular value (of unit rows, in the mass metric) below this share of the largest, at its minimum in time."""
@@ -102,12 +102,12 @@ def beside(system, t, q, v, step: float) -> str:
     return f"A singular position is near: rows of {names} become dependent there. "
 
 
-@compiled
+@compiled_quickly
 def _straight(system, q, v, steps):
     return jax.vmap(lambda h: (system.retract(q, h * v), v))(steps)
 
 
-@compiled
+@compiled_quickly
 def _matrices(system, t, q, v):
     def one(t, q, v):
         equations = assemble(system, t, q, v)

@@ -43,7 +43,7 @@ from dalembert.simulation._instants import Instants, look, project_all, qdot_all
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names
 from dalembert.simulation._singular import owners_of
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, geometry, is_angle
+from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, compiled_quickly, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -677,7 +677,7 @@ def _continuous(quaternions: np.ndarray) -> np.ndarray:
     return np.concatenate([quaternions[:1], quaternions[1:] * sign[..., None]])
 
 
-@compiled
+@compiled_quickly
 def _lift(system: AbstractSystem, q, v):
     return system.lift(q, v) if isinstance(system, TreeSystem) else (q, v)
 

@@ -80,8 +80,8 @@ class Mark(NamedTuple):
         moved = jax.tree_util.tree_map(lambda a, b: jnp.where(self.natural, a, b), here, there)
         accepted, rejected = (jnp.where(self.natural, 0, c) for c in count)
         natural = self.natural & _uncut(next_, end)
-        *moved, carried, careful = moved
-        return Mark(*moved, natural, accepted, rejected, carried, careful)
+        t, y, next_, controller, bad, carried, careful = moved
+        return Mark(t, y, next_, controller, bad, natural, accepted, rejected, carried, careful)
 
 
 def _uncut(next_, end):

@@ -14,7 +14,7 @@ from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
-from dalembert.systems import AbstractSystem, compiled
+from dalembert.systems import AbstractSystem, compiled, compiled_quickly
 
 
 def prepared(
@@ -54,7 +54,7 @@ def independent_rows(
     return kept, np.asarray(max(float(_margin(system, at_time, *at, kept)) for at in states))
 
 
-@compiled
+@compiled_quickly
 def _margin(system: AbstractSystem, t, q, v, kept):
     equations = assemble(system, t, q, v)
     return equations.factorise(kept).attempt(equations.h, equations.Gamma).margin

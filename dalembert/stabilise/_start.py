@@ -15,10 +15,10 @@ from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED as ROUNDING
 from dalembert.equations import Equations, assemble, residuals, softened
-from dalembert.linalg import RANK_TOLERANCE, BlockMass, factorise
+from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
 from dalembert.stabilise._base import State
 from dalembert.stabilise._reach import out_of_reach
-from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled, in_double, require_float64
+from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled_quickly, in_double, require_float64
 
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
@@ -131,7 +131,7 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
             raise DalembertError(f"{name} of system '{system.name}' must have shape {wanted}, got {given.shape}.")
 
 
-@compiled
+@compiled_quickly
 def _consistent(system, t, q, v, free) -> Assembled:
     if system.m == 0:
         none = jnp.zeros(0)
@@ -152,7 +152,7 @@ def _newton(system, t, q, v, free) -> Coordinates:
 
     def step(carry):
         q, kept, least, stale, _, k = carry
-        equations, saddle = _directions(system, t, q, v, free)
+        equations, saddle = _directions(system, t, q, v, free, system.m_holonomic, False)
         gap = equations.violations(system.scale())[0]
         delta = saddle.leading(system.m_holonomic).correct(-equations.Phi[:, None])[:, 0]
         delta = free * jnp.where(gap > ROUNDING, delta, 0.0)
@@ -182,24 +182,30 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
     return _corrected(system, t, q, q_found, v, free)[0]
 
 
-def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Equations, tuple[Rows, Rows]]:
-    """`_finish`, with the equations at its end and the residuals Φ and φ that the two corrections take out."""
-    start = q
+def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None, tuple[Rows, Rows]]:
+    """`_finish`, with C at its end (of small systems) and the residuals Φ and φ that the two corrections take out."""
+    start, h, small = q, system.m_holonomic, system.klu is None
     q = q_found + (q - jax.lax.stop_gradient(q))
-    equations, saddle = _directions(system, t, q, v, free)
-    Phi_before = equations.Phi
-    dq = saddle.leading(system.m_holonomic).solve(None, -Phi_before)[0]
-    q = system.retract(q, free * _unless_rounding(dq, equations.violations(system.scale())[0]))
-    equations, saddle = _directions(system, t, q, v, free)
-    phi_before = equations.phi
-    dv = saddle.solve(None, -phi_before)[0]
-    v = v + free * _unless_rounding(dv, equations.violations(system.scale())[1])
+
+    def correct(state, velocities):  # positions, then velocities: in a loop, so that rows are compiled once
+        q, v = state
+        equations, saddle = _directions(system, t, q, v, free, h, velocities)
+        gap = jnp.where(velocities, equations.phi, jnp.zeros(system.m).at[:h].set(equations.Phi))
+        delta = saddle.solve(None, -gap)[0]
+        open_q, open_v = equations.violations(system.scale())
+        dq = free * _unless_rounding(jnp.where(velocities, 0.0, delta), open_q)
+        dv = free * _unless_rounding(jnp.where(velocities, delta, 0.0), open_v)
+        rows = (equations.Phi, equations.phi, row_sizes(system, equations), equations.C if small else None)
+        return (system.retract(q, dq), v + dv), rows
+
+    passes = jnp.array([False, True] if h else [True])
+    (q, v), (Phi_before, phi_before, sizes, C) = jax.lax.scan(correct, (q, v), passes)
     Phi, phi = residuals(system, t, q, v)
-    sizes = row_sizes(system, equations)
-    before = system.position_residual(t, start) / sizes[: system.m_holonomic]
+    sizes = sizes[-1]
+    before = system.position_residual(t, start) / sizes[:h]
     moved = jnp.max(jnp.abs(q - start) / system.coordinate_scale(), initial=0.0)
-    found = Assembled(State(q, v), Phi / sizes[: system.m_holonomic], phi / sizes, sizes, before, moved)
-    return found, equations, (Phi_before, phi_before)
+    found = Assembled(State(q, v), Phi / sizes[:h], phi / sizes, sizes, before, moved)
+    return found, None if C is None else C[-1], (Phi_before[0], phi_before[-1])
 
 
 UNSOLVABLE = 1e-6
@@ -218,14 +224,14 @@ def _finish_jvp(primals, tangents):
     solution. Forward derivatives are then NaN. Reverse ones cannot see the change that is asked for: a reverse
     derivative is right, to 1e-9, for each sum of parameters that agree, and of the order of `POISON` for others.
     """
-    (found, equations, before), (d_found, _, d_before) = eqx.filter_jvp(_corrected, primals, tangents)
+    (found, C, before), (d_found, _, d_before) = eqx.filter_jvp(_corrected, primals, tangents)
     system, free = primals[0], primals[5]
-    if system.m == 0 or equations.klu is not None:  # null vectors of large systems are not looked for here
+    if C is None:  # null vectors of large systems are not looked for here
         return found, d_found
     d_state = d_found.state
     if d_state.q is None or d_state.v is None:  # nothing that positions depend on changes
         return found, d_found
-    C, sizes, h = equations.C * free, found.sizes, system.m_holonomic
+    C, sizes, h = C * free, found.sizes, system.m_holonomic
     # changes of Φ before its correction, of φ before its own, and of all that is given: what rounding is measured by
     positions, velocities = (jnp.zeros(len(b)) if d is None else d for b, d in zip(before, d_before, strict=True))
     given = [jnp.ravel(x) for x in jax.tree_util.tree_leaves(tangents) if eqx.is_inexact_array(x)]
@@ -280,11 +286,15 @@ def _unless_rounding(correction, gap):
     return correction - jnp.where(gap > ROUNDING, 0.0, jax.lax.stop_gradient(correction))
 
 
-def _directions(system, t, q, v, free):
+def _directions(system, t, q, v, free, m: int, rest: Array | bool):
+    """The equations and their saddle-point problem in the first m rows; with the `rest`, if so."""
     equations = assemble(system, t, q, v)
+    rows = equations.rows
+    if m < system.m:
+        rows = BlockRows(rows.pattern, jnp.where((rows.pattern.rows < m) | rest, rows.data, 0.0))
     # a loop that does not quite close must not be chased along directions that its own gap has made
     mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
-    return equations, factorise(mass, equations.rows, equations.klu, equations.felt, shift)
+    return equations, factorise(mass, rows, equations.klu, equations.felt, shift)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:

@@ -10,7 +10,7 @@ from dalembert.systems._build import build
 from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._geometry import geometry
-from dalembert.systems._names import Named, Renaming, compiled, with_fields
+from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields
 from dalembert.systems._origin import Origin, with_loads_of
 from dalembert.systems._precision import in_double, require_float64
 from dalembert.systems._reduce import without_rows
@@ -32,6 +32,7 @@ __all__ = [
     "TreeSystem",
     "build",
     "compiled",
+    "compiled_quickly",
     "geometry",
     "in_double",
     "is_angle",
