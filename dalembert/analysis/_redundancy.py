@@ -19,7 +19,7 @@ from dalembert.linalg import LARGE, RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.model import Model
 from dalembert.reactions import CarriedDependence, Pressing, decide_loads, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
-from dalembert.stabilise import EXACT, ROUNDED, Loosened, State, check_tolerance, consistent_state, loosened
+from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled
 
 INSTANTS = 25
@@ -159,7 +159,7 @@ def check(
         here, contradictions = consistent_state(system, q, v, t=t), ()
     except AssemblyError as error:
         with suppress(AssemblyError):  # a small gap: what the machine is without what does not fit
-            loose = loosened(system, q, v, t=t, tolerance=max(tolerance, ROUNDED))
+            loose = loosened(system, q, v, t=t, tolerance=max(tolerance, NEARLY))
         fits = loose is not None and loose.misfit <= tolerance
         here, contradictions = (None, ()) if fits else _contradictions(system, t, q, v)
         if not fits and not contradictions:
@@ -178,7 +178,7 @@ def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tupl
 
 def _stated(solution: Solution, tolerance: float) -> float:
     """The tolerance for a motion that was computed with one."""
-    return max(tolerance, min(20 * float(solution.stats.get("misfit", 0.0)), ROUNDED))
+    return max(tolerance, min(20 * float(solution.stats.get("misfit", 0.0)), NEARLY))
 
 
 def _check(

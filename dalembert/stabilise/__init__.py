@@ -12,7 +12,7 @@ from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
     EXACT,
-    ROUNDED,
+    NEARLY,
     Assembled,
     assembled,
     consistent_state,
@@ -25,8 +25,8 @@ from dalembert.stabilise._start import (
 __all__ = [
     "CHANGED",
     "EXACT",
+    "NEARLY",
     "PI",
-    "ROUNDED",
     "AbstractStabilisation",
     "Assembled",
     "Baumgarte",

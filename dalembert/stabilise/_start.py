@@ -13,8 +13,7 @@ from jaxtyping import Array, Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
-from dalembert.equations import ROUNDED as ROUNDING
-from dalembert.equations import Equations, assemble, residuals, softened
+from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
 from dalembert.stabilise._base import State
 from dalembert.stabilise._reach import out_of_reach
@@ -22,7 +21,7 @@ from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled_quickly, 
 
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
-ROUNDED = 1e-4
+NEARLY = 1e-4
 """Gap up to which a loop may be one whose numbers were rounded; a tolerance may then be stated."""
 
 
@@ -155,7 +154,7 @@ def _newton(system, t, q, v, free) -> Coordinates:
         equations, saddle = _directions(system, t, q, v, free, system.m_holonomic, False)
         gap = equations.violations(system.scale())[0]
         delta = saddle.leading(system.m_holonomic).correct(-equations.Phi[:, None])[:, 0]
-        delta = free * jnp.where(gap > ROUNDING, delta, 0.0)
+        delta = free * jnp.where(gap > ROUNDED, delta, 0.0)
         sizes = row_sizes(system, equations)[: system.m_holonomic]
         # of a few damped steps the best: a rough guess may overshoot
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
@@ -283,7 +282,7 @@ def _left_null(system, C, sizes):
 
 def _unless_rounding(correction, gap):
     """A correction with its derivative, and without its value where nothing but rounding is open."""
-    return correction - jnp.where(gap > ROUNDING, 0.0, jax.lax.stop_gradient(correction))
+    return correction - jnp.where(gap > ROUNDED, 0.0, jax.lax.stop_gradient(correction))
 
 
 def _directions(system, t, q, v, free, m: int, rest: Array | bool):
@@ -350,7 +349,7 @@ def _refuse_open(system: AbstractSystem, found: Assembled, tolerance: float, dri
 def _cure(system: AbstractSystem, residual: np.ndarray) -> str:
     """What to do about a gap so small that it may come from rounded numbers."""
     gap = float(np.max(np.abs(residual)))
-    if gap > ROUNDED or system.m == 0:
+    if gap > NEARLY or system.m == 0:
         return ""
     enough = 10.0 ** np.ceil(np.log10(2 * gap))
     return (

@@ -90,7 +90,8 @@ def compiled_quickly(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.cache
     def quick() -> Callable[..., R]:  # asks XLA, so not while modules are imported
-        return eqx.filter_jit(function, compiler_options=_quick())
+        options: Any = {"compiler_options": _quick()}
+        return eqx.filter_jit(function, **options)
 
     return _without_their_names(function, lambda arguments: quick() if _is_small(arguments) else program)
 
