@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from unittest import mock
 
 
@@ -33,3 +34,16 @@ def in_process(*arguments):
         warnings.showwarning = lambda message, *_, **__: print(f"dalembert: {message}", file=sys.stderr)
         code = cli._command()
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def python_process(code: str) -> Iterator[subprocess.Popen[str]]:
+    """Python code in a process that Ctrl-C ends, also if this one was started where it is ignored (in the background);
+    it is gone afterwards, whatever happens."""
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import xarray as xr
-from _helpers_cli import dalembert, in_process
+from _helpers_cli import dalembert, in_process, python_process
 
 import dalembert as da
 
@@ -34,12 +34,11 @@ def test_ctrl_c_while_it_loads_is_one_line():
         "sys.meta_path.insert(0, First())\n"
         "from dalembert.__main__ import main; main()"
     )
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
-    assert process.stdout.readline() == "loading\n"
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
-    assert process.returncode == 130 and told == "dalembert: stopped.\n"
+    with python_process(code) as process:
+        assert process.stdout is not None and process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+        assert process.returncode == 130 and told == "dalembert: stopped.\n"
 
 
 def test_list_names_every_mechanism():

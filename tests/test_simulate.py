@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 import warnings
 
@@ -12,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from _helpers_cli import python_process
 from _helpers_thorough import everyday
 
 import dalembert as da
@@ -122,12 +121,12 @@ def test_ctrl_c_acts_in_the_middle_of_a_long_march():
         "print('ready', flush=True)\n"
         "da.simulate(system, 1e8, integrator='tsit5', max_steps=10**9)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    began = time.perf_counter()
-    _, told = process.communicate(timeout=60)
+    with python_process(code) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        began = time.perf_counter()
+        _, told = process.communicate(timeout=60)
     assert time.perf_counter() - began < 10.0  # a quarter of a second on an idle machine
     assert told.rstrip().endswith("KeyboardInterrupt")
 
