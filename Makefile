@@ -12,10 +12,10 @@ demo: $(STAMP)
 	$(BIN)/dalembert demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-thorough: $(STAMP)
-	XLA_FLAGS=--xla_backend_optimization_level=3 $(BIN)/python -m pytest -n 2 --dist worksteal --thorough
+	XLA_FLAGS=--xla_backend_optimization_level=3 $(BIN)/python -m pytest -n 2 --dist loadfile --thorough
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -651,6 +651,7 @@ def space_motion():
     return model, da.simulate(model, PERIOD, save=9, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_planet_comes_back_after_its_period():
     """Kepler: T = 2π a^(3/2)/√μ; energy and angular momentum on the way."""
     _, solution = space_motion()

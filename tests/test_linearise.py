@@ -67,6 +67,7 @@ def test_a_force_that_grows_with_time_is_no_equilibrium():
     assert not da.linearise(system, anywhere=True).steady
 
 
+@pytest.mark.thorough
 def test_conical_pendulum():
     """ν = Ω √(1 + 3 cos² θ) about the steady circle [Goldstein]; its bodies accelerate all the time, v̇ = Ω × v."""
     theta, length = 0.6, 1.3

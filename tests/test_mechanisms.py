@@ -191,6 +191,7 @@ def test_differential_turns_its_carrier_at_the_mean():
     assert right[-1] > 5 * left[-1] > 0  # the braked side stays behind
 
 
+@pytest.mark.thorough
 def test_stewart_platform_follows_its_legs():
     """The distance between the ends of each leg is what its slider was told, and the platform moves."""
     model = da.mechanism("stewart-platform")

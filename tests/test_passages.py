@@ -99,7 +99,7 @@ MACHINES = {
     "ten four-bars": lambda: n_four_bar(10),
     "slider-crank": slider_crank,
 }
-ALWAYS = {("parallelogram", "absolute", 1e-10), ("two four-bars", "joint", 1e-8), ("slider-crank", "absolute", 1e-8)}
+ALWAYS = {("parallelogram", "absolute", 1e-10), ("parallelogram", "joint", 1e-8), ("slider-crank", "absolute", 1e-8)}
 
 
 def settings(names, rtols, always):

@@ -59,7 +59,9 @@ def one_hinge():
     return moved(door_on_one_hinge(), 3.0)
 
 
-@pytest.mark.parametrize(("name", "p"), [("door-two-balls", 1), ("door-two-hinges", 5)])
+@pytest.mark.parametrize(
+    ("name", "p"), [("door-two-hinges", 5), pytest.param("door-two-balls", 1, marks=pytest.mark.thorough)]
+)
 def test_door(name, p, one_hinge):
     model = da.mechanism(name)
     same_machine(model, door_on_one_hinge(), p)

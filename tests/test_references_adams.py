@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from _helpers_references import integrate, rotations, table, worst
+from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.simulation import Solution  # importing it switches JAX to float64
@@ -103,7 +104,10 @@ ADAMS = {
 }
 
 
-@pytest.fixture(scope="module", params=ADAMS)
+DAILY = ("Revolute_Case01", "Universal_Case01", "Prismatic_Case02", "RotSpring_Case01", "TranSpring_Case01")
+
+
+@pytest.fixture(scope="module", params=everyday(ADAMS, DAILY))
 def adams(request):
     """(case, recorded columns, solution)."""
     recorded = {k: np.array(x) for k, x in table("adams")["cases"][request.param].items()}

@@ -68,7 +68,9 @@ def singular_positions(angle) -> int:
     return int(np.sum(np.diff(np.sign(np.cos(angle))) != 0))
 
 
-@pytest.mark.parametrize(("N", "passed"), [(1, 21), pytest.param(2, 20, marks=pytest.mark.thorough), (10, 20)])
+@pytest.mark.parametrize(
+    ("N", "passed"), [(1, 21), *(pytest.param(n, 20, marks=pytest.mark.thorough) for n in (2, 10))]
+)
 def test_n_four_bar_closed_form(N, passed):
     times = np.linspace(0, 20, 401)
     angle = n_four_bar_closed_form(N, times)
@@ -236,7 +238,7 @@ def governor_reduced(times) -> np.ndarray:
     return integrate(rhs, [0, 0.5, math.pi / 6, 2 * math.pi, 0, 0], times)
 
 
-@pytest.fixture(scope="module", params=[2.0, pytest.param(10.0, marks=pytest.mark.thorough)])
+@pytest.fixture(scope="module", params=[pytest.param(t, marks=pytest.mark.thorough) for t in (2.0, 10.0)])
 def governor(request):
     entry = find("governor")
     times = np.concatenate([np.linspace(0, 0.2, 41), np.linspace(0.25, request.param, 40)])

@@ -86,7 +86,10 @@ def assert_goes_on(system, half, **settings):
         pytest.param({}, {"dt": 0.013, "integrator": "tsit5"}, id="fixed"),
         pytest.param({"coordinates": "joint"}, QUICK, id="joint-coordinates"),
         pytest.param(
-            {}, QUICK | {"formulation": da.MinimalOrder(), "stabilisation": da.PI(time_constant=0.05)}, id="memory"
+            {},
+            QUICK | {"formulation": da.MinimalOrder(), "stabilisation": da.PI(time_constant=0.05)},
+            id="memory",
+            marks=pytest.mark.thorough,
         ),
         pytest.param({}, {"integrator": "kvaerno3", "rtol": 1e-4}, id="implicit", marks=pytest.mark.thorough),
         pytest.param({}, {"integrator": "radau5", "rtol": 1e-4}, id="stiff", marks=pytest.mark.thorough),

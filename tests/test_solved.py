@@ -185,8 +185,7 @@ def test_every_pin_of_a_chain_held_at_both_ends(links, coordinates):
 @pytest.mark.parametrize(
     "mass, coordinates",
     [
-        (1e-12, "absolute"),
-        *(pytest.param(m, "absolute", marks=THOROUGH) for m in (1e-6, 1e-9)),
+        *(pytest.param(m, "absolute", marks=THOROUGH) for m in (1e-6, 1e-9, 1e-12)),
         *(pytest.param(m, "joint", marks=THOROUGH) for m in (1e-6, 1e-9, 1e-12)),
     ],
 )
@@ -248,8 +247,7 @@ def hinged_four_bar(tilt: float) -> da.Model:
     "tilt, coordinates",
     [
         *((tilt, "absolute") for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
-        (1e-6, "joint"),
-        *(pytest.param(tilt, "joint", marks=THOROUGH) for tilt in (0.0, 1e-9, 1e-4, 1e-2)),
+        *(pytest.param(tilt, "joint", marks=THOROUGH) for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
     ],
 )
 def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt, coordinates):

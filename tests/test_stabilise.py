@@ -51,6 +51,7 @@ def test_drift_of_a_four_bar(drift):
     assert np.max(drift["filter"][:, 0]) < 0.1 * np.max(drift["none"][:, 0])
 
 
+@pytest.mark.thorough
 def test_drift_of_a_chain():
     """A chain of three over 100 s, chaotic: two corrections still hold 1e-13."""
     system = da.build(da.mechanism("chain", N=3))
@@ -180,7 +181,7 @@ def pulled(start: float) -> da.Model:
     return model
 
 
-@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
 def test_a_driver_out_of_reach_is_named_first(coordinates):
     """Stretched out, crank and rod reach 1.5 m: 1.5 − 0.4 − √0.91 = 0.146061 beyond the start."""
     system = da.build(pulled(0.0), coordinates=coordinates)

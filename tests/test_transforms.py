@@ -186,7 +186,7 @@ def test_gradient_through_every_method(double_pendulum, formulation, complement,
 # ---- where no derivative exists ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
 def test_no_derivative_where_redundant_joints_contradict_each_other(coordinates):
     """Two hinges of a door: moving one point along the axis contradicts the other hinge, moving both
     points of one hinge or those of both hinges on the door does not; the closed machine itself says the same."""

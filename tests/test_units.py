@@ -388,7 +388,7 @@ def library(space: str, kinds):
 @pytest.mark.parametrize(
     ("space", "kinds"),
     [
-        pytest.param("plane", NEEDED, id="plane-laws"),
+        pytest.param("plane", NEEDED, id="plane-laws", marks=pytest.mark.thorough),
         *(pytest.param(x, JOINTS[x], id=f"{x}-all", marks=pytest.mark.thorough) for x in ("plane", "space")),
     ],
 )
