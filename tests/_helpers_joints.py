@@ -265,11 +265,15 @@ def moved(space: str, q, v, dt: float) -> np.ndarray:
     return np.concatenate(out)
 
 
-@eqx.filter_jit
 def solved(system, t, q, v):
-    """v̇ and what the constraints say at one instant: (v̇, Φ, φ, C, blocks of M⁻¹)."""
+    """v̇ and what the constraints say at one instant: (v̇, Φ, φ); rows are compiled once, for all that needs them."""
     e = da.assemble(system, t, q, v)
-    return da.Proximal().solve(e).vdot, e.Phi, e.phi, e.C, e.mass.inverse
+    return _accelerations(e), e.Phi, e.phi
+
+
+@eqx.filter_jit
+def _accelerations(equations):
+    return da.Proximal().solve(equations).vdot
 
 
 def settled(system, q, v, t: float = 0.0):
@@ -279,9 +283,8 @@ def settled(system, q, v, t: float = 0.0):
     h = system.m_holonomic
     size = np.inf
     for k in range(30):
-        _, Phi, phi, C, inverse = (
-            np.asarray(x) for x in solved(system, jnp.asarray(t), jnp.asarray(q), jnp.asarray(v))
-        )
+        e = da.assemble(system, jnp.asarray(t), jnp.asarray(q), jnp.asarray(v))
+        Phi, phi, C, inverse = (np.asarray(x) for x in (e.Phi, e.phi, e.C, e.mass.inverse))
         onto = np.einsum("bij,bjm->bim", inverse, C.T.reshape(*inverse.shape[:2], -1)).reshape(C.T.shape)
         S = C @ onto
         S += 1e-11 * np.max(np.diagonal(S)) * np.eye(len(S))

@@ -422,6 +422,7 @@ def test_what_cannot_be_computed_is_refused(plane):
         jax.jit(end)(0.1)
 
 
+@pytest.mark.thorough
 def test_joint_coordinates_rub_alike():
     """The loads of carrying joints (pin, guide) and of a closing one (line), found on the bodies."""
     model = plane_rig()

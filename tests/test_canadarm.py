@@ -41,6 +41,7 @@ def test_thirteen_coordinates_three_rows_ten_freedoms(tree):
     assert (absolute.n, absolute.n - absolute.m) == (54, 10)  # no row is redundant: ten freedoms
 
 
+@pytest.mark.thorough
 def test_without_correction_the_loop_opens(tree):
     """Figures 3 and 4: fixed steps of third order, nothing corrected."""
     solution = da.simulate(tree, 80.0, stabilisation=da.NoStabilisation(), dt=0.2, **STEPS)

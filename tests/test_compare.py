@@ -47,6 +47,7 @@ def test_unknown_names_are_refused(four_bar):
         da.compare(four_bar, 0.1, formulations=["kkt"])
 
 
+@pytest.mark.thorough
 def test_command_line():
     options = [
         "--formulations",

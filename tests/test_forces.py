@@ -666,6 +666,7 @@ def test_a_planet_comes_back_after_its_period():
     assert abs(far - (1 + ECCENTRIC) / (1 - ECCENTRIC)) < 10 * TIGHT
 
 
+@pytest.mark.thorough
 def test_energy_of_bushing_planet_and_control_balances_at_large_rotation():
     _, solution = space_motion()
     q = solution.dataset.sel(body="held")["quaternion"].values

@@ -99,7 +99,7 @@ def test_minimal_order_agrees_on_every_complement(name):
     agree(*jax.device_get(at_states(at, system, states)))
 
 
-@pytest.mark.parametrize("name", everyday(NAMES, ("rolling-sphere",)))
+@pytest.mark.parametrize("name", everyday(NAMES, ("rolling-disc",)))
 def test_marching_evaluations_agree(name, request):
     """One evaluation while marching, the choice held: v, and v̇ with Ḋu and (X b)˙ in it; thorough on every complement.
 

@@ -369,7 +369,7 @@ def twin_states(space: str):
         # all copies where their leader is
         q = np.asarray(q).reshape(-1, system.dq)[leaders].ravel()
         v = np.asarray(v).reshape(-1, system.dv)[leaders].ravel()
-        out.append((q, v, *map(np.asarray, solved(system, jnp.zeros(()), jnp.asarray(q), jnp.asarray(v))[:3])))
+        out.append((q, v, *map(np.asarray, solved(system, jnp.zeros(()), jnp.asarray(q), jnp.asarray(v)))))
     return system, twins, out
 
 

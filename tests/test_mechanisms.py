@@ -151,6 +151,7 @@ def test_peaucellier_draws_a_straight_line():
     np.testing.assert_allclose(far[:, 0], (1.0 - 0.16) / 0.7, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_groove_moves_the_slider_by_its_radius():
     model = da.mechanism("groove-cam")
     solution = da.simulate(model, 3.0)
@@ -176,6 +177,7 @@ def test_moving_pendulum_keeps_its_level_momentum():
 # ---- in space -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_delta_plate_does_not_turn():
     solution = da.simulate(da.mechanism("delta-robot"), 2.0)
     q = np.asarray(solution.q)[:, :7]
@@ -205,6 +207,7 @@ def test_stewart_platform_follows_its_legs():
     assert np.max(np.ptp(np.asarray(solution.q)[:, :3], axis=0)) > 0.02
 
 
+@pytest.mark.thorough
 def test_spatial_slider_crank_by_pythagoras():
     solution = da.simulate(da.mechanism("slider-crank-in-space"), 2.0)
     t, q = np.asarray(solution.t), np.asarray(solution.q).reshape(-1, 3, 7)

@@ -67,7 +67,7 @@ def asked(model: da.Model, tag: str, coordinates: str):
 SETTINGS = {"save": 3, "integrator": "tsit5", "rtol": 1e-6}
 
 
-@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
 def test_another_name_compiles_nothing_and_every_label_is_its_own(coordinates):
     made = {}
     tags = ["one", "two", "three", "four", "five"]

@@ -63,6 +63,7 @@ def test_reactions_across_a_passage_are_right_or_marked(coordinates):
     assert int(data["rank"].max()) == (8 if coordinates == "absolute" else 2)
 
 
+@pytest.mark.thorough
 def test_at_the_very_position_what_has_a_limit_is_given():
     masses = (1.0, 3.0, 1.0)
     for coordinates in ("absolute", "joint"):
@@ -124,6 +125,7 @@ def test_energy_and_angle_through_singular_positions(name, coordinates, rtol, re
 
 
 @pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+@pytest.mark.thorough
 def test_light_cranks_pass_too(coordinates):
     """Cranks of a milligram under a coupler of 1 kg, two passages: weak directions are a thousandth of usual ones."""
     machine = parallelogram((1e-6, 3e-6, 1.0))

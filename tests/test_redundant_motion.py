@@ -157,6 +157,7 @@ def test_four_bar_against_plane(four_bar):
 # ---- the mobile robot -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_mobile_robot():
     entry = find("mobile-robot")
     reduced = entry.model()

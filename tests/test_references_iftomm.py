@@ -91,6 +91,7 @@ def test_n_four_bar_closed_form(N, passed):
         pytest.param("dopri8", 1e-10, 20.0, marks=pytest.mark.thorough),
     ],
 )
+@pytest.mark.thorough
 def test_n_four_bar_table(integrator, rtol, span):
     rows = np.array(table("iftomm_a02_n_four_bar_40")["table"])
     rows = rows[rows[:, 0] <= span]

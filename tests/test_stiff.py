@@ -120,6 +120,7 @@ def hammer(space: str) -> da.Model:
         pytest.param("plane", "absolute", marks=pytest.mark.thorough),
     ],
 )
+@pytest.mark.thorough
 def test_a_stiff_bushing_on_a_redundant_hinge(space, coordinates):
     system = da.build(hammer(space), coordinates=coordinates)
     motion = da.simulate(system, 0.5, rtol=1e-6, integrator="radau5", save=2)

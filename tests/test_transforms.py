@@ -64,6 +64,7 @@ def test_gradient_in_a_redundant_model():
     assert float(jax.jit(jax.jacfwd(end))(1.0)) == pytest.approx(0.5 * T * np.cos(T), rel=1e-7)
 
 
+@pytest.mark.thorough
 def test_sparse_and_dense_agree_and_are_differentiable(monkeypatch):
     """The same model through KLU and through the dense Cholesky: accelerations, projection, derivative."""
     from dalembert.systems import _build
@@ -113,7 +114,8 @@ SPREAD = {
 def every_way():
     """Formulation, complement, stabilisation: all pairs of the first two; all of the last in v and in u."""
     for name, form in all_formulations().items():
-        yield pytest.param(name, None, SPREAD.get(name, "none"))
+        marks = () if name in ("proximal", "resolved", "null-space", "augmented") else pytest.mark.thorough
+        yield pytest.param(name, None, SPREAD.get(name, "none"), marks=marks)
         for word, complement in all_complements().items():
             if on_complement(form, complement) is not None:
                 yield pytest.param(name, word, "projection", marks=pytest.mark.thorough)

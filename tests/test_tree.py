@@ -239,7 +239,7 @@ def test_a_latch_in_joint_coordinates():
         da.switchable(jumps[1][0], "A")
 
 
-@pytest.mark.parametrize(("space", "rows"), [("plane", 2), ("space", 5)])
+@pytest.mark.parametrize(("space", "rows"), [("plane", 2), pytest.param("space", 5, marks=pytest.mark.thorough)])
 def test_a_tree_that_cannot_move(space, rows):
     """A body welded to the ground, and a joint beside: no joint coordinate is left, and all questions have answers."""
     model = da.Model("still", space=space, gravity=(0, -9.81) if space == "plane" else (0, -9.81, 0))

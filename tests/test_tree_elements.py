@@ -149,7 +149,7 @@ class Compared:
         p, R = np.asarray(places.p)[:-1], np.asarray(places.R)[:-1]
         turns = np.asarray(places.angle)[:-1, None] if space == "plane" else np.array([quaternion_of(A) for A in R])
         at = jnp.asarray(np.hstack([p, turns]).ravel()), jnp.ravel(v)
-        expected, self.Phi, self.phi, *_ = solved(self.absolute, jnp.asarray(T), *at)
+        expected, self.Phi, self.phi = solved(self.absolute, jnp.asarray(T), *at)
         self.found, self.expected = np.asarray(vdot), np.asarray(expected).reshape(len(p), -1)
         self.moved = np.linalg.norm(p - np.array([b.position for b in model.bodies.values()]), axis=1)
 
