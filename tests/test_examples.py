@@ -11,8 +11,8 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 # each takes a quarter of a minute and more, and what it shows is tested elsewhere
 LONG = (
-    "02_redundant_door", "04_gradient", "05_sweep", "06_driven_slider_crank", "07_canadarm2", "20_mobile_robot_reactions",
-    "21_elastic_supports", "22_bearing_friction",
+    "02_redundant_door", "04_gradient", "05_sweep", "06_driven_slider_crank", "07_canadarm2",
+    "20_mobile_robot_reactions", "21_elastic_supports", "22_bearing_friction",
 )  # fmt: skip
 MARKED = [pytest.param(p, marks=pytest.mark.thorough) if p.stem in LONG else p for p in EXAMPLES]
 
