@@ -384,7 +384,7 @@ def leader_blocks(system, twins) -> np.ndarray:
     return out
 
 
-TWINS = [("space", k) for k in (*SPACE_TWINS, "gears", "ring", "rack")]
+TWINS = [pytest.param("space", k, marks=pytest.mark.thorough) for k in (*SPACE_TWINS, "gears", "ring", "rack")]
 TWINS += [("plane", k) for k in (*PLANE_TWINS, "gears", "ring", "rack")]
 
 

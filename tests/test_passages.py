@@ -170,6 +170,7 @@ def test_peaucellier_keeps_its_energy_through_flat_positions(name, coordinates, 
 
 
 @pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+@pytest.mark.thorough
 def test_fixed_steps_converge_through_singular_positions_or_name_them(coordinates):
     """Peaucellier at 5 rad/s, some 10 passages: the energy comes with the step, and a step too long is told why."""
     system, state = peaucellier(coordinates, 5.0)

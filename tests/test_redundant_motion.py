@@ -137,6 +137,7 @@ def four_bar():
     return moved(da.mechanism("spatial-four-bar", tilt=TILT), 5.0)
 
 
+@pytest.mark.thorough
 def test_four_bar_against_free_joints(four_bar):
     model = da.mechanism("spatial-four-bar", tilt=TILT)
     same_machine(model, four_bar_with_free_joints(), 3)
@@ -186,6 +187,7 @@ def tilted(angle: float) -> da.Model:
 
 
 @pytest.mark.parametrize("coordinates", [pytest.param("absolute", marks=pytest.mark.thorough), "joint"])
+@pytest.mark.thorough
 def test_a_stated_tolerance_lets_a_nearly_closed_loop_move(coordinates):
     """It moves as the exact one, to 1e-3 of the tilt and the integration's 1e-8; what does not fit is named."""
     exact = da.simulate(da.build(tilted(0.0), coordinates=coordinates), 0.5, save=3)
