@@ -164,7 +164,7 @@ def simulate(
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
-        formulation = prepared(formulation, system, State(q, v), t=t0)
+        formulation = prepared(formulation, system, (q, v), t=t0)
         stabilisation = stabilisation.sized(getattr(formulation, "usual", None))
     stabilisation = stabilisation.timed(dt, t1 - t0)
     problem = Problem(system, formulation, stabilisation, sizes, dropped)

@@ -37,7 +37,8 @@ def independent_rows(
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
     and the margin between those that stand for all, at the best of the states looked at."""
-    here, at_time = _met(system, state, t), np.asarray(t, float)
+    q, v = (None, None) if state is None else state
+    here, at_time = consistent_state(system, q, v, t=t), np.asarray(t, float)
     margin = float(_margin(system, at_time, *here, None))
     if margin > NEAR or system.klu is not None:
         return None, np.asarray(margin)
@@ -53,13 +54,6 @@ def independent_rows(
     return kept, np.asarray(max(float(_margin(system, at_time, *at, kept)) for at in states))
 
 
-def _met(system: AbstractSystem, state: State | tuple | None, t: float) -> State:
-    """A state that meets the constraints: a `State` does."""
-    if isinstance(state, State):
-        return state
-    return consistent_state(system, *((None, None) if state is None else state), t=t)
-
-
 @compiled_quickly
 def _margin(system: AbstractSystem, t, q, v, kept):
     equations = assemble(system, t, q, v)
@@ -68,7 +62,8 @@ def _margin(system: AbstractSystem, t, q, v, kept):
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:
     """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
-    here = _met(system, state, t)
+    q, v = (None, None) if state is None else state
+    here = consistent_state(system, q, v, t=t)
     m_h = system.m_holonomic
     found = []
     for at in (here, *neighbours(system, t, here)):
