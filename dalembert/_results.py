@@ -101,7 +101,8 @@ class RedundancyWarning(UserWarning):
 
 
 class SingularWarning(UserWarning):
-    """At some saved times the rows are dependent or nearly so: reactions there are marked, with times and joints."""
+    """At some times the rows are dependent or nearly so: reactions at saved ones are marked, with times and joints; and
+    where bodies are very light the motion itself may have lost digits."""
 
 
 class StiffnessWarning(UserWarning):
@@ -113,7 +114,8 @@ class SlackBeltWarning(UserWarning):
 
 
 class RecordWarning(UserWarning):
-    """A file of a run that holds its numbers but not all that is needed to compute with them: says what and why."""
+    """Too little was kept of a run: a file holds its numbers but not all that is needed to compute with them, or the
+    saved times are too far apart to count full turns. Says what and why."""
 
 
 class PrecisionWarning(UserWarning):
@@ -167,6 +169,7 @@ class Status(enum.IntEnum):
     inconsistent = 7
     eliminated_drifts = 8
     no_load = 9
+    wound = 10
 
     @property
     def sentence(self) -> str:
@@ -188,4 +191,6 @@ _SENTENCES = {
     Status.eliminated_drifts: "An equation that was eliminated as redundant no longer holds.",
     Status.no_load: "Friction is so strong that no joint load agrees with it, or several do: rigid bodies with Coulomb "
     "friction have no single answer there (Painlevé's paradox). Lower coulomb=, or make the contact elastic.",
+    Status.wound: "A joint turned more than half a turn away from where a law on its angle starts from. In space turns "
+    "are not counted, so the law cannot go on: model the machine in the plane, or write the law without the angle.",
 }

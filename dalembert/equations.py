@@ -283,9 +283,7 @@ def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = F
     motion = _Motion(system, places, system.twists(places, jnp.zeros(system.n)))
     data, phi = [], []
     for f in system.families:
-        places, twists, rates, units = (
-            f.gather(x) for x in (motion.places, motion.twists, motion.rates, motion.units())
-        )
+        places, twists, rates, units = (f.gather(x) for x in (motion.places, motion.twists, motion.rates, motion.units))
         data.append(jax.vmap(functools.partial(_jacobian, f, t))(places, twists, units, f.p).ravel())
         phi.append(jax.vmap(functools.partial(_velocity_residual, f, t))(places, twists, rates, f.p)[1].ravel())
     rows = BlockRows(system.pattern, jnp.concatenate(data) if data else jnp.zeros(0))
@@ -393,9 +391,11 @@ class _Motion:
         self.places, self.twists = places, twists
         self.rates = jax.vmap(system.block_rate)(self.places, self.twists)
 
+    @functools.cached_property
     def biases(self):
         return jax.vmap(self.system.block_bias)(self.places, self.twists)
 
+    @functools.cached_property
     def units(self):
         """Twist and Ẋ for each unit velocity of each block: leaves (blocks + 1, dv, …)."""
         system = self.system
@@ -431,7 +431,7 @@ def _family_terms(f: Family, t, motion: _Motion):
         return Phi, _jacobian(f, t, places, twists, units, p), value, -rate
 
     places, twists, rates = f.gather(motion.places), f.gather(motion.twists), f.gather(motion.rates)
-    biases, units = f.gather(motion.biases()), f.gather(motion.units())
+    biases, units = f.gather(motion.biases), f.gather(motion.units)
     Phi, C, value, Gamma = jax.vmap(one)(places, twists, rates, biases, units, f.p)
     return Phi.ravel(), C.ravel(), value.ravel(), Gamma.ravel()
 
@@ -442,20 +442,26 @@ def _jacobian(f: Family, t, places, twists, units, p) -> Float[Array, "r k d"]:
     position, motion = f.position, f.motion
     if position is not None:
         _, along = jax.linearize(lambda X: position(t, X, p), places)
-        parts.append(_on_units(along, [rate for _, rate in units], places))
+        parts.append(_on_units(along, [rate for _, rate in units]))
     if motion is not None:
         _, along = jax.linearize(lambda twists: motion(t, places, twists, p), twists)
-        parts.append(_on_units(along, [twist for twist, _ in units], twists))
+        parts.append(_on_units(along, [twist for twist, _ in units]))
     return jnp.concatenate(parts)
 
 
-def _on_units(along, units: list, like: list) -> Float[Array, "r k d"]:
-    """A linear function of k slots on the unit vectors of each slot."""
-    zero = jax.tree_util.tree_map(jnp.zeros_like, like)
-    columns = []
-    for k, unit in enumerate(units):
-        columns.append(jax.vmap(lambda e, k=k: along([*zero[:k], e, *zero[k + 1 :]]), out_axes=1)(unit))
-    return jnp.stack(columns, axis=1)
+def _on_units(along, units: list) -> Float[Array, "r k d"]:
+    """A linear function of k slots on the unit vectors of each slot, all in one call: it is traced once."""
+    count = len(units)
+
+    def alone(k):  # the unit vectors of slot k, zeros for those of the others
+        def among(e):
+            before, after = (jnp.zeros((n * len(e), *e.shape[1:])) for n in (k, count - 1 - k))
+            return jnp.concatenate([before, e, after])
+
+        return jax.tree_util.tree_map(among, units[k])
+
+    columns = jax.vmap(along, out_axes=1)([alone(k) for k in range(count)])
+    return columns.reshape(len(columns), count, -1)
 
 
 def _in_order(parts: list[Array], order) -> Array:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -106,6 +108,41 @@ def slider_crank(theta: float = 0.7, omega: float = 6.0) -> Passing:
         return J, (4 * m2 + 8 * m3) * sine * cosine
 
     return Passing(model, "crank", inertia, lambda th: G * (m1 + m2) / 2 * math.cos(th), (theta, omega))
+
+
+def change_point(masses=(1.0, 1.5, 2.0), theta: float = 2.0, omega: float = 6.0) -> Passing:
+    """Crank 1 m, coupler and rocker 2 m, pins 3 m apart: all in line at θ = π, where the coupler passes to the other
+    side of the crank. J and its slope by automatic differentiation of the closed form of the poses."""
+    foot = jnp.array([3.0, 0.0])
+
+    def poses(th):
+        pin = jnp.array([jnp.cos(th), jnp.sin(th)])
+        across = jnp.array([pin[1], 3.0 - pin[0]]) / jnp.sqrt(10 - 6 * jnp.cos(th))
+        knee = (pin + foot) / 2 + jnp.sqrt(3.0) * jnp.cos(th / 2) * across
+        bars = ((jnp.zeros(2), pin), (pin, knee), (foot, knee))
+        angles = [th, *(jnp.arctan2(b[1] - a[1], b[0] - a[0]) for a, b in bars[1:])]
+        return jnp.stack([jnp.append((a + b) / 2, angle) for (a, b), angle in zip(bars, angles, strict=True)]), knee
+
+    lengths = np.array([1.0, 2.0, 2.0])
+    M = np.stack([masses, masses, np.asarray(masses) * lengths**2 / 12], axis=1)
+    slope = jax.jacfwd(lambda th: poses(th)[0])
+    inertia = jax.jit(lambda th: jnp.sum(M * slope(th) ** 2))
+    torque = jax.jit(jax.grad(lambda th: G * jnp.sum(jnp.asarray(masses) * poses(th)[0][:, 1])))
+    both = jax.jit(jax.value_and_grad(inertia))
+    (at, knee), moving = poses(theta), omega * slope(theta)
+    model, names = da.Model("change point", gravity=(0, -G)), ("crank", "coupler", "rocker")
+    crank, coupler, rocker = (
+        model.body(
+            name, mass=m, inertia=J, position=tuple(x[:2]), angle=float(x[2]), velocity=tuple(v[:2]),
+            angular_velocity=float(v[2]),
+        )
+        for name, m, J, x, v in zip(names, masses, M[:, 2], np.asarray(at), np.asarray(moving), strict=True)
+    )  # fmt: skip
+    model.revolute("A", model.ground, crank, at=(0, 0))
+    model.revolute("B", crank, coupler, at=(math.cos(theta), math.sin(theta)))
+    model.revolute("C", coupler, rocker, at=tuple(np.asarray(knee)))
+    model.revolute("D", model.ground, rocker, at=(3, 0))
+    return Passing(model, "crank", lambda th: tuple(map(float, both(th))), lambda th: float(torque(th)), (theta, omega))
 
 
 def peaucellier(coordinates: str, omega: float):

@@ -12,7 +12,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 # each takes a quarter of a minute and more, and what it shows is tested elsewhere
 LONG = (
     "02_redundant_door", "04_gradient", "05_sweep", "06_driven_slider_crank", "07_canadarm2",
-    "20_mobile_robot_reactions", "21_elastic_supports", "22_bearing_friction",
+    "20_mobile_robot_reactions", "21_elastic_supports", "22_bearing_friction", "23_robot_file",
 )  # fmt: skip
 MARKED = [pytest.param(p, marks=pytest.mark.thorough) if p.stem in LONG else p for p in EXAMPLES]
 

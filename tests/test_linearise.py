@@ -126,6 +126,7 @@ def rolling(tilt: float, spin: float, turn: float, mass=2.0, radius=0.4) -> da.M
     return model
 
 
+@pytest.mark.thorough
 def test_disc_rolling_straight_and_in_a_circle():
     """Straight: ν² = (12 ω² − 4 g/r)/5 for a thin disc [Greenwood 1988: stable if ω² > g/(3r)]."""
     radius, spin = 0.4, 6.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.functions import expression
 
 
 def test_a_good_model_has_no_mistakes():
@@ -77,6 +79,91 @@ def test_each_mistake_is_a_sentence(make, sentence):
     make(model, body)
     with pytest.raises(da.ModelError, match=sentence.replace("(", r"\(").replace(".", r"\.")):
         da.build(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("a" * 101, "Body 'a{60}…': a name must be one line of at most 100 characters"),
+        ("a\nb", r"Body 'a\\nb': a name must be one line"),
+        ("a\tb", "a name must be one line"),
+        ("a\0b", r"Body 'a\\x00b': a name must be one line"),
+        ("a ", "Body 'a ': a name must be one line of at most 100 characters, without spaces at its ends"),
+        (" a", "without spaces at its ends"),
+        ("J[1]", r"Body 'J\[1\]': a name must not end in '\[1\]', which counts the rows of a joint"),
+    ],
+)
+def test_names_that_a_file_could_not_hold_are_refused(tmp_path, name, sentence):
+    """The model and the reader of its file go by one rule."""
+    model = da.Model("m")
+    model.body(name, mass=1.0, inertia=1.0)
+    with pytest.raises(da.ModelError, match=sentence):
+        model.validate()
+    text = f"dalembert: 1\nname: m\nspace: plane\nbodies: [{{name: {json.dumps(name)}, mass: 1, inertia: 1}}]\n"
+    (tmp_path / "m.yaml").write_text(text)
+    with pytest.raises(da.FileError, match=r"must (be one line|not end in)|U\+0000 is not allowed"):
+        da.load(tmp_path / "m.yaml")
+
+
+def test_names_with_brackets_inside_are_kept():
+    model = da.Model("m")
+    for name in ("a" * 100, "[a]", "J[1]x", "J[k]", "a b"):
+        model.body(name, mass=1.0, inertia=1.0)
+    assert model.mistakes() == []
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a" * 301])
+def test_a_models_own_name_is_one_line(name):
+    model = da.Model(name)
+    model.body("b", mass=1.0, inertia=1.0)
+    assert model.mistakes() == ["The model's name must be one line of at most 300 characters."]
+
+
+OWN = "this word has its own meaning in this element; choose another."
+VARIABLE = "the formula calls a variable by this word; choose another."
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda m, p: _pull(m, "stiffness*t", p(stiffness=-6.0)), f"Force 'f': parameter 'stiffness': {OWN}"),
+        (lambda m, p: _pull(m, lambda t, x, v, p: 1.0, p(damping=1.0)), f"Force 'f': parameter 'damping': {OWN}"),
+        (lambda m, p: _pull(m, expression("damping*t", p(damping=1.0))), f"Force 'f': parameter 'damping': {OWN}"),
+        (lambda m, p: _pull(m, "rate", p(rate=1.0)), f"Force 'f': pull: parameter 'rate': {VARIABLE}"),
+        (lambda m, p: m.joint_force("f", "s", "6*value", parameters=p(value=1.0)),
+         f"Force 'f': effort: parameter 'value': {VARIABLE}"),
+        (lambda m, p: m.joint_force("f", "s", "point_i", parameters=p(point_i=1.0)),
+         f"Force 'f': parameter 'point_i': {OWN}"),
+        (lambda m, p: m.force("f", "b", lambda t, p: (1.0, 0.0), parameters=p(frame_i=1.0)),
+         f"Force 'f': parameter 'frame_i': {OWN}"),
+        (lambda m, p: m.driver("d", "s", "point_j*t", parameters=p(point_j=1.0)),
+         f"Driver 'd': parameter 'point_j': {OWN}"),
+        (lambda m, p: m.driver("d", "s", "side*t", parameters=p(side=1.0)), f"Driver 'd': parameter 'side': {OWN}"),
+        (lambda m, p: m.holonomic("h", ["b"], "b.y - frame_j", parameters=p(frame_j=1.0)),
+         f"Rows 'h': parameter 'frame_j': {OWN}"),
+        (lambda m, p: m.holonomic("h", ["b"], "b.y", parameters={"b.y": 1.0}),
+         f"Rows 'h': residual must be a function or formulas: parameter 'b.y': {VARIABLE}"),
+    ],
+)  # fmt: skip
+def test_a_parameter_cannot_have_a_name_that_its_element_uses(make, sentence):
+    model = da.Model("m")
+    body = model.body("b", mass=1.0, inertia=1.0, position=(1, 0))
+    model.prismatic("s", model.ground, body, at=(1, 0), axis=(1, 0))
+    make(model, dict)
+    assert model.mistakes() == [sentence]
+
+
+def test_a_function_may_call_its_parameters_as_a_formula_may_not():
+    """What stands in p of a Python function is apart from its arguments."""
+    model = da.Model("m")
+    body = model.body("b", mass=1.0, inertia=1.0, position=(1, 0))
+    model.prismatic("s", model.ground, body, at=(1, 0), axis=(1, 0))
+    model.joint_force("f", "s", lambda t, value, rate, p: p["value"], parameters={"value": 1.0})
+    assert model.mistakes() == []
+
+
+def _pull(model, pull, parameters=None):
+    model.spring_damper("f", model.ground, "b", at_i=(0, 0), at_j=(1, 0), pull=pull, parameters=parameters)
 
 
 def test_nothing_is_told_that_follows_from_another_mistake():

@@ -10,7 +10,8 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
-from _helpers_passages import drift, n_four_bar, parallelogram, peaucellier, slider_crank
+from _helpers_passages import change_point, drift, n_four_bar, parallelogram, peaucellier, slider_crank
+from scipy.integrate import solve_ivp
 
 import dalembert as da
 from dalembert.simulation import _march
@@ -100,7 +101,7 @@ MACHINES = {
     "ten four-bars": lambda: n_four_bar(10),
     "slider-crank": slider_crank,
 }
-ALWAYS = {("parallelogram", "absolute", 1e-10), ("parallelogram", "joint", 1e-8), ("slider-crank", "absolute", 1e-8)}
+ALWAYS = {("parallelogram", "absolute", 1e-10), ("parallelogram", "joint", 1e-8)}
 
 
 def settings(names, rtols, always):
@@ -136,6 +137,57 @@ def test_light_cranks_pass_too(coordinates):
     assert drift(solution) < 1e-6
 
 
+@pytest.mark.parametrize(("theta", "omega"), [
+    (1e-6, 2.0), pytest.param(1e-8, 2.0, marks=THOROUGH), pytest.param(0.0, 0.0, marks=THOROUGH)
+])  # fmt: skip
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+def test_a_redundant_start_beside_a_singular_position(theta, omega, coordinates):
+    """A coupler of 3 kg on three cranks, started all in line but for θ: the ranks beside it must not be those of
+    states that only nearly close. The angle by hand: J θ̈ = −W cos θ."""
+    model = da.Model("three cranks", gravity=(0, -9.81))
+    along, across = np.array([np.cos(theta), np.sin(theta)]), np.array([-np.sin(theta), np.cos(theta)])
+    coupler = model.body("coupler", mass=3.0, inertia=1.0, position=(1, 0) + along, velocity=omega * across)
+    for k in range(3):
+        foot = np.array([float(k), 0.0])
+        crank = model.body(
+            f"crank{k}", mass=1.0, inertia=1 / 12, position=foot + along / 2, angle=theta,
+            velocity=omega * across / 2, angular_velocity=omega,
+        )  # fmt: skip
+        model.revolute(f"foot{k}", model.ground, crank, at=foot)
+        model.revolute(f"head{k}", crank, coupler, at=foot + along)
+    by_hand = solve_ivp(
+        lambda t, y: (y[1], -9.81 * 4.5 / 4.0 * np.cos(y[0])), (0, 0.2), (theta, omega), rtol=1e-12, atol=1e-14
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.SingularWarning)
+        solution = da.simulate(da.build(model, coordinates=coordinates), 0.2, save=3)
+        angle = float(solution.dataset["angle"].sel(body="crank0")[-1])
+    assert solution.stats["steps"] < 500  # 30 to 203 as measured; by the wrong ranks more than a thousand
+    assert angle == pytest.approx(by_hand.y[0, -1], abs=1e-7)
+
+
+def test_digits_that_light_bodies_cost_in_a_passage_are_said():
+    """Cranks of 1 mg on a coupler of 1 kg: about 1e-8 is left by the line position, whatever the tolerance."""
+    machine = parallelogram((1e-6, 1e-6, 1.0), 0.3, -5.0).model
+    with pytest.warns(
+        da.SingularWarning, match=r"for 0\.\d+ s in all .* singular .* very light .* 1e-08 of the machine"
+    ):
+        da.simulate(machine, 0.1, save=2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("masses", [(1.0, 1e-6, 1.0), pytest.param((1e-6, 1.0, 1e-6), marks=THOROUGH)])
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+def test_light_bodies_pass_within_the_tolerance(masses, coordinates):
+    """A light body makes some rows nearly dependent everywhere: a singular position must be seen beside that."""
+    machine, times = change_point(masses), np.array([0.0, 1.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = da.simulate(da.build(machine.model, coordinates=coordinates), 1.5, save=times)
+    angle = float(solution.dataset["angle"].sel(body="crank")[-1])
+    turns = (angle - machine.by_hand(times)[0, -1]) / (2 * np.pi)
+    assert turns == pytest.approx(round(turns), abs=1e-8)
+
+
 def test_the_short_and_the_careful_program_march_alike(monkeypatch):
     """The same fixed steps, through three passages: states differ by rounding, which a passage makes 1e-10 of."""
     system = da.build(parallelogram().model)
@@ -147,7 +199,8 @@ def test_the_short_and_the_careful_program_march_alike(monkeypatch):
     np.testing.assert_allclose(short.v, careful.v, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("rtol", [1e-8, pytest.param(1e-11, marks=THOROUGH)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("rtol", [1e-8, 1e-11])
 def test_slow_passage_with_unequal_cranks(rtol):
     """Released 1e-5 rad above the line: the angle after 2 s."""
     machine = parallelogram((1.0, 10.0, 1.0), 1e-5, 0.0)

@@ -700,3 +700,16 @@ def test_names_are_made_unique(tmp_path):
         words in told for words in ("link 'ground' → 'ground_link'", "link 'x.y' → 'x_y'", "joint 'x.y' → 'x_y_joint'")
     )
     assert da.load(da.save(found.model, tmp_path / "names.yaml")) == found.model
+
+
+def test_names_that_look_like_rows_are_changed(tmp_path):
+    """finger[1] stands for a row of joint finger; some programs number parts so."""
+    path = tmp_path / "numbered.urdf"
+    path.write_text(
+        f"""<robot name="hand"><link name="tip[0]">{INERTIAL}</link><link name="tip[1]">{INERTIAL}</link>
+        <joint name="finger[1]" type="continuous"><parent link="tip[0]"/><child link="tip[1]"/></joint></robot>"""
+    )
+    found = read(path)
+    assert list(found.model.bodies) == ["tip_0", "tip_1"] and "finger_1" in found.model.constraints
+    (told,) = (r for r in found.remarks if r.startswith("Renamed"))
+    assert "link 'tip[0]' → 'tip_0'" in told and "joint 'finger[1]' → 'finger_1'" in told

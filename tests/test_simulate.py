@@ -16,6 +16,7 @@ from _helpers_thorough import everyday
 import dalembert as da
 from dalembert.mechanisms import mechanisms
 from dalembert.simulation import _simulate
+from dalembert.simulation._solution import _turned
 
 
 # plane, rolling in space
@@ -105,6 +106,51 @@ def _bob_rod(t, q):
 
 
 _bob = da.FunctionSystem(_bob_mass, _bob_force, position=_bob_rod, q0=[1.0, 0.0])
+
+
+def _rotor(space: str, spin: float, shaken: float) -> da.Model:
+    """A rotor that starts with a spin and is shaken at 1030 rad/s."""
+    model, torque, p = da.Model("rotor", space=space), "shaken*cos(1030*t)", {"shaken": shaken}
+    if space == "plane":
+        body = model.body("b", mass=1.0, inertia=1.0, angular_velocity=spin)
+        model.revolute("pin", model.ground, body, at=(0, 0))
+        model.torque("shaker", body, torque, parameters=p)
+    else:
+        body = model.body("b", mass=1.0, inertia=(1, 1, 1), angular_velocity=(0, 0, spin))
+        model.revolute("pin", model.ground, body, at=(0, 0, 0), axis=(0, 0, 1))
+        model.torque("shaker", body, ("0", "0", torque), parameters=p)
+    return model
+
+
+@pytest.mark.parametrize(("space", "coordinates"), [("plane", "absolute"), ("space", "absolute"), ("space", "joint")])
+def test_angles_count_the_turns_between_saved_times(space, coordinates):
+    """5 rad from one saved time to the next: more than half a turn."""
+    solution = da.simulate(da.build(_rotor(space, 100.0, 0.0), coordinates=coordinates), 1.0, save=21)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", da.RecordWarning)
+        angle = solution.dataset["coordinate"].sel(joint_coordinate="pin.angle").values
+    # rtol 1e-8 of the integration, over 100 rad
+    np.testing.assert_allclose(angle, 100.0 * np.asarray(solution.t), rtol=1e-7)
+
+
+def test_turns_that_cannot_be_counted_are_told():
+    """It swings by 0.01 rad, eight times between two saved times: rates and accelerations there tell nothing."""
+    solution = da.simulate(_rotor("space", 0.0, 1e4), 1.0, save=21)
+    with pytest.warns(da.RecordWarning, match=r"'rotor': .* too far apart .* joints 'pin': .* Save more often") as told:
+        angle = solution.dataset["coordinate"].values
+        solution.reactions("pin")
+    assert len([w for w in told if w.category is da.RecordWarning]) == 1
+    np.testing.assert_array_equal(angle, solution._observed.coordinates)  # the shorter way
+
+
+def test_angles_that_do_not_wrap_stay_as_they_are():
+    t = np.linspace(0.0, 1.0, 11)
+    still = np.stack([3.0 * np.sin(t), -0.0 * t], axis=1)
+    rates = np.stack([3.0 * np.cos(t), 0.0 * t], axis=1)
+    found, known = _turned(t, still, rates, -still)
+    assert found.tobytes() == still.tobytes() and known.all()
+    lost = np.where(t[:, None] > 0.45, np.nan, still)  # a motion that ended in no numbers
+    np.testing.assert_array_equal(_turned(t, lost, rates, -lost)[0], lost)
 
 
 def test_too_many_fixed_steps_end_a_compiled_run():

@@ -15,7 +15,7 @@ from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.mechanisms import find, mechanisms
-from dalembert.reactions import joint_wrenches
+from dalembert.reactions import joint_wrenches, uniqueness
 
 
 class Units(NamedTuple):
@@ -404,3 +404,17 @@ def test_accelerations_of_the_library_do_not_depend_on_units(space, kinds):
         found.append(vdot)
     # the bodies are of some 1 m: lengths and angles compare directly
     assert np.max(np.abs(found[0] - found[1])) < SAME * np.max(np.abs(found[0]))
+
+
+@pytest.mark.parametrize("length", [1e-9, 1.0, 1e9])
+def test_what_is_unique_does_not_depend_on_the_unit_of_length(length):
+    """A hinge and a joint that only keeps its axis upright: both hold the door against tilting, at any size."""
+    model = da.Model("door", space="space", gravity=(0, 0, -9.81 * length))
+    inertia = tuple(length**2 * x for x in (8.0, 5.0, 3.5))
+    door = model.body("door", mass=20.0, inertia=inertia, position=(0.5 * length, 0, length))
+    model.revolute("low", model.ground, door, at=(0, 0, 0.3 * length), axis=(0, 0, 1))
+    model.parallel_axes("high", model.ground, door, at=(0, 0, 1.7 * length), axis=(0, 0, 1))
+    system = da.build(model)
+    found = uniqueness(system, da.assemble(system, 0.0, system.q0, system.v0))
+    for frame in ("joint", "world"):
+        assert found.mask("low", frame).tolist() == [True, True, True, False, False, True]

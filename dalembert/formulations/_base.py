@@ -35,13 +35,14 @@ class Motion(NamedTuple):
     """One evaluation while marching: the state in full, the rate of the integrated velocities w, and v̇, r.
 
     `noise` is what rounding leaves open in v̇, relative to the machine's scale, where it is more than usual: an error
-    that shorter steps would not cure.
+    that shorter steps would not cure. `near` is 1 beside a singular position, else 0.
     """
 
     equations: Equations
     wdot: Any
     acceleration: Acceleration
     noise: Scalar | float = 0.0
+    near: Scalar | float = 0.0
 
 
 class AbstractFormulation(eqx.Module):

@@ -64,13 +64,25 @@ class Proximal(AbstractFormulation):
     contradict each other it gives the least-squares motion in the mass metric, and the march reports it. Cost O(m³)
     dense, about linear in the bodies when sparse.
 
-    `kept` (1 or 0 a row) says which rows stand for all where others depend on them, `usual` is the margin between them
-    (`DenseSaddle.margin`) at generic states: what is far below it is near a singular position. `simulate` finds both;
-    without, every row counts.
+    `kept` (1 or 0 a row) says which rows stand for all where others depend on them, `usual` are the pivots of these
+    (`Attempt.pivots`) at generic states: where one is far below, a singular position is near. A light body makes some
+    of them small everywhere. `simulate` finds both; without, every row counts.
     """
 
     kept: Rows | None = None
     usual: Array | float = 1.0
+
+    @property
+    def margin(self) -> Array:
+        """The least of the usual pivots."""
+        return jnp.min(jnp.asarray(self.usual))
+
+    def _near(self, found: Attempt):
+        return ~(self._apart(found) > NEAR)
+
+    def _apart(self, found: Attempt):
+        """How far apart the rows are, 1 for as far as usual."""
+        return jnp.min(found.pivots / self.usual)
 
     def solve(self, equations: Equations) -> Acceleration:
         return with_reaction(equations, equations.factorise().solve(equations.h, equations.Gamma)[0])
@@ -81,7 +93,7 @@ class Proximal(AbstractFormulation):
         t = jnp.asarray(t, float)
         if loop == "ask":
             equations, found = self._evaluate(system, t, q, w, rhs)
-            good = self._solved(found) & (~jnp.array(exact) | (found.margin > NEAR * self.usual))
+            good = self._solved(found) & ~(jnp.array(exact) & self._near(found))
             return Motion(equations, found.x, with_reaction(equations, found.x), jnp.where(good, 0.0, jnp.inf))
         inside, aside, spread = jnp.array(False), w, jnp.zeros(())
         if exact and loop != "none":  # else a drift that the method is meant to show is not taken away
@@ -94,19 +106,21 @@ class Proximal(AbstractFormulation):
 
         def otherwise():
             # directions that the violation itself could have made are not trusted, if they are weaker than usual
-            made = jnp.minimum(10 * equations.violation(system.scale()), 0.1 * jnp.sqrt(self.usual))
+            made = jnp.minimum(10 * equations.violation(system.scale()), 0.1 * jnp.sqrt(self.margin))
             cut = jnp.maximum(RANK_TOLERANCE, made)
             return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
 
         vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
         size = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0)
         noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
-        return Motion(equations, vdot, with_reaction(equations, vdot), jax.lax.stop_gradient(noise))
+        near = inside | self._near(found)
+        told = jax.lax.stop_gradient((noise, jnp.where(near, 1.0, 0.0)))
+        return Motion(equations, vdot, with_reaction(equations, vdot), *told)
 
     def _solved(self, found: Attempt):
         """Whether a quick solution can be taken: with dependent rows only where those that stand for all are apart."""
         solved = found.residual <= SOLVED
-        return solved if self.kept is None else solved & (found.margin > NEAR * self.usual)
+        return solved if self.kept is None else solved & ~self._near(found)
 
     def _evaluate(self, system, t, q, v, rhs) -> tuple[Equations, Attempt]:
         equations = with_rhs(assemble(system, t, q, v), rhs)
@@ -121,7 +135,7 @@ class Proximal(AbstractFormulation):
             at_t, at_q, at_v = visit.at
             equations, found = self._evaluate(system, at_t, at_q, at_v, rhs)
             ended = dataclasses.replace(visit, going=jnp.array(False))
-            near = ~(found.margin > NEAR * self.usual)
+            near = self._near(found)
             special = near | (visit.place > 0)
 
             def onwards():
@@ -132,7 +146,7 @@ class Proximal(AbstractFormulation):
                 there = side | (near & ((visit.place == LAST) if aside else (visit.place == 0)) & ~visit.inside)
                 off = there & (gap > ROUNDED) & (visit.corrections < CORRECTIONS)
                 # of dependent rows nothing may be left to rounding
-                measure = self.usual if self.kept is None else 1.0
+                measure = self.margin if self.kept is None else 1.0
                 at = (visit.at[0], *equations.corrected(system, gap, off, measure))
                 corrected = dataclasses.replace(visit, at=at, corrections=visit.corrections + 1, going=off)
                 if not aside:
@@ -156,7 +170,7 @@ class Proximal(AbstractFormulation):
         t, q, v = state
         place = visit.place
         first, side = place == 0, (place > PROBES) & (place < LAST)
-        roots = visit.roots.at[place].set(jnp.sqrt(found.margin), mode="drop")
+        roots = visit.roots.at[place].set(jnp.sqrt(self._apart(found)), mode="drop")
         base, plus, minus = roots
         inside = jnp.where(place == PROBES, base < INSIDE * 0.5 * (plus + minus), visit.inside)
         shift = jnp.where(place == PROBES, (plus - minus) / (plus + minus), visit.shift)

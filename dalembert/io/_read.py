@@ -132,7 +132,8 @@ class _Reader:
             return None
         gravity = None if "gravity" in wrong else said.get("gravity")
         closing = None if "closing" in wrong else said.get("closing")
-        blank = functools.partial(Model, str(said.get("name")), space=said["space"], gravity=gravity, closing=closing)
+        name = "model" if "name" in wrong else str(said.get("name"))
+        blank = functools.partial(Model, name, space=said["space"], gravity=gravity, closing=closing)
         with sketching() as left_out:
             model = self._tell(blank(), entries)
         if left_out and not self.complaints:

@@ -18,11 +18,21 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationInf
 from pydantic_core import PydanticCustomError
 
 from dalembert._results import DalembertError, did_you_mean
-from dalembert.model import ELEMENTS, FORMULA_WORDS, RULES, SECTIONS, TYPED, inside_folder, value_of
+from dalembert.model import (
+    ELEMENTS,
+    FORMULA_WORDS,
+    LONGEST_NAME,
+    RULES,
+    SECTIONS,
+    TYPED,
+    inside_folder,
+    name_mistake,
+    title_mistake,
+    value_of,
+)
 
 FORMAT = 1
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
-LONGEST_NAME = 100
 MOST_STEPS = 2**31 - 1
 
 
@@ -92,8 +102,15 @@ def _quotable(value: Any) -> bool:
 
 def _name(value: Any, path: tuple = ()) -> str:
     _text(value, path)
-    if len(value) > LONGEST_NAME or value != value.strip() or not value.isprintable():
-        raise Wrong(path, f"must be one line of at most {LONGEST_NAME} characters, without spaces at its ends")
+    if wrong := name_mistake(value):
+        raise Wrong(path, wrong)
+    return value
+
+
+def _title(value: Any, path: tuple = ()) -> str:
+    _text(value, path)
+    if wrong := title_mistake(value):
+        raise Wrong(path, wrong)
     return value
 
 
@@ -439,13 +456,11 @@ def _field(kind: Kind, default: Any, words: str = "") -> tuple[Any, Any]:
     return annotation, Field(default, description=words or kind.words)
 
 
-def _limited(check: Callable, *, positive: bool = False, size: int = 0) -> Callable:
+def _limited(check: Callable, *, positive: bool = False) -> Callable:
     def look(value: Any, path: tuple = ()) -> Any:
         value = check(value, path)
         if positive and value <= 0:
             raise Wrong(path, f"must be greater than zero, not {value:g}")
-        if size and (len(value) > size or not value.isprintable()):
-            raise Wrong(path, f"must be one line of at most {size} characters")
         return value
 
     return look
@@ -466,7 +481,7 @@ def element_class(kind: str) -> type[BaseModel]:
 
 _POSITIVE = Kind(_limited(_number, positive=True), KINDS["Positive"].schema, "a number greater than zero")
 _COUNT = Kind(_limited(_count, positive=True), {"type": "integer", "minimum": 1, "maximum": MOST_STEPS}, "")
-_SUMMARY = Kind(_limited(_text, size=300), _TEXT, "")
+_SUMMARY = Kind(_title, _TEXT, "")
 
 
 @functools.cache

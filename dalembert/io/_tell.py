@@ -7,6 +7,7 @@ or on either side of a link without mass, act as one joint of the library where 
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -88,9 +89,8 @@ class _Teller:
         if self.needless:
             robot.remarks.append(f"Joints that fix such frames, and so are not needed: {listed(self.needless)}.")
         if self.renamed:
-            robot.remarks.append(
-                f"Renamed, as names are unique in a model and have no dots: {', '.join(self.renamed)}."
-            )
+            why = "names are unique in a model, have no dots and do not end in [1]"
+            robot.remarks.append(f"Renamed, as {why}: {', '.join(self.renamed)}.")
         return self.model
 
     # ---- names -----------------------------------------------------------------------------------------------
@@ -623,9 +623,9 @@ def _moved(pose: Pose, m: Motion) -> tuple[Pose, np.ndarray, np.ndarray]:
 
 
 def _clean_name(name: str) -> str:
-    """As names are here: printable, without dots, at most 90 characters."""
+    """As names are here: printable, without dots, at most 90 characters, and not "hand[1]", a row of joint hand."""
     text = "".join(c if c.isprintable() else "_" for c in name).replace(".", "_").strip()
-    return text[:90].strip()
+    return re.sub(r"\[(\d+)\]$", r"_\1", text[:90].strip())
 
 
 def _tidy(values, size: float = 1.0) -> np.ndarray:

@@ -27,14 +27,18 @@ from dalembert.linalg._rank import RANK_TOLERANCE
 EPS = 1e-13
 """Shift of the unit diagonal in the quick factorisations: above rounding, so that dependent rows have a factor, and
 far below σ² of the weakest direction that the refinements must recover."""
+SPARSE_EPS = 1e-15
+"""The same for KLU, which pivots: a first solution holds to rounding wherever rows are well apart."""
 SOLVED = 1e-12
 """Residual, relative to the terms of the equation, up to which a quick solution is taken."""
 WELL_APART = 1e-8
 """Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-4)."""
 NEAR = 4e-3
-"""Margin (σ² of the weakest direction, about) below which a state is treated as near a singular position."""
+"""Share of its usual pivot at which a row is so near to dependent that the state counts as near a singular position."""
 DENSE_UP_TO = 1500
 """Rows or velocities of a sparse system up to which singular values are taken where its factorisation does not do."""
+ROUNDING = 4e-15
+"""Residual that no refinement makes smaller."""
 SPARSE_REFINEMENTS = 4
 """At most; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
 
@@ -42,13 +46,19 @@ SPARSE_REFINEMENTS = 4
 class Attempt(eqx.Module):
     """x and λ by the quick way, the residual of C x = g relative to its terms, and how near the rows are to dependent.
 
-    `margin` estimates σ² of the weakest direction of Ĉ from above: 1 for orthogonal rows, ε or less for dependent ones.
+    `pivots` are the squared distances of each row from those before it, rows of length 1; of a sparse system one number
+    that stands for the least of them.
     """
 
     x: Float[Array, " n"]
     lam: Float[Array, " m"]
     residual: Float[Array, ""]
-    margin: Float[Array, ""]
+    pivots: Float[Array, " rows"]
+
+    @property
+    def margin(self) -> Float[Array, ""]:
+        """σ² of the weakest direction of Ĉ, from above: 1 for orthogonal rows, ε or less for dependent ones."""
+        return jnp.min(self.pivots)
 
 
 class DenseSaddle(eqx.Module):
@@ -83,18 +93,19 @@ class DenseSaddle(eqx.Module):
     @property
     def margin(self) -> Float[Array, ""]:
         """The smallest pivot of the factorisation: σ² of the weakest direction is not larger."""
+        return jnp.min(self._pivots(), initial=1.0)
+
+    def _pivots(self) -> Float[Array, " m"]:
         pivots = jnp.diagonal(jax.lax.stop_gradient(self.L)) ** 2
-        if 0 in self.C.shape:
-            return jnp.ones(())
-        return 1.0 / jnp.max(pivots) if self.inverted else jnp.min(pivots)
+        return 1.0 / pivots if self.inverted else pivots
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
         """One quick solution for use in a march, where x matters; the caller looks at the residual."""
         if 0 in self.C.shape:
-            return Attempt(self.mass.solve(a), jnp.zeros(len(self.C)), jnp.zeros(()), jnp.ones(()))
+            return Attempt(self.mass.solve(a), jnp.zeros(len(self.C)), jnp.zeros(()), jnp.ones(1))
         x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished))
         held, at, goal = jax.lax.stop_gradient((self, x, g))
-        return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self.margin)
+        return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self._pivots())
 
     def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
         """(x, λ), to what the conditioning of C allows; a = None stands for zero."""
@@ -228,7 +239,7 @@ class SparseSaddle(eqx.Module):
     klu: KLU
 
     @classmethod
-    def factorise(cls, mass: BlockMass, C: BlockRows, klu: KLU, shift=EPS) -> SparseSaddle:
+    def factorise(cls, mass: BlockMass, C: BlockRows, klu: KLU, shift=SPARSE_EPS) -> SparseSaddle:
         D = C.weighted_square(mass.inverse)
         return cls(mass, C, jnp.where(D > 0, D, 1.0), jnp.asarray(shift, float), klu)
 
@@ -251,7 +262,7 @@ class SparseSaddle(eqx.Module):
         z = self._solve(rhs, SPARSE_REFINEMENTS)
         residual = jnp.max(self._gap(*jax.lax.stop_gradient((z, rhs)))[1])
         grown = jnp.max(jnp.abs(jax.lax.stop_gradient(z[n : n + m, 1])) * jnp.sqrt(self.D))
-        return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown)
+        return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown[None])
 
     def solve(self, a, g):
         head = jnp.zeros(self.mass.n) if a is None else a
@@ -270,7 +281,7 @@ class SparseSaddle(eqx.Module):
         """
         n, m = self.mass.n, g.shape[0]
         rhs = self._padded(a, g)
-        z = self._solve(rhs, 2 * SPARSE_REFINEMENTS, enough=0.0)
+        z = self._solve(rhs, 2 * SPARSE_REFINEMENTS, enough=ROUNDING)
         if max(n, m) > DENSE_UP_TO or m < self.C.pattern.m:
             return z[:n], -z[n : n + m]
         bad = jnp.max(self._gap(*jax.lax.stop_gradient((z, rhs)))[1]) > SOLVED
@@ -346,11 +357,11 @@ def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
     return lambda z: jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
 
 
-def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None, shift=EPS) -> DenseSaddle | SparseSaddle:
-    """Dense or, when an analysed pattern is at hand, sparse; `shift` softens `correct` beside singular positions."""
+def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None, **options) -> DenseSaddle | SparseSaddle:
+    """Dense or, when an analysed pattern is at hand, sparse; `shift=` softens `correct` beside singular positions."""
     if klu is None:
-        return DenseSaddle.factorise(mass, rows.dense(), felt, shift)
-    return SparseSaddle.factorise(mass, rows, klu, shift)
+        return DenseSaddle.factorise(mass, rows.dense(), felt, **options)
+    return SparseSaddle.factorise(mass, rows, klu, **options)
 
 
 def _one(x):

@@ -15,13 +15,23 @@ from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketchi
 from dalembert.model._information import Limit, Shape, inside_folder
 from dalembert.model._kinds import BEARINGS, COORDINATES, RULES, coordinates_of, held_directions
 from dalembert.model._model import Model
-from dalembert.model._statements import ELEMENTS, SECTIONS, TYPED, Mistake, Statement
+from dalembert.model._statements import (
+    ELEMENTS,
+    LONGEST_NAME,
+    SECTIONS,
+    TYPED,
+    Mistake,
+    Statement,
+    name_mistake,
+    title_mistake,
+)
 
 __all__ = [
     "BEARINGS",
     "COORDINATES",
     "ELEMENTS",
     "FORMULA_WORDS",
+    "LONGEST_NAME",
     "RULES",
     "SECTIONS",
     "TYPED",
@@ -41,11 +51,13 @@ __all__ = [
     "frame_on_axis",
     "held_directions",
     "inside_folder",
+    "name_mistake",
     "quaternion_of",
     "quintic",
     "rotation_matrix",
     "sketching",
     "spline_jet",
+    "title_mistake",
     "turn",
     "value_of",
 ]

@@ -3,7 +3,8 @@ takes its place, so that all mistakes of a model are found together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,12 @@ from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker, axis_angle, frame_on_axis, rotation_matrix, turn
 from dalembert.model._functions import Function, Shape, function_of
 from dalembert.model._kinds import coordinates_of
-from dalembert.model._statements import Mistake, Place, Statement
+from dalembert.model._statements import Mistake, Place, Statement, name_mistake
+
+OF_MARKERS = frozenset(("point_i", "frame_i", "point_j", "frame_j"))
+"""Numbers that say where an element's markers sit in their bodies; its parameters stand beside them."""
+OF_ROWS = OF_MARKERS | {"side", "active"}
+"""The same for rows, with the side that teeth bear on and the switches of rows."""
 
 
 class Checks:
@@ -50,6 +56,10 @@ class Checks:
             return
         if "." in name:
             self._wrong(f"{what} '{name}': a name must not contain '.', it separates parameters.")
+        if wrong := name_mistake(name):
+            self._wrong(f"{what} '{_shown(name)}': a name {wrong}.")
+        elif row := re.search(r"\[\d+\]$", name):
+            self._wrong(f"{what} '{name}': a name must not end in '{row[0]}', which counts the rows of a joint.")
         tables = (self.bodies, self.markers, self.constraints, self.forces, self.limits, self.shapes)
         if name == "ground" or any(name in t for t in tables):
             self._wrong(f"{what} '{name}': this name is taken. Names are unique in a model.")
@@ -275,6 +285,11 @@ class Checks:
             made[key] = array
         return made
 
+    def _without_own(self, who: str, numbers: Mapping, own: Iterable[str]) -> None:
+        """Refuse parameters that have the name of one of the element's own numbers."""
+        for key in sorted(numbers.keys() & set(own)):
+            self._wrong(f"{who}: parameter '{key}': this word has its own meaning in this element; choose another.")
+
     def _motion(self, what: str, value, parameters=None, prefix: str = "") -> tuple[dict[str, np.ndarray], Callable]:
         """Numbers and a compiled function (t, p) of a function of time given in any of its forms."""
         who = what.split(":")[0]
@@ -313,6 +328,12 @@ class Checks:
             numbers |= own
             parts.append(part)
         return numbers, TimedVector(tuple(parts))
+
+
+def _shown(name: str) -> str:
+    """A name as one short line, whatever is in it."""
+    text = repr(name)[1:-1]
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 @dataclass(frozen=True)

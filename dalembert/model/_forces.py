@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dalembert._results import DalembertError
-from dalembert.model._checks import Timed, with_parameters
+from dalembert.model._checks import OF_MARKERS, Timed, with_parameters
 from dalembert.model._elements import Constraint, Force
 from dalembert.model._formulas import FrameFormulas
 from dalembert.model._frames import Marker, frame_on_axis
@@ -153,7 +153,8 @@ class Forces(Gears):
         functions = ()
         if pull is not None:
             own, function = self._formula(f"{who}: pull", pull, ("length", "rate"), parameters)
-            numbers, functions = numbers | own, (function,)
+            self._without_own(who, own, numbers)
+            numbers, functions = own | numbers, (function,)
         return self._force(name, "spring_damper", (mi, mj), numbers, functions)
 
     @element("forces")
@@ -484,6 +485,7 @@ class Forces(Gears):
 
     def _force(self, name, kind, markers, numbers=None, functions=(), **more) -> Force:
         made = Force(name, kind, tuple(markers), dict(numbers or {}), tuple(functions), **more)
+        self._without_own(f"Force '{name}'", made.numbers, OF_MARKERS)
         self._register(self.forces, name, made, "Force")
         return made
 
@@ -543,6 +545,10 @@ class Forces(Gears):
             return numbers, with_parameters(value, parameters)
         try:
             tree = parse(value, numbers)
+            if taken := numbers.keys() & set(variables):
+                raise DalembertError(
+                    f"parameter '{min(taken)}': the formula calls a variable by this word; choose another."
+                )
             unknown = sorted(names_in(tree) - {"t", *variables} - set(numbers))
             if unknown:
                 allowed = ", ".join(("t", *variables, *numbers))

@@ -48,6 +48,10 @@ class FrameFormulas:
         plain = [str(x) if isinstance(x, int | float) and not isinstance(x, bool) else x for x in texts]
         trees = tuple(parse(x, numbers) for x in plain)
         known = frame_variables(space, velocities)
+        if taken := {f"{b}.{k}" for b in bodies for k in known}.intersection(numbers):
+            raise DalembertError(
+                f"parameter '{min(taken)}': the formula calls a variable by this word; choose another."
+            )
         variables = {}
         for text, tree in zip(texts, trees, strict=True):
             for name in sorted(names_in(tree) - {"t"} - set(numbers)):

@@ -8,6 +8,7 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.model._bodies import Bodies
+from dalembert.model._checks import OF_ROWS
 from dalembert.model._elements import Constraint
 from dalembert.model._frames import Marker, axis_angle, frame_on_axis
 from dalembert.model._functions import spline_through
@@ -476,6 +477,7 @@ class Joints(Bodies):
 
     def _constraint(self, name, kind, markers, numbers=None, functions=(), size=None, drives=None) -> Constraint:
         made = Constraint(name, kind, tuple(markers), dict(numbers or {}), tuple(functions), size, drives)
+        self._without_own(f"{'Driver' if drives else 'Rows'} '{name}'", made.numbers, OF_ROWS)
         self._register(self.constraints, name, made, "Driver" if drives else "Joint")
         return made
 

@@ -12,7 +12,7 @@ from dalembert.model._elements import Constraint, Force
 from dalembert.model._frames import Body, Marker
 from dalembert.model._information import Information, Limit, Shape
 from dalembert.model._kinds import COORDINATES
-from dalembert.model._statements import SECTIONS, Mistake, Statement, plain
+from dalembert.model._statements import SECTIONS, Mistake, Statement, plain, title_mistake
 
 Space = Literal["plane", "space"]
 
@@ -32,7 +32,7 @@ class Model(Information):
     def __init__(
         self, name: str = "model", *, space: Space = "plane", gravity=None, closing: Sequence[str] | None = None
     ):
-        self.name = name
+        self.name = name if isinstance(name, str) else repr(name)
         self.closing = tuple(closing or ())
         self.space: Space = space
         self.statements: list[Statement] = []
@@ -41,6 +41,10 @@ class Model(Information):
         if space not in ("plane", "space"):
             self._wrong(f"space={space!r} is unknown; use 'plane' or 'space'.")
             self.space = "plane"
+        if not isinstance(name, str) or not name.strip():
+            self._wrong("The model has no name: give it a non-empty text.")
+        elif wrong := title_mistake(name):
+            self._wrong(f"The model's name {wrong}.")
         d = self.dimension
         self.gravity = np.zeros(d) if gravity is None else self._vector("gravity", gravity, d)
         zero = np.zeros(1 if d == 2 else 3)

@@ -50,6 +50,24 @@ Colour = Sequence[float] | np.ndarray  # red, green, blue, opacity
 MeshFile = str  # in the model file's folder
 Rule = str
 
+LONGEST_NAME = 100
+LONGEST_TITLE = 300  # of the model's own name
+
+
+def name_mistake(name: str) -> str | None:
+    """What is wrong with the form of a name, as the end of a sentence; None if nothing is."""
+    if len(name) > LONGEST_NAME or name != name.strip() or not name.isprintable():
+        return f"must be one line of at most {LONGEST_NAME} characters, without spaces at its ends"
+    return None
+
+
+def title_mistake(name: str) -> str | None:
+    """The same for a model's own name."""
+    if len(name) > LONGEST_TITLE or not name.isprintable():
+        return f"must be one line of at most {LONGEST_TITLE} characters"
+    return None
+
+
 SECTIONS = ("bodies", "markers", "joints", "forces", "limits", "shapes")
 TYPED = ("joints", "forces")  # the sections with several kinds of elements
 

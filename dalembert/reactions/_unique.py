@@ -180,8 +180,10 @@ class Uniqueness:
         if j.wrench is None or j.axes is None:
             return np.full(len(j.labels), self.reaction(joint))
         d, W = len(j.axes), self._wrench(joint, frame)
-        # rounding of a component that is not carried must not look like freedom
-        sizes = np.linalg.norm(W, axis=1) / np.where(np.arange(len(W)) < d, 1.0, j.length)
+        # rounding of a component that is not carried must not look like freedom; compared per multiplier of a unit row
+        # and as forces, so that no unit enters
+        scaled = W / self.dependence.sizes[list(j.rows)]
+        sizes = np.linalg.norm(scaled, axis=1) / np.where(np.arange(len(W)) < d, 1.0, j.length)
         carried = sizes > ZERO * np.max(sizes, initial=0.0)
         return np.array([not c or self.freedom(joint, a) <= ZERO for a, c in zip(W, carried, strict=True)])
 

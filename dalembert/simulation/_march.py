@@ -2,8 +2,8 @@
 
 The state is y = (q, w, work, memory): w are the velocities the formulation integrates (v, or tangent velocities u),
 work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), work[2] what
-rounding has left open in w; memory is what
-the formulation and the stabilisation carry along (a choice of basis, an integral). Three small wrappers:
+rounding has left open in w, work[3] the time spent beside singular positions; memory is what the formulation and the
+stabilisation carry along (a choice of basis, an integral). Three small wrappers:
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
@@ -37,7 +37,7 @@ from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps, ends
 from dalembert.stabilise import AbstractStabilisation
-from dalembert.systems import AbstractSystem, compiled
+from dalembert.systems import AbstractSystem, compiled, wrapped
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
@@ -134,7 +134,7 @@ def _vector_field(problem: Problem, t, y):
     power = jnp.zeros(()) if idle else acceleration.r @ v
     # rounding has another sign at each stage, and so has what stands for it
     noise = motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
-    rates = jnp.stack([equations.h @ v + stored_rate, power, noise])
+    rates = jnp.stack([equations.h @ v + stored_rate, power, noise, jnp.asarray(motion.near, float)])
     held = jax.tree_util.tree_map(jnp.zeros_like, memory)
     return qdot, motion.wdot, rates, (held, integral_rate)
 
@@ -142,7 +142,7 @@ def _vector_field(problem: Problem, t, y):
 @compiled
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
-    return q, w, jnp.zeros(3), (memory, problem.stabilisation.memory(problem.system))
+    return q, w, jnp.zeros(4), (memory, problem.stabilisation.memory(problem.system))
 
 
 @compiled
@@ -293,11 +293,16 @@ class Watched(diffrax.AbstractStepSizeController):
         if dropped is not None:
             q, v, _ = self.problem.state(t1, y1_candidate)
             drifts = keep & (jnp.max(dropped.drift(t1, q, v)) > dropped.open)
+        wound = jnp.array(False)
+        if self.problem.system.wound:  # an angle that jumps has passed half a turn
+            before_it, after_it = (self._windings(*at) for at in ((t0, before), (t1, y1_candidate)))
+            wound = keep & (jnp.max(jnp.abs(after_it - before_it)) > jnp.pi)
         smallest = 1e3 * jnp.finfo(float).eps * jnp.maximum(jnp.abs(tprev), jnp.abs(t1 - t0))
         status = jnp.where(~keep & (step < smallest), Status.step_too_small.value, 0)
         status = jnp.where(bad >= BAD_STEPS, Status.not_finite.value, status)
         if dropped is not None:
             status = jnp.where(drifts, Status.eliminated_drifts.value, status)
+        status = jnp.where(wound, Status.wound.value, status)
         result = diffrax.RESULTS.where(status > 0, diffrax.RESULTS.dt_min_reached, result)
         taken = taken + 1
         pause = keep & ((tprev >= self.pause_at) | (taken >= self.pause_after)) & (status == 0)
@@ -321,9 +326,12 @@ class Watched(diffrax.AbstractStepSizeController):
     def _cut(self, t):
         return jnp.where(ends(t, self.end), self.end, t)
 
+    def _windings(self, t, y):
+        return wrapped(self.problem.system.windings(t, self.problem.state(t, y)[0]))
+
     def scale(self, y) -> tuple:
         system = self.problem.system
-        return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(3)
+        return system.coordinate_scale(), self.problem.formulation.scale(system, y[3][0]), jnp.ones(4)
 
 
 def _all_finite(tree) -> jax.Array:

@@ -21,7 +21,7 @@ from dalembert.reactions import Eliminated, row_numbers
 from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Span
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, step_to
-from dalembert.stabilise import EXACT, prepared
+from dalembert.stabilise import EXACT, State, prepared_at
 from dalembert.systems import AbsoluteSystem, AbstractSystem, Origin, build, with_loads_of, without_rows
 
 GOES_ON = (Status.done, Status.event, Status.max_steps)
@@ -202,8 +202,8 @@ def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) 
         out.append(f"integrator was {after.integrator}, now {new}")
     new = given.get("formulation")
     if new is not None:
-        start = (after.q[0], after.v[0]) if len(after.t) else None
-        new = prepared(new, after.system, start, t=float(restart.t0)) if type(new) is type(after.formulation) else new
+        if type(new) is type(after.formulation) and len(after.t):
+            new = prepared_at(new, after.system, State(after.q[0], after.v[0]), t=float(restart.t0))
         if not same(new, after.formulation):
             out.append(f"formulation was {_named(after.formulation)}, now {_named(new)}")
     new = given.get("stabilisation")

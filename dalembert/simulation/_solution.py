@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from dalembert._results import (
     DalembertError,
+    RecordWarning,
     RedundancyWarning,
     SingularWarning,
     SlackBeltWarning,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 AXES = ("x", "y", "z")
 AT_REST = 1e-8
 """Share of a machine's own energy below which what moves is taken for rest: rounding (1e-16) of it then reads 1e-8."""
+SURE = 1.0
+"""In rad: by more than this an angle must not miss what its rates predict, or its full turns are not known."""
 BAND_INSTANTS = 41
 """Instants at which it is computed how far reactions are open; between them straight lines."""
 
@@ -514,10 +517,7 @@ class Solution(eqx.Module):
         assert isinstance(system, AbsoluteSystem) and o.wrenches is not None
         names = joint_coordinate_names(system)
         if names:
-            values = np.array(o.coordinates)
-            for k, (_, what) in enumerate(names):
-                if is_angle(what):
-                    values[:, k] = np.unwrap(values[:, k])
+            values = self._counting_turns(names)
             coords["joint_coordinate"] = [f"{joint}.{what}" for joint, what in names]
             units = ["rad" if is_angle(what) else "m" for _, what in names]
             coords["joint_coordinate_units"] = ("joint_coordinate", units)
@@ -551,6 +551,44 @@ class Solution(eqx.Module):
 
         text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
         data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
+
+    def _counting_turns(self, names: list[tuple[str, str]]) -> np.ndarray:
+        """The joint coordinates with angles that count full turns, as they do in the plane; in space they come from
+        (−π, π], and joint coordinates q or the angles' own rates tell how often they turned."""
+        system, o = self.machine, self._observed
+        assert isinstance(system, AbsoluteSystem)
+        values = np.array(o.coordinates)
+        angles = [k for k, (_, what) in enumerate(names) if is_angle(what)]
+        if system.space == "plane" or not angles or len(values) < 2:
+            return values
+        own = self._own_angles()
+        for k in angles:
+            if names[k] in own:
+                q = np.asarray(self.q)[:, own[names[k]]]
+                values[:, k] = _with_turns(values[:, k], np.diff(q))
+        rest = [k for k in angles if names[k] not in own]
+        if rest:
+            rates, accelerations = (np.asarray(x)[:, rest] for x in _coordinate_motion(system, o.q, o.v, o.vdot))
+            values[:, rest], known = _turned(np.asarray(self.t), values[:, rest], rates, accelerations)
+            self._warn_uncounted([names[k][0] for k, sure in zip(rest, known, strict=True) if not sure])
+        return values
+
+    def _own_angles(self) -> dict[tuple[str, str], int]:
+        """Of the angles of joints that carry a tree, the place in q, where they count turns."""
+        if not isinstance(self.system, TreeSystem):
+            return {}
+        places = {tuple(name.split(".")): k for k, name in enumerate(self.system.coordinate_names)}
+        words = {"angle_z": "angle", "angle": "angle", "angle_x": "angle_i", "angle_y": "angle_j"}
+        return {(joint, words[what]): k for (joint, what), k in places.items() if what in words}
+
+    def _warn_uncounted(self, joints: list[str]) -> None:
+        if joints:
+            warn_caller(
+                f"'{self.system.name}': the saved times are too far apart to count full turns at the joints "
+                f"{', '.join(repr(j) for j in dict.fromkeys(joints))}: their angles in the dataset may be wrong by "
+                "multiples of 2π. Save more often, with a larger save=.",
+                RecordWarning,
+            )
 
     def _solvability(self, joint: str) -> str:
         """ "unique", "partly" or "open": all, some or none of the components that the joint carries are determined."""
@@ -668,6 +706,44 @@ class Solution(eqx.Module):
 
         _batch.need_one(self, "animate(path)")
         return animate_dataset(self.dataset, path, **options)
+
+
+def _turned(t: np.ndarray, values: np.ndarray, rates: np.ndarray, accelerations: np.ndarray):
+    """Angles from (−π, π] that count full turns (times first), and for each whether its turns are known.
+
+    From one time to the next an angle grows by nearly what its rates and accelerations at both ends predict. Where they
+    do not agree, with each other or with the value, it goes the shorter way.
+    """
+    h = np.diff(t)[:, None]
+    by_rates = h * (rates[1:] + rates[:-1]) / 2
+    correction = np.nan_to_num(h**2 * (accelerations[:-1] - accelerations[1:]) / 12)
+    growth, step = by_rates + correction, np.diff(values, axis=0)
+    off = growth - step
+    off = np.abs(off - 2 * np.pi * np.round(off / (2 * np.pi)))
+    known = ~((np.abs(correction) > SURE) | (off > SURE))
+    return _with_turns(values, np.where(known, growth, 0.0)), np.all(known, axis=0)
+
+
+def _with_turns(values: np.ndarray, growth: np.ndarray) -> np.ndarray:
+    """Angles with the full turns that bring each step from one time to the next nearest to `growth`."""
+    turns = np.round((growth - np.diff(values, axis=0)) / (2 * np.pi))
+    count = np.cumsum(np.nan_to_num(turns), axis=0)
+    out = values.copy()
+    out[1:] = np.where(count == 0, values[1:], values[1:] + 2 * np.pi * count)
+    return out
+
+
+@compiled_quickly
+def _coordinate_motion(system: AbsoluteSystem, q, v, vdot):
+    """Rates and accelerations of the joint coordinates at many states."""
+
+    def one(q, v, vdot):
+        def rates(q, v):
+            return coordinate_rates(system, q[None], v[None])[0]
+
+        return jax.jvp(rates, (q, v), (system.qdot(q, v), vdot))
+
+    return jax.vmap(one)(q, v, vdot)
 
 
 def _continuous(quaternions: np.ndarray) -> np.ndarray:

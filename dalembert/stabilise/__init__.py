@@ -7,7 +7,7 @@ from dalembert.stabilise._base import AbstractStabilisation, State
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
-from dalembert.stabilise._rank import generic_ranks, neighbours, prepared
+from dalembert.stabilise._rank import generic_ranks, neighbours, prepared, prepared_at
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
@@ -46,6 +46,7 @@ __all__ = [
     "open_rows",
     "out_of_reach",
     "prepared",
+    "prepared_at",
     "row_sizes",
     "velocity_change",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,18 @@ from scipy.linalg import qr
 from dalembert._results import AssemblyError
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
-from dalembert.linalg import NEAR
+from dalembert.linalg import NEAR, RANK_TOLERANCE, Dependence
 from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
 from dalembert.systems import AbstractSystem, compiled, compiled_quickly
+
+BESIDE = 3e-5
+"""Singular values of a neighbour below this share may come from its own gap: beside a singular position a state that
+closes to e lies √e off the branch it belongs to."""
+ALONG = 0.05
+"""Nudge, in the machine's size, above which a neighbour is looked for along the motion."""
+WEAK = 0.03
+"""Least singular value, as a share of the largest, that tells a generic state from one beside a singular position."""
 
 
 def prepared(
@@ -24,61 +33,104 @@ def prepared(
 
     `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
     """
-    if isinstance(formulation, Proximal) and formulation.kept is None and system.m:
-        kept, usual = independent_rows(system, state, t=t)
-        return dataclasses.replace(formulation, kept=kept, usual=usual)
-    if not formulation.needs_rank:
+    if not _asks_for_rank(formulation, system):
         return formulation
-    return formulation.sized(generic_ranks(system, state, t=t))
+    return prepared_at(formulation, system, _consistent(system, state, t), t=t)
 
 
-def independent_rows(
-    system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0
-) -> tuple[np.ndarray | None, np.ndarray]:
+def prepared_at(
+    formulation: AbstractFormulation, system: AbstractSystem, here: State, *, t: float = 0.0
+) -> AbstractFormulation:
+    """`prepared` at a state that meets the constraints."""
+    if not _asks_for_rank(formulation, system):
+        return formulation
+    if isinstance(formulation, Proximal):
+        kept, usual = independent_rows(system, here, t=t)
+        return dataclasses.replace(formulation, kept=kept, usual=usual)
+    return formulation.sized(_generic_ranks(system, here, t))
+
+
+def _asks_for_rank(formulation: AbstractFormulation, system: AbstractSystem) -> bool:
+    if isinstance(formulation, Proximal):
+        return formulation.kept is None and system.m > 0
+    return formulation.needs_rank
+
+
+def _consistent(system: AbstractSystem, state: State | tuple | None, t: float) -> State:
+    return consistent_state(system, *((None, None) if state is None else state), t=t)
+
+
+def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> tuple[np.ndarray | None, np.ndarray]:
     """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
-    and the margin between those that stand for all, at the best of the states looked at."""
-    q, v = (None, None) if state is None else state
-    here, at_time = consistent_state(system, q, v, t=t), np.asarray(t, float)
-    margin = float(_margin(system, at_time, *here, None))
-    if margin > NEAR or system.klu is not None:
-        return None, np.asarray(margin)
-    states = [here, *neighbours(system, t, here)]
-    found = [assemble(system, at_time, *at).dependence() for at in states]
-    best = max(found, key=lambda d: d.rank)
+    and the pivots of those that stand for all (`Attempt.pivots`), the largest at the states looked at."""
+    at_time = np.asarray(t, float)
+    pivots = np.asarray(_pivots(system, at_time, *here, None))
+    if np.min(pivots) > NEAR or system.klu is not None:
+        return None, pivots
+    states, best = _generic_states(system, here, t)
     kept = None
     if best.redundancy:
         # rows by pivoting: the first `rank` are the best apart
         factors: Any = qr(best.rows.T, mode="r", pivoting=True)
         kept = np.zeros(system.m)
         kept[factors[1][: best.rank]] = 1.0
-    return kept, np.asarray(max(float(_margin(system, at_time, *at, kept)) for at in states))
+    return kept, np.max([_pivots(system, at_time, *at, kept) for at in states], axis=0)
+
+
+def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list[State], Dependence]:
+    """A state and others beside it, farther away where it is beside a singular position; and the rows at the best."""
+    states, strict = [here], [assemble(system, t, *here).dependence()]
+    found = list(strict)
+    for sizes in ((0.02, 0.05), (0.1, 0.25, 0.5)):
+        for at in neighbours(system, t, here, sizes):
+            rows = assemble(system, t, *at)
+            states.append(at)
+            strict.append(rows.dependence())
+            found.append(rows.dependence(tolerance=BESIDE))
+        best, most = (max(each, key=lambda d: (d.rank, _weakest(d))) for each in (found, strict))
+        if best.rank == most.rank and _weakest(best) > WEAK:
+            return states, best
+    # rows that are weak everywhere count; those that seem independent at single states owe it to a gap
+    return states, most if 2 * sum(d.rank == most.rank for d in strict) > len(strict) else best
+
+
+def _weakest(dependence: Dependence) -> float:
+    """The least singular value that counts, as a share of the largest."""
+    values = dependence.singular_values
+    return float(values[dependence.rank - 1] / values[0]) if dependence.rank else 0.0
 
 
 @compiled_quickly
-def _margin(system: AbstractSystem, t, q, v, kept):
+def _pivots(system: AbstractSystem, t, q, v, kept):
     equations = assemble(system, t, q, v)
-    return equations.factorise(kept).attempt(equations.h, equations.Gamma).margin
+    return equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
 
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:
     """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
-    q, v = (None, None) if state is None else state
-    here = consistent_state(system, q, v, t=t)
+    return _generic_ranks(system, _consistent(system, state, t), t)
+
+
+def _generic_ranks(system: AbstractSystem, here: State, t: float) -> Ranks:
     m_h = system.m_holonomic
     found = []
-    for at in (here, *neighbours(system, t, here)):
-        equations = assemble(system, np.asarray(t, float), *at)
-        whole = equations.dependence().rank
-        found.append((whole, whole if m_h == system.m else equations.dependence(slice(m_h)).rank))
+    for k, at in enumerate((here, *neighbours(system, t, here))):
+        equations, tolerance = assemble(system, np.asarray(t, float), *at), BESIDE if k else RANK_TOLERANCE
+        whole = equations.dependence(tolerance=tolerance).rank
+        found.append((whole, whole if m_h == system.m else equations.dependence(slice(m_h), tolerance).rank))
     return Ranks(*(max(column) for column in zip(*found, strict=True)))
 
 
-def neighbours(system: AbstractSystem, t: float, state: State, count: int = 2) -> list[State]:
-    """Consistent configurations a few hundredths of the machine's size away, in fixed pseudo-random directions."""
+def neighbours(system: AbstractSystem, t: float, state: State, sizes: Sequence[float] = (0.02, 0.05)) -> list[State]:
+    """Consistent configurations some hundredths of the machine's size away, in fixed pseudo-random directions; for
+    larger sizes along the velocity."""
     rng = np.random.default_rng(20130305)
+    v = np.asarray(state.v) / np.asarray(system.scale())
+    fastest = np.max(np.abs(v), initial=0.0)
     out = []
-    for size in (0.02, 0.05)[:count]:
-        nudge = size * rng.standard_normal(system.n)
+    for size in sizes:
+        along = size > ALONG and fastest > 0
+        nudge = size * (v / fastest if along else rng.standard_normal(system.n))
         try:
             out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
         except AssemblyError:

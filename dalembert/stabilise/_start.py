@@ -293,7 +293,7 @@ def _directions(system, t, q, v, free, m: int, rest: Array | bool):
         rows = BlockRows(rows.pattern, jnp.where((rows.pattern.rows < m) | rest, rows.data, 0.0))
     # a loop that does not quite close must not be chased along directions that its own gap has made
     mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
-    return equations, factorise(mass, rows, equations.klu, equations.felt, shift)
+    return equations, factorise(mass, rows, equations.klu, equations.felt, shift=shift)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:

@@ -6,8 +6,8 @@ Equations (2.1)–(2.5): docs/theory/systems.md.
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem, JointView
 from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner, is_driver, is_own_rows
-from dalembert.systems._build import build
-from dalembert.systems._constraints import is_angle
+from dalembert.systems._build import build, refuse_wound
+from dalembert.systems._constraints import is_angle, wrapped
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._geometry import geometry
 from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields
@@ -42,10 +42,12 @@ __all__ = [
     "is_switchable",
     "marker_frames",
     "moment",
+    "refuse_wound",
     "require_float64",
     "switchable",
     "switched",
     "with_fields",
     "with_loads_of",
     "without_rows",
+    "wrapped",
 ]

@@ -42,7 +42,9 @@ class Family(eqx.Module):
     def gather(self, table) -> list:
         """A table with a row a block → for each of the k slots of a member, the members' rows, stacked."""
         slots = self.group.columns.T
-        return [jax.tree_util.tree_map(lambda a, k=k: a[k], table) for k in slots]
+        # as plain as JAX can say it: there are dozens of these in every program
+        plain = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
+        return [jax.tree_util.tree_map(lambda a, k=k: jnp.asarray(a).at[k].get(**plain), table) for k in slots]
 
     def rows_of(self, function: Callable, t, *tables):
         """One row function for all members, flat: member after member."""
@@ -125,6 +127,15 @@ class AbstractSystem(Named):
     def machine(self) -> AbstractSystem:
         """The system in which bodies and reactions are stated: itself, or in joint coordinates that of all joints."""
         return self
+
+    @property
+    def wound(self) -> tuple[str, ...]:
+        """The laws on an angle that is only known within half a turn."""
+        return ()
+
+    def windings(self, t: Scalar, q: Coordinates) -> Float[Array, " laws"]:
+        """How far these angles are from where each law starts from."""
+        return jnp.zeros(0)
 
     @property
     def sided(self) -> tuple[tuple[str, int], ...]:

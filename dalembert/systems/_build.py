@@ -9,13 +9,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError, ModelError
 from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.model import BEARINGS, Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, MarkerRows
-from dalembert.systems._base import Family, RowOwner
+from dalembert.systems._base import AbstractSystem, Family, RowOwner
 from dalembert.systems._build_tree import spanning_tree, tree_system
 from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
 from dalembert.systems._forces import (
@@ -66,13 +67,16 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     if coordinates == "absolute":
         system = _absolute(model, model.constraints, origin)
         _check_user_functions(model, system)
+        refuse_wound(system, system.q0)
         return system
     carriers = spanning_tree(model, (*model.closing, *cut))
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
     carrier = _absolute(model, closing, origin, sparse=False)
     _check_user_functions(model, carrier)
-    return tree_system(model, carrier, _absolute(model, model.constraints, origin), carriers)
+    absolute = _absolute(model, model.constraints, origin)
+    refuse_wound(absolute, absolute.q0)
+    return tree_system(model, carrier, absolute, carriers)
 
 
 def _absolute(
@@ -265,6 +269,7 @@ def _law(space: str, f: Force):
     if kind in ON_COORDINATE:
         coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
         around = is_angle(rest[1]) and space == "space"  # in the plane angles count full turns
+        around = around and not (kind == "joint_force" and _is_periodic(f))
         return ON_COORDINATE[kind](coordinate, around, *f.functions)
     if kind == "bearing_friction":
         coordinate = None if rest[1] == "ball" else coordinate_of(space, rest[0], rest[1])
@@ -273,6 +278,34 @@ def _law(space: str, f: Force):
     plain = {"spring_damper": LineSpring, "bushing": Bushing, "drag": Drag, "central_gravity": CentralGravity}
     plain["belt_tension"] = BeltTension
     return plain[kind](*f.functions) if kind in plain else UserLaw(f.functions[0])
+
+
+def _is_periodic(f: Force) -> bool:
+    """Whether the user's effort(t, value, rate, p) is the same after a full turn, or does not depend on the value."""
+    effort, numbers = f.functions[0], {k: jnp.asarray(x, float) for k, x in f.numbers.items()}
+    value, rate, t = (x.ravel() for x in np.meshgrid(np.linspace(-3.1, 3.1, 63), (-1.3, 0.0, 0.7), (0.0, 0.31)))
+    try:
+        at = jax.vmap(lambda *x: jnp.reshape(jnp.asarray(effort(*x, numbers), float), ()))
+        here, around = at(t, value, rate), at(t, value + 2 * np.pi, rate)
+    except Exception:  # a mistake of the user's function is reported where all of them are looked for
+        return False
+    return bool(jnp.max(jnp.abs(around - here)) <= 1e-9 * jnp.max(jnp.abs(here), initial=1e-300))
+
+
+def refuse_wound(system: AbstractSystem, q) -> None:
+    """Refuse laws that start more than half a turn away where turns are not counted."""
+    if not system.wound:
+        return
+    away = np.abs(np.asarray(system.windings(jnp.zeros(()), jnp.asarray(q))))
+    mistakes = [
+        f"'{name}' starts {x:.4g} rad away from its free angle or reference. In space turns of a joint are not "
+        "counted, and more than half a turn (3.1416 rad) cannot be told from the shorter way round: give an angle "
+        "within half a turn of the start, or model the machine in the plane."
+        for name, x in zip(system.wound, away, strict=True)
+        if x > np.pi * (1 + 1e-9)
+    ]
+    if mistakes:
+        raise ModelError(system.name, mistakes)
 
 
 def _stack(model: Model, members) -> dict[str, np.ndarray]:

@@ -159,15 +159,22 @@ class OnCoordinate(Conjugate):
         """The difference of two values, for an angle within half a turn: springs act over the shorter way in space."""
         return wrapped(value) if self.angle else value
 
+    def away(self, t, value, p):
+        """How far an angle is from where the law starts from; beyond half a turn a law in space cannot tell it."""
+        return value
+
 
 class JointSpring(OnCoordinate):
     """−k (a − a₀) − c ȧ. In space it must not be wound past half a turn from a₀."""
 
+    def away(self, t, value, p):
+        return value - p["free"]
+
     def effort(self, t, value, rate, p):
-        return -p["stiffness"] * self.gap(value - p["free"]) - p["damping"] * rate
+        return -p["stiffness"] * self.gap(self.away(t, value, p)) - p["damping"] * rate
 
     def potential(self, t, frames, p):
-        return 0.5 * p["stiffness"] * self.gap(self.coordinate(*frames) - p["free"]) ** 2
+        return 0.5 * p["stiffness"] * self.gap(self.away(t, self.coordinate(*frames), p)) ** 2
 
 
 @dataclass(frozen=True)
@@ -331,11 +338,14 @@ def length_of(a: Array) -> Array:
 class PDControl(OnCoordinate):
     """k (r − a) + c (ṙ − ȧ), r a function of time; angles over the shorter way in space."""
 
-    def effort(self, t, value, rate, p):
+    def away(self, t, value, p):
         reference = self.function
         assert reference is not None
-        r, r_rate = jax.jvp(lambda t: jnp.asarray(reference(t, p), float), (t,), (jnp.ones_like(t),))
-        effort = p["stiffness"] * self.gap(r - value) + p["damping"] * (r_rate - rate)
+        return value - jnp.asarray(reference(t, p), float)
+
+    def effort(self, t, value, rate, p):
+        off, r_rate = jax.jvp(lambda t: self.away(t, value, p), (t,), (jnp.ones_like(t),))
+        effort = -p["stiffness"] * self.gap(off) - p["damping"] * (r_rate + rate)
         return p["limit"] * jnp.tanh(effort / p["limit"]) if "limit" in p else effort
 
 
@@ -378,6 +388,8 @@ def rotation_vector(i: Frame, j: Frame):
     return factor * w
 
 
+BY_ANGLE = (JointSpring, JointForce, Stop, PDControl)
+"""The laws whose effort depends on the value of their coordinate."""
 ON_COORDINATE = {
     "joint_spring": JointSpring,
     "joint_force": JointForce,

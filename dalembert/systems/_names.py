@@ -12,12 +12,12 @@ A person's own `jax.jit` sees names as ever: a function that says `system.replac
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dalembert._typing import is_traced
@@ -123,10 +123,13 @@ SMALL = 30_000
 """Numbers in the arguments of a program up to which it runs faster than it is compiled."""
 
 
+_ONE = np.ones(())
+
+
 def _is_small(arguments) -> bool:
     """Whether a program runs by itself, not as a part of another one, and on few numbers."""
     leaves = [x for x in jax.tree_util.tree_leaves(arguments) if eqx.is_array_like(x)]
-    if is_traced(leaves, jnp.zeros(())):  # inside a jit even a zero is traced
+    if is_traced(leaves, jax.lax.neg(_ONE)):  # inside a jit even a number is traced
         return False
     return sum(np.size(x) for x in leaves) <= SMALL
 
@@ -155,14 +158,32 @@ def _without_names(arguments) -> tuple[Any, Renaming | None]:
 
     leaves, structure = jax.tree_util.tree_flatten(arguments, is_leaf=is_named)
     named = [x for x in leaves if isinstance(x, Named)]
+    if foreign or not named:
+        return arguments, None
+    plain, back = _plain(named)
+    if back is None:
+        return arguments, None
+    others = iter(plain)
+    return jax.tree_util.tree_unflatten(structure, [next(others) if isinstance(x, Named) else x for x in leaves]), back
+
+
+_PLAIN: dict[tuple[int, ...], tuple[list[weakref.ref], list, Renaming | None]] = {}
+
+
+def _plain(named: list[Named]) -> tuple[list, Renaming | None]:
+    """The same under numbers, and the way back; kept as long as they live: most calls ask for the same machine."""
+    key = tuple(map(id, named))
+    if key in _PLAIN:
+        return _PLAIN[key][1:]
     names = tuple(n for x in named for n in x.names())
-    if foreign or not named or (names and names[0].startswith(ANONYMOUS)):
-        return arguments, None
-    to, back = _numbered(names)
-    plain = [x.renamed(to) if isinstance(x, Named) else x for x in leaves]
-    if any(new is None and old is not None for new, old in zip(plain, leaves, strict=True)):
-        return arguments, None
-    return jax.tree_util.tree_unflatten(structure, plain), back
+    plain, back = [], None
+    if not (names and names[0].startswith(ANONYMOUS)):
+        to, back = _numbered(names)
+        plain = [x.renamed(to) for x in named]
+        back = None if any(x is None for x in plain) else back
+    # an id is given again only after its owner has gone, and its entry with it
+    _PLAIN[key] = [weakref.ref(x, lambda _: _PLAIN.pop(key, None)) for x in named], plain, back
+    return plain, back
 
 
 @functools.lru_cache(maxsize=64)

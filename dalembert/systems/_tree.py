@@ -179,6 +179,13 @@ class TreeSystem(AbstractSystem):
         return self.absolute
 
     @property
+    def wound(self):
+        return self.absolute.wound
+
+    def windings(self, t, q):
+        return self.absolute.windings(t, self.lift(q, jnp.zeros(self.n))[0])
+
+    @property
     def sided(self):
         return self.absolute.sided
 
