@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.functions import harmonic
 
 LENGTHS, MASSES = (1.0, 0.7), (1.0, 2.0)
 INERTIAS = [m * l**2 / 3 for m, l in zip(MASSES, LENGTHS, strict=True)]  # of uniform rods about the common pin
@@ -122,3 +123,16 @@ def test_mistakes_are_named():
         da.switched(system, "pin0", 0.0)
     with pytest.raises(da.DalembertError, match="a time .* or an event"):
         da.Switch(close="clutch")
+
+
+def test_a_switch_leaves_the_numbers_of_a_motion_alone():
+    """A harmonic driver has an offset of its own: behind a switch it must stay what it was."""
+    model = da.mechanism("four-bar")
+    hinge = next(iter(model.constraints))
+    model.driver("motor", hinge, harmonic(0.2, 3.0, offset=0.3), coordinate="angle")
+    system = da.build(model)
+    given = (0.4, system.q0, system.v0)
+    for before, after in zip(
+        da.residuals(system, *given), da.residuals(da.switchable(system, "motor"), *given), strict=True
+    ):
+        np.testing.assert_array_equal(before, after)

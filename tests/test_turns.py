@@ -13,6 +13,11 @@ WOUND = {
     "spring": (10.0, lambda m: m.joint_spring("law", "p", stiffness=0.5), math.pi),
     "stop": (3.0, lambda m: m.stop("law", "p", stiffness=1000.0, upper=4.0, lower=-1.0), math.pi),
     "formula": (3.0, lambda m: m.joint_force("law", "p", "0.1 * value"), math.pi),
+    "bushing": (
+        10.0,
+        lambda m: m.bushing("law", m.ground, "b", at=(0, 0, 0), stiffness=(9, 9, 9, 1, 1, 0.5)),
+        math.pi,
+    ),
 }
 NOT_WOUND = {
     "damper": lambda m: m.joint_force("law", "p", "-0.01 * rate"),

@@ -12,7 +12,7 @@ import numpy as np
 from equinox.internal import unvmap_any, while_loop
 from jaxtyping import Array
 
-from dalembert._typing import Rows
+from dalembert._typing import Rows, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, with_reaction, with_rhs
 from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt
@@ -73,9 +73,9 @@ class Proximal(AbstractFormulation):
     usual: Array | float = 1.0
 
     @property
-    def margin(self) -> Array:
+    def margin(self) -> Any:
         """The least of the usual pivots."""
-        return jnp.min(jnp.asarray(self.usual))
+        return jnp.min(self.usual) if is_traced(self.usual) else np.min(self.usual)
 
     def _near(self, found: Attempt):
         return ~(self._apart(found) > NEAR)

@@ -18,7 +18,7 @@ from dalembert.model._statements import Mistake, Place, Statement, name_mistake
 
 OF_MARKERS = frozenset(("point_i", "frame_i", "point_j", "frame_j"))
 """Numbers that say where an element's markers sit in their bodies; its parameters stand beside them."""
-OF_ROWS = OF_MARKERS | {"side", "active"}
+OF_ROWS = OF_MARKERS | {"side", "active", "held_at"}
 """The same for rows, with the side that teeth bear on and the switches of rows."""
 
 

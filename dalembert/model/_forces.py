@@ -173,7 +173,7 @@ class Forces(Gears):
         """Elastic and viscous holding in all relative directions: (x, y, z, rx, ry, rz), in the plane (x, y, angle).
 
         `stiffness` and `damping` are 6×6 (in the plane 3×3) matrices along marker i's axes, or their diagonals.
-        Rotations are the rotation vector of j against i, below half a turn.
+        Rotations are the rotation vector of j against i; in space a run ends where they pass half a turn.
         """
         who, size = f"Force '{name}'", 3 if self.space == "plane" else 6
         numbers = {
@@ -244,8 +244,9 @@ class Forces(Gears):
     ) -> Force:
         """A torsional (on a sliding joint: linear) spring-damper on a joint coordinate; `free` is its rest value.
 
-        On a spherical joint it acts alike about all axes: −stiffness · the rotation vector of j against i (below half
-        a turn) − damping · the relative angular velocity.
+        On a spherical joint it acts alike about all axes: −stiffness · the rotation vector of j against i − damping ·
+        the relative angular velocity. In space turns are not counted: a run ends where the spring is wound past half a
+        turn.
         """
         who = f"Force '{name}'"
         words = {"stiffness": stiffness, "damping": damping, "free": free}
@@ -285,7 +286,8 @@ class Forces(Gears):
     ) -> Force:
         """An actuator on a joint coordinate: a force (on an angle: torque) that pushes it towards larger values.
 
-        `effort` is a number, a formula of `t`, `value`, `rate` and the parameters, or effort(t, value, rate[, p]).
+        `effort` is a number, a formula of `t`, `value`, `rate` and the parameters, or effort(t, value, rate[, p]). In
+        space an angle is in (−π, π], and a run ends where it leaves that range, unless the effort repeats with it.
         """
         numbers, function = self._formula(f"Force '{name}': effort", effort, ("value", "rate"), parameters)
         return self._on_coordinate("joint_force", name, joint, coordinate, numbers, (function,))
@@ -306,7 +308,8 @@ class Forces(Gears):
     ) -> Force:
         """Smooth end stops: stiffness · δ^exponent + damping · δ̇ beyond `lower` or `upper`, δ the overrun.
 
-        The damping grows from zero to its full value over an overrun of `depth` (default: 1e-3 of the range).
+        The damping grows from zero to its full value over an overrun of `depth` (default: 1e-3 of the range). In space
+        an angle is in (−π, π], and a run ends where it leaves that range.
         """
         who = f"Force '{name}'"
         low = -np.inf if lower is None else self._number(f"{who}: lower", lower)
@@ -425,7 +428,8 @@ class Forces(Gears):
     ) -> Force:
         """Control a joint coordinate a: effort stiffness · (r − a) + damping · (ṙ − ȧ), r = reference(t).
 
-        Angles follow through full turns. With `limit` the effort saturates smoothly, as limit · tanh(effort/limit).
+        Angles follow through full turns; in space r − a must stay within half a turn. With `limit` the effort saturates
+        smoothly, as limit · tanh(effort/limit).
         """
         who = f"Force '{name}'"
         target, function = self._motion(f"{who}: reference", reference, None, "reference_")

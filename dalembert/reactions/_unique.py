@@ -204,7 +204,7 @@ def row_numbers(system: AbstractSystem, rows) -> tuple[int, ...]:
                 raise DalembertError(f"There is no row {item}; rows are numbered 0 … {system.m - 1}.")
             out.append(int(item))
             continue
-        match = re.fullmatch(r"(.*)\[(\d+)\]", str(item))
+        match = None if item in owners else re.fullmatch(r"(.*)\[(\d+)\]", str(item))
         name, index = (match[1], int(match[2])) if match else (str(item), None)
         if name not in owners or (index is not None and index >= len(owners[name])):
             raise DalembertError(

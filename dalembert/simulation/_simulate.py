@@ -488,7 +488,7 @@ def _judge(problem, plan, parts: list[March], t0: float, clock, throw: bool, rul
     elif status is Status.wound:
         away = wrapped(problem.system.windings(last.t_end, problem.state(last.t_end, last.y_end)[0]))
         far = np.abs(np.asarray(away)) > 0.5 * np.pi
-        names = [f"'{n}'" for n, out in zip(problem.system.wound, far, strict=True) if out]
+        names = dict.fromkeys(f"'{n}'" for n, out in zip(problem.system.wound, far, strict=True) if out)
         words += f"The law is {' or '.join(names)}. "
     words += _stiffness(problem, plan, marches, status)
     _warn_of_light_bodies(problem, last, clock.get("rtol", RTOL))

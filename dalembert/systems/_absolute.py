@@ -17,7 +17,7 @@ from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, Group, dense_of_blocks
 from dalembert.systems._base import AbstractSystem, Family, RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._constraints import kind_of
-from dalembert.systems._forces import BY_ANGLE, Armature
+from dalembert.systems._forces import Armature, angles_read
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
 from dalembert.systems._names import ANONYMOUS, Renaming, with_fields
 from dalembert.systems._origin import Origin
@@ -94,18 +94,15 @@ class AbsoluteSystem(AbstractSystem):
 
     @property
     def wound(self):
-        return tuple(name for f in self._by_angle for name in f.names)
-
-    @property
-    def _by_angle(self) -> tuple[ForceFamily, ...]:
-        return tuple(f for f in self.forces if isinstance(f.law, BY_ANGLE) and f.law.angle)
+        return tuple(n for f in self.forces for n in f.names for _ in range(angles_read(f.law, self.space)))
 
     def windings(self, t, q):
         places, found = self.places(q), [jnp.zeros(0)]
-        for f in self._by_angle:
+        for f in self.forces:
             law: Any = f.law
-            one = jax.vmap(lambda at, p, law=law: law.away(t, law.coordinate(*marker_frames(self.space, at, p)), p))
-            found.append(one(f.gather(places), f.p))
+            if angles_read(law, self.space):
+                one = jax.vmap(lambda at, p, law=law: law.windings(t, marker_frames(self.space, at, p), p))
+                found.append(one(f.gather(places), f.p).ravel())
         return jnp.concatenate(found)
 
     @property

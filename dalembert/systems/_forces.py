@@ -160,8 +160,12 @@ class OnCoordinate(Conjugate):
         return wrapped(value) if self.angle else value
 
     def away(self, t, value, p):
-        """How far an angle is from where the law starts from; beyond half a turn a law in space cannot tell it."""
+        """How far the value is from where the law starts from."""
         return value
+
+    def windings(self, t, frames, p):
+        """The angle that the law depends on, (1,): beyond half a turn a law in space cannot tell it."""
+        return self.away(t, self.coordinate(*frames), p)[None]
 
 
 class JointSpring(OnCoordinate):
@@ -189,6 +193,10 @@ class BallSpring:
     def potential(self, t, frames, p):
         x = rotation_vector(*frames)
         return 0.5 * p["stiffness"] * dot(x, x)
+
+    def windings(self, t, frames, p):
+        """The rotation vector: it turns round at half a turn."""
+        return jnp.where(p["stiffness"] != 0, rotation_vector(*frames), 0.0)
 
 
 @dataclass(frozen=True)
@@ -375,6 +383,10 @@ class Bushing(Conjugate):
         x = self.coordinates(*frames) - p["rest"]
         return 0.5 * x @ p["stiffness"] @ x
 
+    def windings(self, t, frames, p):
+        """In space the rotation vector, which turns round at half a turn."""
+        return jnp.where(jnp.any(p["stiffness"][:, 3:] != 0), rotation_vector(*frames), 0.0)
+
 
 def rotation_vector(i: Frame, j: Frame):
     """The rotation vector of j against i along i's axes, below half a turn; smooth through zero."""
@@ -388,8 +400,6 @@ def rotation_vector(i: Frame, j: Frame):
     return factor * w
 
 
-BY_ANGLE = (JointSpring, JointForce, Stop, PDControl)
-"""The laws whose effort depends on the value of their coordinate."""
 ON_COORDINATE = {
     "joint_spring": JointSpring,
     "joint_force": JointForce,
@@ -399,3 +409,10 @@ ON_COORDINATE = {
     "motor": Motor,
 }
 """The laws on a joint coordinate, by kind."""
+
+
+def angles_read(law, space: str) -> int:
+    """How many angles a law depends on that are only known within half a turn."""
+    if isinstance(law, JointSpring | JointForce | Stop | PDControl):
+        return int(law.angle)
+    return 3 if space == "space" and isinstance(law, BallSpring | Bushing) else 0

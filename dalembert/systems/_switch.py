@@ -1,7 +1,7 @@
 """2 · systems: constraints that come and go. Rows are switched by numbers, so no size ever changes.
 
-A switchable family carries `active` (0 or 1 for each row) and `offset` (what each holonomic row is held at) among its
-parameters: Φ becomes active · (Φ − offset). A row that is off is zero at all levels and has no reaction.
+A switchable family carries `active` (0 or 1 for each row) and `held_at` (what each holonomic row is held at) among its
+parameters: Φ becomes active · (Φ − held_at). A row that is off is zero at all levels and has no reaction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class GatedPosition:
 
     def __call__(self, t, places, p):
         value = self.rows(t, places, p)
-        return (value - p["offset"]) * p["active"][: value.shape[0]]
+        return (value - p["held_at"]) * p["active"][: value.shape[0]]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
             place[mine] = np.arange(mine.sum())
             values = xp.append(xp.asarray(held_at, float), xp.zeros(mine.sum()))  # nonholonomic rows hold nothing
             here = mine[:, : f.holonomic]
-            p["offset"] = xp.where(here, values[place[:, : f.holonomic]], p["offset"])
+            p["held_at"] = xp.where(here, values[place[:, : f.holonomic]], p["held_at"])
         families[k] = dataclasses.replace(f, p=p)
     return _set(system, families)
 
@@ -108,7 +108,7 @@ def _gated(f: Family) -> Family:
     count = f.group.rows.shape[0]
     p = dict(f.p) | {
         "active": np.ones((count, f.holonomic + f.nonholonomic)),
-        "offset": np.zeros((count, f.holonomic)),
+        "held_at": np.zeros((count, f.holonomic)),
     }
     return dataclasses.replace(
         f,
