@@ -7,6 +7,7 @@ the same reaction Cᵀλ.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -33,6 +34,15 @@ class Dependence:
         self.C = np.asarray(C, float)
         self.tolerance = tolerance
         self.rows, self.sizes, self.L = measured_rows(self.C, np.asarray(M_blocks, float), felt)
+
+    def within(self, tolerance: float) -> Dependence:
+        """The same rows under another threshold."""
+        _ = self.singular_values  # computed once for both
+        other = copy.copy(self)
+        other.tolerance = tolerance
+        for found in ("rank", "null"):
+            other.__dict__.pop(found, None)
+        return other
 
     @functools.cached_property
     def _left(self) -> np.ndarray:

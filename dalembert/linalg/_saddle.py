@@ -166,16 +166,14 @@ class DenseSaddle(eqx.Module):
         free = mass.solve(a)
         y = self._apply(L, (b - S * (C @ free))[:, None])[:, 0]
         x = free + y @ B
-        for _ in range(3 if polished else 1):
-            gap = b - S * (C @ x)
-            if polished:
-                d = mass.solve(a + (S * y) @ C - mass.mv(x))
-                dy = self._apply(L, (gap - S * (C @ d))[:, None])[:, 0]
-                x = x + (d + dy @ B)
-            else:
-                dy = self._apply(L, gap[:, None])[:, 0]
-                x = x + dy @ B
-            y = y + dy
+        if not polished:
+            dy = self._apply(L, (b - S * (C @ x))[:, None])[:, 0]
+            return x + dy @ B, -(y + dy)
+
+        for _ in range(3):
+            d = mass.solve(a + (S * y) @ C - mass.mv(x))
+            dy = self._apply(L, (b - S * (C @ (x + d)))[:, None])[:, 0]
+            x, y = x + (d + dy @ B), y + dy
         return x, -y
 
     def _certain(self, a, b):

@@ -67,31 +67,44 @@ def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> 
     pivots = np.asarray(_pivots(system, at_time, *here, None))
     if np.min(pivots) > NEAR or system.klu is not None:
         return None, pivots
-    states, best = _generic_states(system, here, t)
-    kept = None
-    if best.redundancy:
-        # rows by pivoting: the first `rank` are the best apart
-        factors: Any = qr(best.rows.T, mode="r", pivoting=True)
-        kept = np.zeros(system.m)
-        kept[factors[1][: best.rank]] = 1.0
+    states, generic = _generic_states(system, here, t)
+    kept = _standing_for_all(generic) if generic[0].redundancy else None
     return kept, np.max([_pivots(system, at_time, *at, kept) for at in states], axis=0)
 
 
-def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list[State], Dependence]:
-    """A state and others beside it, farther away where it is beside a singular position; and the rows at the best."""
+def _standing_for_all(generic: list[Dependence]) -> np.ndarray:
+    """1 for rows that stand for all, 0 for the others: of the choices that are best at one of the states, by pivoting,
+    the one that is best at all of them. A row must not be left out that is needed a little farther on."""
+
+    def choice(d: Dependence) -> list[int]:
+        factors: Any = qr(d.rows.T, mode="r", pivoting=True)
+        return sorted(factors[1][: d.rank].tolist())
+
+    def worst(rows: list[int]) -> float:
+        return min(float(np.linalg.svd(d.rows[rows], compute_uv=False)[-1]) for d in generic)
+
+    kept = np.zeros(len(generic[0].rows))
+    kept[max(map(choice, generic), key=worst)] = 1.0
+    return kept
+
+
+def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list[State], list[Dependence]]:
+    """A state and others beside it, farther away where it is redundant or beside a singular position; and the rows at
+    those of them that have the rank of generic states, the best first."""
     states, strict = [here], [assemble(system, t, *here).dependence()]
     found = list(strict)
     for sizes in ((0.02, 0.05), (0.1, 0.25, 0.5)):
         for at in neighbours(system, t, here, sizes):
-            rows = assemble(system, t, *at)
             states.append(at)
-            strict.append(rows.dependence())
-            found.append(rows.dependence(tolerance=BESIDE))
+            strict.append(assemble(system, t, *at).dependence())
+            found.append(strict[-1].within(BESIDE))
         best, most = (max(each, key=lambda d: (d.rank, _weakest(d))) for each in (found, strict))
-        if best.rank == most.rank and _weakest(best) > WEAK:
-            return states, best
+        if best.rank == most.rank and _weakest(best) > WEAK and not best.redundancy:
+            break
     # rows that are weak everywhere count; those that seem independent at single states owe it to a gap
-    return states, most if 2 * sum(d.rank == most.rank for d in strict) > len(strict) else best
+    if 2 * sum(d.rank == most.rank for d in strict) > len(strict):
+        best, found = most, strict
+    return states, [best, *(d for d in found if d is not best and d.rank == best.rank and _weakest(d) > BESIDE)]
 
 
 def _weakest(dependence: Dependence) -> float:
