@@ -20,7 +20,9 @@ WOUND = {
     ),
 }
 NOT_WOUND = {
-    "damper": lambda m: m.joint_force("law", "p", "-0.01 * rate"),
+    "damper": lambda m: m.joint_spring("law", "p", damping=0.01, free=5.0),
+    "rate": lambda m: m.joint_force("law", "p", "-0.01 * rate"),
+    "speed": lambda m: m.pd_control("law", "p", "10 * t + 7", stiffness=0.0, damping=1.0),
     "periodic": lambda m: m.joint_force("law", "p", "0.1 * sin(value)"),
     "followed": lambda m: m.pd_control("law", "p", "10 * t", stiffness=5.0, damping=1.0),
 }

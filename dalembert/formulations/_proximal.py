@@ -114,8 +114,8 @@ class Proximal(AbstractFormulation):
         size = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0)
         noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
         near = inside | self._near(found)
-        told = jax.lax.stop_gradient((noise, jnp.where(near, 1.0, 0.0)))
-        return Motion(equations, vdot, with_reaction(equations, vdot), *told)
+        marks = jax.lax.stop_gradient((noise, jnp.where(near, 1.0, 0.0)))
+        return Motion(equations, vdot, with_reaction(equations, vdot), *marks)
 
     def _solved(self, found: Attempt):
         """Whether a quick solution can be taken: with dependent rows only where those that stand for all are apart."""

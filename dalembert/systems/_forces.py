@@ -165,7 +165,8 @@ class OnCoordinate(Conjugate):
 
     def windings(self, t, frames, p):
         """The angle that the law depends on, (1,): beyond half a turn a law in space cannot tell it."""
-        return self.away(t, self.coordinate(*frames), p)[None]
+        away = self.away(t, self.coordinate(*frames), p)[None]
+        return jnp.where(p["stiffness"] != 0, away, 0.0) if "stiffness" in p else away  # a mere damper needs no angle
 
 
 class JointSpring(OnCoordinate):
