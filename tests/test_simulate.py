@@ -16,7 +16,7 @@ from _helpers_thorough import everyday
 import dalembert as da
 from dalembert.mechanisms import mechanisms
 from dalembert.simulation import _simulate
-from dalembert.simulation._solution import _turned
+from dalembert.simulation._turns import counted
 
 
 # plane, rolling in space
@@ -147,10 +147,10 @@ def test_angles_that_do_not_wrap_stay_as_they_are():
     t = np.linspace(0.0, 1.0, 11)
     still = np.stack([3.0 * np.sin(t), -0.0 * t], axis=1)
     rates = np.stack([3.0 * np.cos(t), 0.0 * t], axis=1)
-    found, known = _turned(t, still, rates, -still)
+    found, known = counted(t, still, rates, -still)
     assert found.tobytes() == still.tobytes() and known.all()
     lost = np.where(t[:, None] > 0.45, np.nan, still)  # a motion that ended in no numbers
-    np.testing.assert_array_equal(_turned(t, lost, rates, -lost)[0], lost)
+    np.testing.assert_array_equal(counted(t, lost, rates, -lost)[0], lost)
 
 
 def test_too_many_fixed_steps_end_a_compiled_run():

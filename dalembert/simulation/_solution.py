@@ -43,6 +43,7 @@ from dalembert.simulation import _batch
 from dalembert.simulation._instants import Instants, look, project_all, qdot_all
 from dalembert.simulation._observe import Observation, coordinate_rates, joint_coordinate_names
 from dalembert.simulation._singular import owners_of
+from dalembert.simulation._turns import coordinate_motion, counted, with_turns
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, compiled_quickly, geometry, is_angle
 
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 AXES = ("x", "y", "z")
 AT_REST = 1e-8
 """Share of a machine's own energy below which what moves is taken for rest: rounding (1e-16) of it then reads 1e-8."""
-SURE = 1.0
-"""In rad: by more than this an angle must not miss what its rates predict, or its full turns are not known."""
 BAND_INSTANTS = 41
 """Instants at which it is computed how far reactions are open; between them straight lines."""
 
@@ -565,11 +564,11 @@ class Solution(eqx.Module):
         for k in angles:
             if names[k] in own:
                 q = np.asarray(self.q)[:, own[names[k]]]
-                values[:, k] = _with_turns(values[:, k], np.diff(q))
+                values[:, k] = with_turns(values[:, k], np.diff(q))
         rest = [k for k in angles if names[k] not in own]
         if rest:
-            rates, accelerations = (np.asarray(x)[:, rest] for x in _coordinate_motion(system, o.q, o.v, o.vdot))
-            values[:, rest], known = _turned(np.asarray(self.t), values[:, rest], rates, accelerations)
+            rates, accelerations = (np.asarray(x)[:, rest] for x in coordinate_motion(system, o.q, o.v, o.vdot))
+            values[:, rest], known = counted(np.asarray(self.t), values[:, rest], rates, accelerations)
             self._warn_uncounted([names[k][0] for k, sure in zip(rest, known, strict=True) if not sure])
         return values
 
@@ -706,44 +705,6 @@ class Solution(eqx.Module):
 
         _batch.need_one(self, "animate(path)")
         return animate_dataset(self.dataset, path, **options)
-
-
-def _turned(t: np.ndarray, values: np.ndarray, rates: np.ndarray, accelerations: np.ndarray):
-    """Angles from (−π, π] that count full turns (times first), and for each whether its turns are known.
-
-    From one time to the next an angle grows by nearly what its rates and accelerations at both ends predict. Where they
-    do not agree, with each other or with the value, it goes the shorter way.
-    """
-    h = np.diff(t)[:, None]
-    by_rates = h * (rates[1:] + rates[:-1]) / 2
-    correction = np.nan_to_num(h**2 * (accelerations[:-1] - accelerations[1:]) / 12)
-    growth, step = by_rates + correction, np.diff(values, axis=0)
-    off = growth - step
-    off = np.abs(off - 2 * np.pi * np.round(off / (2 * np.pi)))
-    known = ~((np.abs(correction) > SURE) | (off > SURE))
-    return _with_turns(values, np.where(known, growth, 0.0)), np.all(known, axis=0)
-
-
-def _with_turns(values: np.ndarray, growth: np.ndarray) -> np.ndarray:
-    """Angles with the full turns that bring each step from one time to the next nearest to `growth`."""
-    turns = np.round((growth - np.diff(values, axis=0)) / (2 * np.pi))
-    count = np.cumsum(np.nan_to_num(turns), axis=0)
-    out = values.copy()
-    out[1:] = np.where(count == 0, values[1:], values[1:] + 2 * np.pi * count)
-    return out
-
-
-@compiled_quickly
-def _coordinate_motion(system: AbsoluteSystem, q, v, vdot):
-    """Rates and accelerations of the joint coordinates at many states."""
-
-    def one(q, v, vdot):
-        def rates(q, v):
-            return coordinate_rates(system, q[None], v[None])[0]
-
-        return jax.jvp(rates, (q, v), (system.qdot(q, v), vdot))
-
-    return jax.vmap(one)(q, v, vdot)
 
 
 def _continuous(quaternions: np.ndarray) -> np.ndarray:

@@ -282,7 +282,8 @@ def _law(space: str, f: Force):
 
 def _is_periodic(f: Force) -> bool:
     """Whether the user's effort(t, value, rate, p) is the same after a full turn, or does not depend on the value."""
-    effort, numbers = f.functions[0], {k: jnp.asarray(x, float) for k, x in f.numbers.items()}
+    # a parameter that is zero now may be replaced later
+    effort, numbers = f.functions[0], {k: jnp.where(x == 0, 0.37, jnp.asarray(x, float)) for k, x in f.numbers.items()}
     value, rate, t = (x.ravel() for x in np.meshgrid(np.linspace(-3.1, 3.1, 63), (-1.3, 0.0, 0.7), (0.0, 0.31)))
     try:
         at = jax.vmap(lambda *x: jnp.reshape(jnp.asarray(effort(*x, numbers), float), ()))
