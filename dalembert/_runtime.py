@@ -124,15 +124,17 @@ def _put_programs_into(folder: Path) -> None:
 
 
 class _Stopwatch:
-    """Seconds spent tracing and compiling, as JAX itself reports them."""
+    """Seconds spent tracing and compiling, and how many programs were compiled or read, as JAX itself reports them."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.programs = 0
         jax.monitoring.register_event_duration_secs_listener(self._hear)
 
     def _hear(self, event: str, duration: float, **_: object) -> None:
         if event.startswith("/jax/core/compile/"):
             self.seconds += duration
+            self.programs += event == "/jax/core/compile/backend_compile_duration"
 
 
 _switch_on_cache()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.systems import compiled, geometry
+from dalembert.systems import _names, compiled, geometry
 
 
 class Compilations:
@@ -191,3 +191,12 @@ def _renamed_bodies() -> da.Model:
     m.body("bob_a", mass=2.0, inertia=0.2)
     m.body("sled_a", mass=1.0, inertia=0.1)
     return m
+
+
+def test_programs_do_not_pile_up(monkeypatch):
+    """A process that asks about ever more structures forgets old programs (60 MB a structure otherwise, for ever)."""
+    monkeypatch.setattr(_names, "KEPT", 3)
+    double = compiled(lambda x: 2.0 * x)
+    for n in range(1, 9):
+        assert double(jnp.ones(n)).shape == (n,)
+        assert sum(c._cache_size() for c in _names._PROGRAMS.values()) <= 4

@@ -20,6 +20,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.systems._precision import require_float64
 
@@ -103,6 +104,7 @@ def _without_their_names(function, program_for):
     def call(*args, **kwargs):
         require_float64()
         program = program_for((args, kwargs))
+        _keep(program)
         plain, back = _without_names((args, kwargs))
         if back is None:
             return program(*args, **kwargs)
@@ -117,6 +119,27 @@ def _without_their_names(function, program_for):
         return _restored(out, back)
 
     return call
+
+
+KEPT = 150
+"""Compiled programs that stay in memory, some 10 MB each and 6 for a machine. JAX would keep them for ever; a process
+that asks for more begins anew, and reads from the cache on disk what it needs again."""
+_PROGRAMS: dict[int, Any] = {}
+_counted = [0]
+
+
+def _keep(program) -> None:
+    """Remember that this function has programs; where all functions together have more than `KEPT`, forget them."""
+    cache = getattr(program, "_cached", None)  # JAX's own function inside Equinox's
+    if not hasattr(cache, "_cache_size") or not hasattr(cache, "clear_cache"):
+        return  # made otherwise: all is kept
+    _PROGRAMS[id(cache)] = cache
+    if compile_stopwatch.programs == _counted[0]:
+        return
+    _counted[0] = compile_stopwatch.programs
+    if sum(c._cache_size() for c in _PROGRAMS.values()) > KEPT:
+        for c in _PROGRAMS.values():
+            c.clear_cache()
 
 
 SMALL = 30_000
