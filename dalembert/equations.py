@@ -136,8 +136,12 @@ class Equations(Named):
         the rows, keeps the step bounded beside a singular position and lets it converge quadratically elsewhere.
         """
         factor = self.factorise(shift=softened(gap, LEAST, usual))
-        dq = -factor.leading(len(self.Phi)).correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
-        dv = -factor.correct(self.phi[:, None])[:, 0]
+        if len(self.Phi) == len(self.phi):  # one factorisation serves both
+            dq, dv = -factor.correct(jnp.stack([self.Phi, self.phi], axis=1)).T
+        else:
+            positions = factor.leading(len(self.Phi))
+            dq = -positions.correct(self.Phi[:, None])[:, 0] if len(self.Phi) else jnp.zeros(system.n)
+            dv = -factor.correct(self.phi[:, None])[:, 0]
         position, velocity = self.violations(system.scale())
         q = system.retract(self.q, jnp.where(wanted & (position > ROUNDED), dq, 0.0))
         return jnp.where(wanted, q, self.q), jnp.where(wanted & (velocity > ROUNDED), self.v + dv, self.v)

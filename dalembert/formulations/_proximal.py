@@ -20,6 +20,8 @@ from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt
 CORRECTIONS = 4
 """At most so many of a state, which is moved onto the constraints first where it is near a singular position: a
 violation e makes accelerations wrong by e/σ, and a step cannot tell that from the motion."""
+FALLS = 1e-13
+"""Violation below which a correction must halve it to be followed by another: else it is rounding."""
 ASIDE = 3e-2
 """How far aside the accelerations beside a singular position are taken, in the machine's size (or radians). A state
 that is put onto the constraints carries rounding/σ³ in its acceleration; that grows as fast towards the position as the
@@ -43,6 +45,7 @@ class Visit(eqx.Module):
     going: Array
     place: Array
     corrections: Array
+    gap: Array  # the violation before the last correction
     at: tuple  # t, q, v
     tau: Array  # the time to one side
     shift: Array  # how far the state is from the singular position, in units of tau
@@ -132,35 +135,52 @@ class Proximal(AbstractFormulation):
 
         def evaluate(carry):
             visit: Visit = carry[0]
-            at_t, at_q, at_v = visit.at
-            equations, found = self._evaluate(system, at_t, at_q, at_v, rhs)
+            equations = with_rhs(assemble(system, *visit.at), rhs)
+            factor = equations.factorise(self.kept)
+            attempts = [lambda p=p: factor.attempt(equations.h, equations.Gamma, polished=p) for p in (False, True)]
+            first, side = visit.place == 0, (visit.place > PROBES) & (visit.place < LAST)
+            nothing = _zeros(jax.eval_shape(attempts[0]))
+            quick = jax.lax.cond(unvmap_any(first), attempts[0], lambda: nothing) if aside else attempts[0]()
             ended = dataclasses.replace(visit, going=jnp.array(False))
-            near = self._near(found)
-            special = near | (visit.place > 0)
+            special = ~first | self._near(quick)
 
             def onwards():
-                # once more, on both equations: a light body leaves a side as weak as a singular position
-                found = equations.factorise(self.kept).attempt(equations.h, equations.Gamma, polished=True)
                 gap = equations.violation(system.scale())
-                side = (visit.place > PROBES) & (visit.place < LAST)
-                there = side | (near & ((visit.place == LAST) if aside else (visit.place == 0)) & ~visit.inside)
-                off = there & (gap > ROUNDED) & (visit.corrections < CORRECTIONS)
+                # a violation that is larger than rounding, or that still falls
+                larger = (gap > FALLS) | (gap < 0.5 * visit.gap)
+                more = (gap > ROUNDED) & (visit.corrections < CORRECTIONS) & larger
+                waits = side & more  # a side is looked at when it is on the constraints
+                found = quick
+                if equations.klu is None or aside:
+                    # on both equations: a light body leaves a side as weak as a singular position
+                    wanted = ~waits if equations.klu is None else ~waits & ~first  # sparse ones are always so
+                    found = jax.lax.cond(unvmap_any(wanted), attempts[1], lambda: quick)
+                    found = _where(wanted, found, quick)
+                near = self._near(found)
+                off = waits | (near & ((visit.place == LAST) if aside else first) & ~visit.inside & more)
                 # of dependent rows nothing may be left to rounding
                 measure = self.margin if self.kept is None else 1.0
-                at = (visit.at[0], *equations.corrected(system, gap, off, measure))
-                corrected = dataclasses.replace(visit, at=at, corrections=visit.corrections + 1, going=off)
+                at = jax.lax.cond(
+                    unvmap_any(off),
+                    lambda: (visit.at[0], *equations.corrected(system, gap, off, measure)),
+                    lambda: visit.at,
+                )
+                count = visit.corrections + 1
+                corrected = dataclasses.replace(visit, at=at, corrections=count, gap=gap, going=off)
                 if not aside:
-                    return _where(special, corrected, ended)
+                    return _where(special, corrected, ended), _where(special, found, quick)
                 after = self._next(system, (t, *start), visit, near, gap, found, _guess(system, equations, found))
-                return _where(special, _where(off, corrected, after), ended)
+                return _where(special, _where(off, corrected, after), ended), _where(special, found, quick)
 
-            return jax.lax.cond(unvmap_any(special), onwards, lambda: ended), equations, found
+            after, found = jax.lax.cond(unvmap_any(special), onwards, lambda: (ended, quick))
+            return after, equations, found
 
         zero, none, no = jnp.zeros((), int), jnp.zeros(()), jnp.array(False)
         start = (q, w)
-        first = Visit(~no, zero, zero, (t, *start), none, none, 0 * w, none, 0 * w, 0 * w, jnp.ones(3), no)
-        shapes = jax.eval_shape(lambda: evaluate((first, None, None))[1:])
-        empty = jax.tree_util.tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        first = Visit(
+            ~no, zero, zero, none + jnp.inf, (t, *start), none, none, 0 * w, none, 0 * w, 0 * w, jnp.ones(3), no
+        )
+        empty = _zeros(jax.eval_shape(lambda: evaluate((first, None, None))[1:]))
         most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
         done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=loop)
         return done
@@ -196,7 +216,8 @@ class Proximal(AbstractFormulation):
         moved = t + step, system.retract(q, step * (v + 0.5 * step * vdot)), v + step * vdot
         going = jnp.where(first, near & (pace > 0), place < LAST)
         at = tuple(jnp.where(following < LAST, x, y) for x, y in zip(moved, state, strict=True))
-        return Visit(going, following, jnp.zeros((), int), at, tau, shift, vdot, spread, total, outer, roots, inside)
+        zero, none = jnp.zeros((), int), jnp.array(jnp.inf)
+        return Visit(going, following, zero, none, at, tau, shift, vdot, spread, total, outer, roots, inside)
 
 
 def _guess(system, equations: Equations, found: Attempt):
@@ -217,5 +238,9 @@ def _weights(at, sides):
     return jnp.prod(ratios, axis=1)
 
 
-def _where(which, a: Visit, b: Visit) -> Visit:
+def _zeros(shapes):
+    return jax.tree_util.tree_map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+
+def _where(which, a, b):
     return jax.tree_util.tree_map(lambda x, y: jnp.where(which, x, y), a, b)
