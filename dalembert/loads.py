@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from dalembert._typing import Rows, Velocities
-from dalembert.systems import AbsoluteSystem
+from dalembert.systems import BodySystem
 
 if TYPE_CHECKING:
     from dalembert.equations import Equations
@@ -56,12 +56,12 @@ class Loads(eqx.Module):
         return int(np.argmax(np.abs(vectors[:, np.argmin(np.real(values))])))
 
 
-def bearing_names(system: AbsoluteSystem) -> list[str]:
+def bearing_names(system: BodySystem) -> list[str]:
     """The bearings, in the order of `Loads.load`."""
     return [name for f in system.bearings for name in f.names]
 
 
-def solve_loads(system: AbsoluteSystem, equations: Equations) -> Loads:
+def solve_loads(system: BodySystem, equations: Equations) -> Loads:
     """Loads and friction at one instant; `equations` are those without this friction."""
     G = _per_load(system, equations)
     lam = _multipliers(system, equations, G)
@@ -114,7 +114,7 @@ def _iterate(gap, s, typical):
     return jax.lax.while_loop(going, step, (jnp.zeros((), int), s, size(gap(s))))[1]
 
 
-def _per_load(system: AbsoluteSystem, equations: Equations) -> Float[Array, "K n"]:
+def _per_load(system: BodySystem, equations: Equations) -> Float[Array, "K n"]:
     """G, a row a bearing."""
     K = system.kinematics
     places = system.places(equations.q)
@@ -129,7 +129,7 @@ def _per_load(system: AbsoluteSystem, equations: Equations) -> Float[Array, "K n
     return jnp.concatenate(out)
 
 
-def _multipliers(system: AbsoluteSystem, equations: Equations, G) -> Float[Array, "m 1+K"]:
+def _multipliers(system: BodySystem, equations: Equations, G) -> Float[Array, "m 1+K"]:
     """λ without friction, and for each bearing what a unit of its load adds."""
     a = jnp.concatenate([equations.force[:, None], G.T], axis=1)
     g = jnp.concatenate([equations.Gamma[:, None], jnp.zeros((system.m, len(G)))], axis=1)
@@ -140,7 +140,7 @@ def _multipliers(system: AbsoluteSystem, equations: Equations, G) -> Float[Array
     return jax.vmap(lambda r: system.load_rule.multipliers(system, equations, r), 1, 1)(r)
 
 
-def _wrenches(system: AbsoluteSystem, equations: Equations, lam) -> Float[Array, "K 1+K w"]:
+def _wrenches(system: BodySystem, equations: Equations, lam) -> Float[Array, "K 1+K w"]:
     """The wrenches of the bearings' joints along their own axes, for each column of λ."""
     K = system.kinematics
     places = system.places(equations.q)

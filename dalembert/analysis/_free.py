@@ -11,7 +11,7 @@ import numpy as np
 
 from dalembert.equations import Equations
 from dalembert.linalg import Dependence
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem
+from dalembert.systems import AbstractSystem, compiled_quickly
 
 UP_TO = 600
 """Velocities up to which free motions are looked for: beyond, the null space takes longer than all the rest."""
@@ -39,7 +39,7 @@ class BodyMotion(NamedTuple):
 class FreeMotion:
     """A motion that the constraints leave free: the bodies that take part, the fastest turning by 1 rad.
 
-    If nothing turns, the fastest moves by 1. Of a `FunctionSystem` the coordinates by number, as "moves".
+    If nothing turns, the fastest moves by 1. Without bodies the coordinates by number, as "moves".
     """
 
     bodies: tuple[BodyMotion, ...]
@@ -61,20 +61,24 @@ def free_motions(system: AbstractSystem, equations: Equations, dependence: Depen
         L = dependence.L.transpose(0, 2, 1)
         basis = np.linalg.solve(L, free.reshape(*L.shape[:2], -1)).reshape(system.n, -1)
     names, lengths, size = _parts(system)
-    if isinstance(system, TreeSystem):  # as the bodies move
-        chains = system.chains(jnp.asarray(equations.q))
-        basis = np.asarray(jax.vmap(lambda u: system.push_forward(chains, u).ravel(), 1, 1)(jnp.asarray(basis)))
+    if system.machine is not system:  # as the bodies move
+        basis = np.asarray(_pushed(system, jnp.asarray(equations.q), jnp.asarray(basis)))
     sized = basis / np.where(lengths, size, 1.0)[:, None]
     lead = _leading(np.linalg.qr(sized)[0], lengths)
     motions = basis @ np.linalg.inv(sized[lead])
     return tuple(_described(names, lengths.reshape(len(names), -1), size, motion) for motion in motions.T)
 
 
+@compiled_quickly
+def _pushed(system: AbstractSystem, q, basis):
+    return jax.vmap(lambda u: system.push_forward(q, u), 1, 1)(basis)
+
+
 def _parts(system: AbstractSystem) -> tuple[tuple[str, ...], np.ndarray, float]:
     """The names of the bodies, which of their velocities are lengths a time, and the machine's size."""
-    machine = system.machine
-    if not isinstance(machine, AbsoluteSystem):
-        return tuple(f"coordinate {k}" for k in range(machine.n)), np.ones(machine.n, bool), 1.0
+    machine = system.bodies
+    if machine is None:
+        return tuple(f"coordinate {k}" for k in range(system.n)), np.ones(system.n, bool), 1.0
     one = np.arange(machine.dv) < machine.kinematics.d
     return machine.body_names, np.tile(one, len(machine.body_names)), float(machine.size)
 
@@ -105,8 +109,8 @@ def _described(names: tuple[str, ...], lengths: np.ndarray, size: float, motion:
 
 def unheld(system: AbstractSystem) -> tuple[str, ...]:
     """The bodies that no joint, driver, wheel or coupling holds."""
-    machine = system.machine
-    if not isinstance(machine, AbsoluteSystem):
+    machine = system.bodies
+    if machine is None:
         return ()
     held = {int(b) for f in machine.families for b in np.unique(f.group.columns)}
     return tuple(name for b, name in enumerate(machine.body_names) if b not in held)

@@ -7,7 +7,7 @@ from typing import Any
 from dalembert.analysis._redundancy import check
 from dalembert.model import Model
 from dalembert.simulation import Solution
-from dalembert.systems import AbstractSystem, TreeSystem
+from dalembert.systems import AbstractSystem
 
 
 def plot_graph(model: Model | AbstractSystem | Solution, path=None, *, reactions: bool = True) -> Any:
@@ -48,8 +48,7 @@ def _items(system) -> tuple[str, list[str], list[tuple[str, str, list[str]]]]:
     if isinstance(system, Model):
         ends = [(c.name, c.kind, list(dict.fromkeys(b.name for b in c.bodies))) for c in system.constraints.values()]
         return system.name, list(system.bodies), ends
-    if isinstance(system, TreeSystem):
-        system = system.absolute
+    system = system.bodies
     names = (*system.body_names, "ground")
     return (
         system.name,

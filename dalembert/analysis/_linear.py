@@ -13,8 +13,9 @@ from dalembert._results import DalembertError
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.model import Model
+from dalembert.reactions import decide_loads
 from dalembert.stabilise import State, consistent_state, generic_ranks
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled, compiled_quickly
+from dalembert.systems import AbstractSystem, build, compiled, compiled_quickly
 
 RANK = 1e-9
 """Singular values below this share of the largest one belong to dependent rows."""
@@ -62,6 +63,10 @@ class Linearisation:
         return np.sort_complex(np.concatenate([np.linalg.eigvals(A), np.zeros(zeros, complex)]))
 
 
+MOST_TURNS = 4
+"""Ways in which a machine may turn as a whole that are tried."""
+
+
 def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, anywhere: bool = False) -> Linearisation:
     """The linear equations of small motions about a state of equilibrium or of steady motion.
 
@@ -79,7 +84,8 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     if isinstance(system, Model):
         system = build(system)
     q, v = consistent_state(system, *(state if state is not None else (None, None)), t=t)
-    if isinstance(system, TreeSystem) and np.any(system.tree.ball):
+    system = decide_loads(system, (q, v), t=t)
+    if system.displaces_bodies:
         q, v = system.lift(jnp.asarray(q), jnp.asarray(v))
         system = system.machine
     rank = assemble(system, np.asarray(float(t)), q, v).dependence().rank if system.m else 0
@@ -90,6 +96,11 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
         )
     here = _Instant(system, float(t), np.asarray(q), np.asarray(v))
     turning, remark = _steadiness(here)
+    for whole in here.turns() if remark else ():  # what turns about an axis through its bodies accelerates nothing
+        again = _steadiness(here, whole)
+        if not again[1]:
+            turning, remark = again
+            break
     if remark and not anywhere:
         raise DalembertError(
             f"'{system.name}' cannot be linearised here: {remark} Give a state of equilibrium or of steady motion, or "
@@ -179,6 +190,19 @@ class _Instant:
             g += [b.vdot / size, b.wdot]
         return np.linalg.lstsq(np.concatenate(G), np.concatenate(g), rcond=1e-6)[0]
 
+    def turns(self) -> list[np.ndarray]:
+        """The angular velocities of the bodies, each once: the machine may turn as a whole with one of them."""
+        found: list[np.ndarray] = []
+        if self.system.bodies is not self.system:
+            return found
+        for body in self.bodies():
+            w = body.R @ body.w
+            if np.linalg.norm(w) > STEADY * self.speed and all(
+                np.max(np.abs(w - x)) > STEADY * self.speed for x in found
+            ):
+                found.append(w)
+        return found[:MOST_TURNS]
+
     def apart(self, turning: np.ndarray | None) -> np.ndarray:
         """The accelerations (in machine sizes) that are left in axes that turn with the machine."""
         if turning is None or not np.any(turning):
@@ -189,7 +213,7 @@ class _Instant:
     def later(self, dt: float, turning: np.ndarray | None) -> tuple[_Instant, np.ndarray]:
         """The state after a time if the motion is steady, and how its axes turn back to those of now."""
         system = self.system
-        if not isinstance(system, AbsoluteSystem):
+        if system.bodies is not system:
             q = np.asarray(_carried_on(system, jnp.asarray(self.q), jnp.asarray(self.v), jnp.asarray(dt)))
             return _Instant(system, self.t + dt, q, self.v), np.eye(2 * len(self.v))
         Omega = np.zeros(3) if turning is None else turning
@@ -213,21 +237,14 @@ class _Instant:
         system = self.system
         k = int(np.argmax(shares))
         value = f"{accelerations[k] * self.scale[k]:.3g}"
-        if isinstance(system, AbsoluteSystem):
-            d, of = system.kinematics.d, k % system.dv
-            axis = "xyz"[of] if of < d else "angle" if d == 2 else f"rotation about its {'xyz'[of - d]} axis"
-            return f"{axis} of body '{system.body_names[k // system.dv]}' accelerates by {value} a second squared"
-        names = getattr(system, "coordinate_names", None)
-        which = f"coordinate '{names[k]}'" if names is not None else f"coordinate {k}"
-        return f"{which} accelerates by {value} a second squared"
+        return f"{system.velocity_in_words(k)} accelerates by {value} a second squared"
 
 
-def _steadiness(here: _Instant) -> tuple[np.ndarray | None, str]:
-    """(Ω, "") for an equilibrium or a steady motion, else (None, what is not steady)."""
+def _steadiness(here: _Instant, turning: np.ndarray | None = None) -> tuple[np.ndarray | None, str]:
+    """(Ω, "") for an equilibrium or a steady motion, else (None, what is not steady); Ω as given, or as it is found."""
     natural = here.natural()
     allowed = STEADY * natural + NOISE * np.max(natural, initial=0.0)
-    turning = None
-    if np.any(np.abs(here.vdot) > allowed) and isinstance(here.system, AbsoluteSystem) and here.speed > 0:
+    if turning is None and np.any(np.abs(here.vdot) > allowed) and here.system.bodies is here.system and here.speed > 0:
         turning = here.turning()
     apart = here.apart(turning)
     if np.any(np.abs(apart) > allowed):
@@ -295,10 +312,9 @@ def _jacobians(system: AbstractSystem, t, q, v) -> _Jacobians:
     zero = jnp.zeros(2 * n)
     vdot, free = acceleration(zero)
     lower = jax.jacfwd(lambda d: acceleration(d)[0])(zero)
-    if isinstance(system, AbsoluteSystem) and system.space == "space":
-        # ω̇ is that of components along axes that spin; in frames that do not, ω × δω is added
-        spin = jax.vmap(_turning)(v.reshape(-1, 6))
-        lower = lower.at[:, n:].add(jax.scipy.linalg.block_diag(*spin))
+    spin = system.spin_terms(v)
+    if spin is not None:
+        lower = lower.at[:, n:].add(spin)
     upper = jnp.concatenate([jnp.zeros((n, n)), jnp.eye(n)], axis=1)
     return _Jacobians(jnp.concatenate([upper, lower]), jax.jacfwd(held)(zero), vdot, free, held(zero))
 
@@ -349,11 +365,3 @@ def _rotation(q: np.ndarray) -> np.ndarray:
     q = q / np.linalg.norm(q)
     K = _skew(q[1:])
     return np.eye(3) + 2 * q[0] * K + 2 * K @ K
-
-
-def _turning(u):
-    """The 6 × 6 block that adds ω × δω to a body's angular acceleration."""
-    x, y, z = u[3], u[4], u[5]
-    zero = jnp.zeros(())
-    cross = jnp.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
-    return jnp.zeros((6, 6)).at[3:, 3:].set(cross)

@@ -22,7 +22,7 @@ from dalembert.model import Model
 from dalembert.reactions import LABELS
 from dalembert.simulation import Solution, simulate
 from dalembert.stabilise import CHANGED, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build
+from dalembert.systems import AbstractSystem, build
 from dalembert.view import (
     Lines,
     Mark,
@@ -321,9 +321,7 @@ def _reactions(found: Check, solution: Solution, data) -> list:
 def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[str, str]]:
     import dalembert
 
-    kinds = {TreeSystem: "joint", AbsoluteSystem: "absolute"}
-    kind = next((word for known, word in kinds.items() if isinstance(system, known)), "the user's own")
-    rows = [("model", system.name), ("coordinates", kind)]
+    rows = [("model", system.name), ("coordinates", system.coordinates)]
     if solution is not None:
         s = solution.stats
         complement = getattr(solution.formulation, "complement", None)

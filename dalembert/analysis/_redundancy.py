@@ -17,10 +17,10 @@ from dalembert.analysis._solvability import Solvability, Solver, readable, solve
 from dalembert.equations import Equations, assemble, bearing_sides
 from dalembert.linalg import LARGE, RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.model import Model
-from dalembert.reactions import CarriedDependence, Pressing, decide_loads, joint_rows, pressing
+from dalembert.reactions import Pressing, decide_loads, dependence_on_bodies, joint_rows, pressing
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, build, compiled
+from dalembert.systems import AbstractSystem, BodySystem, build, compiled
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are looked at again."""
@@ -170,10 +170,10 @@ def check(
 
 def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tuple[Contradiction, ...]]:
     """Named among all joints: in joint coordinates the gap shows in the cut ones alone, wherever it comes from."""
-    if not isinstance(system, TreeSystem):
+    if system.machine is system:
         return find_contradictions(system, t, q, v)
     start = State(system.q0 if q is None else q, system.v0 if v is None else v)
-    return start, find_contradictions(system.absolute, t, *system.lift(*(jnp.asarray(x) for x in start)))[1]
+    return start, find_contradictions(system.machine, t, *system.lift(*(jnp.asarray(x) for x in start)))[1]
 
 
 def _stated(solution: Solution, tolerance: float) -> float:
@@ -207,10 +207,10 @@ def _check(
         found = best.solvability([i for i in (first, *others) if i is not best], values=not singular)
         found_here = first.solvability([], values=False) if singular else None
     friction, load_rule = (), None
-    machine = system.machine
-    if isinstance(machine, AbsoluteSystem) and machine.bearings and not told:
-        friction = tuple(pressing(machine, best.on_bodies, best.among_joints))
-        load_rule = None if machine.load_rule is None else machine.load_rule.describe(machine)
+    bodies = system.bodies
+    if bodies is not None and bodies.bearings and not told:
+        friction = tuple(pressing(bodies, best.on_bodies, best.among_joints))
+        load_rule = None if bodies.load_rule is None else bodies.load_rule.describe(bodies)
     # of many independent rows they would take longer than all the rest
     values = first.dependence.singular_values if rank < system.m or system.m < LARGE or singular else np.zeros(0)
     return Check(
@@ -227,7 +227,7 @@ def _check(
         gruebler=system.n - system.m,
         singular=singular,
         beside=len(others),
-        bodies=len(system.body_names) if isinstance(system, AbsoluteSystem | TreeSystem) else 0,
+        bodies=0 if bodies is None else len(bodies.body_names),
         joints=dict(Counter(readable(o.kind) for o in first.machine.owners)),
         t=float(t),
         singular_values=values,
@@ -237,7 +237,7 @@ def _check(
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
-        remarks=(*(() if singular else _nearly(best)), *_remarks(machine, best.held)),
+        remarks=(*(() if singular else _nearly(best)), *_remarks(bodies, best.held)),
         free_motions=() if told else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
@@ -280,9 +280,9 @@ def _nearly(instant: _Instant) -> tuple[str, ...]:
     )
 
 
-def _remarks(machine: AbstractSystem, held: dict[str, bool]) -> tuple[str, ...]:
+def _remarks(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str, ...]:
     """What gears, belts and couplings are taken to be, a sentence each."""
-    if not isinstance(machine, AbsoluteSystem):
+    if machine is None:
         return ()
     motors = {name for f in machine.forces if f.kind.startswith("motor:") for name in f.names}
     found: dict[str, list[str]] = {word: [] for word in ("coupling", "teeth", "belt", "loose")}
@@ -325,14 +325,15 @@ class _Instant:
     @property
     def on_bodies(self) -> Equations:
         """The machine's equations."""
-        among = self.among_joints
-        return among.absolute if isinstance(among, CarriedDependence) else self.equations
+        return self._on_bodies[0]
+
+    @property
+    def among_joints(self) -> Dependence:
+        return self._on_bodies[1]
 
     @functools.cached_property
-    def among_joints(self) -> Dependence:
-        if isinstance(self.system, TreeSystem):
-            return CarriedDependence(self.system, self.equations, self.dependence)
-        return self.dependence
+    def _on_bodies(self) -> tuple[Equations, Dependence]:
+        return dependence_on_bodies(self.system, self.equations, self.dependence)
 
     def part(self, rows: slice) -> int:
         return self.equations.dependence(rows, self.tolerance).rank
@@ -384,7 +385,7 @@ class _Instant:
         e, scale = self.equations, np.asarray(self.system.scale())
         v = np.asarray(e.v)
         rate = np.max(np.abs(v) / scale, initial=0.0)
-        size = float(self.machine.size) if isinstance(self.machine, AbsoluteSystem) else 1.0
+        size = 1.0 if self.system.bodies is None else float(self.system.bodies.size)
         return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
 
     def contradictory_accelerations(self) -> tuple[Contradiction, ...]:
@@ -395,8 +396,8 @@ class _Instant:
         # against rounding: what is left of Γ where all rows agree
         if d.redundancy == 0 or np.max(np.abs(left)) <= 1e-7 * max(np.max(np.abs(Gamma)), 1e-6):
             return ()
-        if isinstance(self.system, TreeSystem):  # named among all joints
-            lifted = State(*self.system.lift(*(jnp.asarray(x) for x in self.state)))
+        if self.machine is not self.system:  # named among all joints
+            lifted = self.system.lift(*(jnp.asarray(x) for x in self.state))
             return _Instant(self.machine, self.t, lifted).contradictory_accelerations()
         return (contradiction_of("accelerations", self.joints(), d, left * d.sizes, self.system, self.equations),)
 

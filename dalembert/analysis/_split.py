@@ -87,14 +87,16 @@ def inverse_dynamics(
     each velocity). With more actuators than freedoms τ is the least effort τᵀR τ, R = `metric` (default: unit). An
     acceleration that the constraints do not allow, or one that the actuators cannot make, is refused with the reason.
     """
-    if getattr(system, "bearings", ()):
+    if system.bodies is not None and system.bodies.bearings:
         raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")
     q, v, vdot = (jnp.asarray(x, float) for x in (q, v, vdot))
     equations = assemble(system, t, q, v)
     P = projectors(system, q, t=t)
     P_a, M, C, h = (np.asarray(x) for x in (P.P_a, P.M, P.C, equations.h))
     gap = C @ np.asarray(vdot) - np.asarray(equations.Gamma)
-    reach = np.abs(C) @ np.abs(np.asarray(vdot)) + np.abs(np.asarray(equations.Gamma)) + np.finfo(float).tiny
+    # by what the loads alone would make: a machine at rest has no accelerations to compare with
+    typical = np.abs(np.asarray(vdot)) + np.abs(np.linalg.solve(M, h))
+    reach = np.abs(C) @ typical + np.abs(np.asarray(equations.Gamma)) + np.finfo(float).tiny
     if system.m and np.max(np.abs(gap) / np.max(reach)) > max(tolerance, 1e-7):
         worst = system.owner_of(int(np.argmax(np.abs(gap)))).name
         raise DalembertError(f"The constraints do not allow this acceleration: the rows of '{worst}' are not met.")
@@ -108,7 +110,7 @@ def inverse_dynamics(
     small = TOLERANCE * np.linalg.norm(root @ B @ half, 2) / max(np.linalg.norm(A, 2), np.finfo(float).tiny)
     effort = half @ (np.linalg.pinv(A, rcond=small) @ needed)
     left = needed - A @ np.linalg.solve(half, effort)
-    size = np.linalg.norm(root @ P_a.T @ M @ np.asarray(vdot)) + np.linalg.norm(root @ P_a.T @ h)
+    size = np.linalg.norm(root @ M @ np.asarray(vdot)) + np.linalg.norm(root @ h)
     if np.linalg.norm(left) > max(tolerance, 1e-9) * max(size, np.finfo(float).tiny):
         freedoms = round(float(np.trace(P_a)))
         able = int(np.sum(np.linalg.svd(A, compute_uv=False) > TOLERANCE * np.linalg.norm(root @ B @ half, 2)))

@@ -29,11 +29,11 @@ class Dependence:
     """Ĉ = U Σ Vᵀ and what it says: `rank`, `null` (m × p, orthonormal, ĈᵀZ = 0), `sizes` (λ = λ̂/sizes)."""
 
     def __init__(
-        self, C: np.ndarray, M_blocks: np.ndarray, tolerance: float = RANK_TOLERANCE, felt: np.ndarray | None = None
+        self, C: np.ndarray, M_blocks: np.ndarray, tolerance: float = RANK_TOLERANCE, share: np.ndarray | None = None
     ):
         self.C = np.asarray(C, float)
         self.tolerance = tolerance
-        self.rows, self.sizes, self.L = measured_rows(self.C, np.asarray(M_blocks, float), felt)
+        self.rows, self.sizes, self.L = measured_rows(self.C, np.asarray(M_blocks, float), share)
 
     def within(self, tolerance: float) -> Dependence:
         """The same rows under another threshold."""

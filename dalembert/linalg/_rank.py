@@ -10,23 +10,23 @@ configuration closed to 1e-12 leaves, well below any designed lever ratio."""
 
 
 def measured_rows(
-    C: np.ndarray, M_blocks: np.ndarray, felt: np.ndarray | None = None
+    C: np.ndarray, M_blocks: np.ndarray, share: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(Ĉ, sizes, L): Ĉ = S C L⁻ᵀ with M = L Lᵀ, each row of length 1 (or `felt`); `sizes` is what S takes out."""
+    """(Ĉ, sizes, L): Ĉ = S C L⁻ᵀ with M = L Lᵀ, each row of length 1 (or `share`); `sizes` is what S takes out."""
     nb, d, _ = M_blocks.shape
     L = np.linalg.cholesky(M_blocks)
     rows = C.reshape(len(C), nb, d).transpose(1, 2, 0)
     scaled = np.linalg.solve(L, rows).transpose(2, 0, 1).reshape(C.shape)
     norms = np.linalg.norm(scaled, axis=1)
     sizes = np.where(norms > 0, norms, 1.0)
-    if felt is not None:
-        sizes = np.where((norms > 0) & (felt > 0), sizes / np.where(felt > 0, felt, 1.0), 1.0)
+    if share is not None:
+        sizes = np.where((norms > 0) & (share > 0), sizes / np.where(share > 0, share, 1.0), 1.0)
     return scaled / sizes[:, None], sizes, L
 
 
-def mass_metric_rows(C: np.ndarray, M_blocks: np.ndarray, felt: np.ndarray | None = None) -> np.ndarray:
+def mass_metric_rows(C: np.ndarray, M_blocks: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
     """The rows of C measured in the mass metric.
 
     Its singular values do not change with the unit of length, mass or time, nor with the scale of a row.
     """
-    return measured_rows(C, M_blocks, felt)[0]
+    return measured_rows(C, M_blocks, share)[0]

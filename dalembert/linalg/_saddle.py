@@ -74,11 +74,11 @@ class DenseSaddle(eqx.Module):
 
     @classmethod
     def factorise(
-        cls, mass: BlockMass, C: Float[Array, "m n"], felt: Float[Array, " m"] | None = None, shift=EPS
+        cls, mass: BlockMass, C: Float[Array, "m n"], share: Float[Array, " m"] | None = None, shift=EPS
     ) -> DenseSaddle:
-        """`felt`: the length that each scaled row is to have, at most 1; without it all have length 1."""
+        """`share`: the length that each scaled row is to have, at most 1; without it all have length 1."""
         CW = mass.solve_rows(C)
-        S = _inverse_root(jnp.sum(CW * C, axis=1)) * (1.0 if felt is None else felt)
+        S = _inverse_root(jnp.sum(CW * C, axis=1)) * (1.0 if share is None else share)
         B = S[:, None] * CW
         A = (B @ C.T) * S
         # a row that is left out (or zero at this instant) stands apart from all others
@@ -355,10 +355,10 @@ def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
     return lambda z: jnp.concatenate([mass.mv(z[:n]) + C.rmv(z[n:]), C.mv(z[:n])])
 
 
-def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, felt=None, **options) -> DenseSaddle | SparseSaddle:
+def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, share=None, **options) -> DenseSaddle | SparseSaddle:
     """Dense or, when an analysed pattern is at hand, sparse; `shift=` softens `correct` beside singular positions."""
     if klu is None:
-        return DenseSaddle.factorise(mass, rows.dense(), felt, **options)
+        return DenseSaddle.factorise(mass, rows.dense(), share, **options)
     return SparseSaddle.factorise(mass, rows, klu, **options)
 
 

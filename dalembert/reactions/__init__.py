@@ -9,6 +9,7 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
+from dalembert.reactions._joints import CarriedDependence, dependence_on_bodies, on_bodies, reaction_on_bodies
 from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal, rule_of
 from dalembert.reactions._multipliers import (
     ChosenEquations,
@@ -25,7 +26,6 @@ from dalembert.reactions._rules import (
     Unique,
     Weighted,
 )
-from dalembert.reactions._tree import CarriedDependence, carried_multipliers, lifted, lifted_reaction
 from dalembert.reactions._unique import (
     LABELS,
     Direction,
@@ -59,16 +59,16 @@ __all__ = [
     "Uniqueness",
     "Weighted",
     "Wrenches",
-    "carried_multipliers",
     "decide_loads",
+    "dependence_on_bodies",
     "joint_rows",
     "joint_wrenches",
-    "lifted",
-    "lifted_reaction",
     "local_reactions",
     "named_rule",
+    "on_bodies",
     "orthonormal_multipliers",
     "pressing",
+    "reaction_on_bodies",
     "refusal",
     "row_name",
     "row_numbers",

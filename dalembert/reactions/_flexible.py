@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dalembert._results import DalembertError, did_you_mean
-from dalembert.systems import AbsoluteSystem
+from dalembert.systems import BodySystem
 
 
 class AbstractFlexibility(eqx.Module):
@@ -104,7 +104,7 @@ class Compliance(AbstractFlexibility):
         return 0.5 * (matrix + matrix.T)
 
 
-def marker_points(system: AbsoluteSystem, body: int, joints: tuple[str, ...]) -> list[Float[Array, " d"]]:
+def marker_points(system: BodySystem, body: int, joints: tuple[str, ...]) -> list[Float[Array, " d"]]:
     """The body's own markers of some joints, in its frame."""
     points = []
     for name in joints:
@@ -145,7 +145,7 @@ def _two_ends(first, second):
     return jnp.zeros((2 * w, 2 * w)).at[:w, :w].set(first).at[w:, w:].set(second)
 
 
-def check_flexible(system: AbsoluteSystem, bodies: dict[str, AbstractFlexibility]) -> None:
+def check_flexible(system: BodySystem, bodies: dict[str, AbstractFlexibility]) -> None:
     """Refuse names that are not there, with a sentence."""
     names = [j.name for j in system.joints]
     for body, flexible in bodies.items():

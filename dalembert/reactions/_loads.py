@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from dalembert.reactions._rules import (
 )
 from dalembert.reactions._unique import LABELS, Uniqueness, joint_rows
 from dalembert.stabilise import State, consistent_state, neighbours
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem
+from dalembert.systems import AbstractSystem, BodySystem
 
 RULES: dict[str, type[AbstractReactionRule]] = {
     "minimum_norm": MinimumNorm,
@@ -63,30 +62,28 @@ def decide_loads(
     A system without such friction is returned as it is.
     """
     rule = rule_of(rule)
-    if isinstance(system, TreeSystem):
-        lifted = None if state is None else State(*system.lift(*(jnp.asarray(x, float) for x in state)))
-        decided = decide_loads(system.absolute, lifted, t=t, rule=rule)
-        return system if decided is system.absolute else dataclasses.replace(system, absolute=decided)
-    if not (isinstance(system, AbsoluteSystem) and system.bearings) or (system.loads_decided and rule is None):
+    bodies = system.bodies
+    if bodies is None or not bodies.bearings or (bodies.loads_decided and rule is None):
         return system
-    rule = named_rule(system) if rule is None else rule
-    equations, dependence = _generic(system, state, t)
+    rule = named_rule(bodies) if rule is None else rule
+    lifted = None if state is None else system.lift(*(jnp.asarray(x, float) for x in state))
+    equations, dependence = _generic(bodies, lifted, t)
     if rule is None or isinstance(rule, Unique):
-        for p in pressing(system, equations, dependence):
+        for p in pressing(bodies, equations, dependence):
             if p.open:
                 raise DalembertError(refusal(p))
         rule = None
     else:
-        rule = rule.prepare(system, equations)
-    return dataclasses.replace(system, load_rule=rule, loads_decided=True)
+        rule = rule.prepare(bodies, equations)
+    return system.with_loads(rule)
 
 
-def named_rule(system: AbsoluteSystem) -> AbstractReactionRule | None:
+def named_rule(system: BodySystem) -> AbstractReactionRule | None:
     """The rule that the friction elements name."""
     return next((rule_of(f.rule) for f in system.bearings if f.rule is not None), None)
 
 
-def pressing(system: AbsoluteSystem, equations: Equations, dependence: Dependence | None = None) -> list[Pressing]:
+def pressing(system: BodySystem, equations: Equations, dependence: Dependence | None = None) -> list[Pressing]:
     """What every bearing's friction asks for, at one instant."""
     if dependence is None:
         dependence = equations.dependence()
@@ -112,7 +109,7 @@ def refusal(p: Pressing) -> str:
     )
 
 
-def _generic(system: AbsoluteSystem, state, t: float) -> tuple[Equations, Dependence]:
+def _generic(system: BodySystem, state, t: float) -> tuple[Equations, Dependence]:
     """The constraints at the state, or beside it where it is singular: an instant must not decide for a motion."""
     q, v = (None, None) if state is None else state
     here = consistent_state(system, q, v, t=t)

@@ -18,8 +18,8 @@ from dalembert.equations import Equations
 from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
 from dalembert.reactions._unique import LABELS, row_name, row_numbers
-from dalembert.reactions._wrenches import row_wrenches, wrenches_on_body
-from dalembert.systems import AbsoluteSystem, AbstractSystem, Named, Renaming, compiled_quickly, with_fields
+from dalembert.reactions._wrenches import wrenches_on_body
+from dalembert.systems import AbstractSystem, BodySystem, Named, Renaming, compiled_quickly, with_fields
 
 
 class AbstractReactionRule(Named):
@@ -117,15 +117,16 @@ class MinimumNorm(AbstractQuadraticRule):
     """
 
     def compliance(self, system, equations):
-        if not isinstance(system, AbsoluteSystem):
+        bodies = system.bodies
+        if bodies is None or bodies is not system:
             return _group_metric(system, equations)
-        force, torque = _unit_compliance(system)
-        counts = [len(f.names) for f in system.families]
-        return _joint_energy(system, equations, [np.stack([force] * k) for k in counts], [torque] * len(counts))
+        force, torque = _unit_compliance(bodies)
+        counts = [len(f.names) for f in bodies.families]
+        return _joint_energy(bodies, equations, [np.stack([force] * k) for k in counts], [torque] * len(counts))
 
     def describe(self, system):
-        if isinstance(system, AbsoluteSystem):
-            return f"minimum norm of joint forces and torques, characteristic length {float(system.size):.6g}"
+        if system.bodies is not None:
+            return f"minimum norm of joint forces and torques, characteristic length {float(system.bodies.size):.6g}"
         return "minimum norm of row groups in the mass metric"
 
     def renamed(self, to):
@@ -185,10 +186,11 @@ class Weighted(AbstractQuadraticRule):
     length: float | None = None
 
     def compliance(self, system, equations):
-        if not isinstance(system, AbsoluteSystem):
+        machine, system = system, system.bodies
+        if system is None or system is not machine:
             if self.stiffness is not None or self.bodies:
                 raise DalembertError("Weighted: a FunctionSystem has no joint frames; use PenaltyLimit(factors).")
-            return _group_metric(system, equations)
+            return _group_metric(machine, equations)
         given, by_length = zip(*(self._family(system, f.names) for f in system.families), strict=True)
         A = _joint_energy(system, equations, list(given), list(by_length), self.length)
         d = system.kinematics.d
@@ -203,7 +205,7 @@ class Weighted(AbstractQuadraticRule):
             A = A + G.T @ c @ G
         return A
 
-    def _family(self, system: AbsoluteSystem, names) -> tuple[Array, Array]:
+    def _family(self, system: BodySystem, names) -> tuple[Array, Array]:
         """Compliances of the members of a family: one part as given, one still to be divided by ℓ² in torques."""
         given, scaled = _unit_compliance(system)
         w = len(given)
@@ -230,9 +232,9 @@ class Weighted(AbstractQuadraticRule):
         if isinstance(self.stiffness, Mapping):
             _check_names(system, self.stiffness)
         if self.bodies:
-            if not isinstance(system, AbsoluteSystem):
+            if system.bodies is None:
                 raise DalembertError("Weighted: a FunctionSystem has no bodies.")
-            check_flexible(system, self.bodies)
+            check_flexible(system.bodies, self.bodies)
         dependence = equations.dependence()
         A = np.asarray(_compliance(self, system, equations)) / np.outer(dependence.sizes, dependence.sizes)
         energy = dependence.null.T @ A @ dependence.null
@@ -247,8 +249,8 @@ class Weighted(AbstractQuadraticRule):
         return self
 
     def describe(self, system):
-        absolute = isinstance(system, AbsoluteSystem)
-        length = self.length if self.length is not None else (float(system.size) if absolute else 1.0)
+        size = 1.0 if system.bodies is None else float(system.bodies.size)
+        length = size if self.length is None else self.length
         if self.stiffness is None and not self.bodies:
             return f"weighted minimum norm, all joints equally stiff, characteristic length {length:.6g}"
         parts = []
@@ -312,7 +314,7 @@ def _compliance(rule: AbstractQuadraticRule, system, equations):
     return rule.compliance(system, equations)
 
 
-def _unit_compliance(system: AbsoluteSystem) -> tuple[np.ndarray, np.ndarray]:
+def _unit_compliance(system: BodySystem) -> tuple[np.ndarray, np.ndarray]:
     """Compliance 1 for forces, and 1 (over ℓ²) for torques."""
     d, dw = system.kinematics.d, system.kinematics.dw
     force = np.arange(d + dw) < d
@@ -337,11 +339,11 @@ def _given_compliance(name: str, k, w: int) -> Array:
     raise DalembertError(f"Stiffness of '{name}' must be a number, a dict, {w} numbers or a {w} x {w} matrix.")
 
 
-def _joint_energy(system: AbsoluteSystem, equations, given, by_length, length=None) -> Float[Array, "m m"]:
+def _joint_energy(system: BodySystem, equations, given, by_length, length=None) -> Float[Array, "m m"]:
     """A = Σ W_jᵀ c_j W_j over the joints, c = given + by_length/ℓ²."""
     size = system.size if length is None else length
     A = jnp.zeros((system.m, system.m))
-    wrenches = row_wrenches(system, equations)
+    wrenches = system.row_wrenches(equations.q, equations.rows)
     for family, (W, _), c, scaled in zip(system.families, wrenches, given, by_length, strict=True):
         grams = jnp.einsum("krw,kwx,ksx->krs", W, c + scaled / size**2, W)
         rows = family.group.rows

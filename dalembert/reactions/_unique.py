@@ -15,8 +15,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
-from dalembert.reactions._wrenches import row_wrenches
-from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled_quickly, is_own_rows
+from dalembert.systems import AbstractSystem, compiled_quickly, is_own_rows
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -38,7 +37,7 @@ class JointRows:
     """A joint (driver, wheel, user's rows): its rows of C and what they do.
 
     `wrench` (w × r) takes λ to force and torque on body j at marker j in the joint frame, whose axes are `axes`; for
-    rows over three and more bodies (a coupling) on the last of them, at its centre; it is None for a `FunctionSystem`.
+    rows over three and more bodies (a coupling) on the last of them, at its centre; it is None without bodies.
     `length` makes torques comparable with forces.
     """
 
@@ -111,20 +110,23 @@ class JointRows:
 
 def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     """All joints of a system with the wrenches of their rows at one instant."""
-    if not isinstance(system, AbsoluteSystem):
+    bodies = system.bodies
+    if bodies is None:
         return [JointRows(o.name, o.kind, o.rows) for o in system.owners]
     found = {}
-    for family, (wrenches, axes) in zip(system.families, _row_wrenches(system, equations), strict=True):
-        bodies = family.group.columns.shape[1]
+    for family, (wrenches, axes) in zip(bodies.families, _row_wrenches(bodies, equations), strict=True):
+        count = family.group.columns.shape[1]
         wrenches, axes = np.asarray(wrenches), np.asarray(axes)  # all at once: a JAX array is slow to take apart
         for k, name in enumerate(family.names):
             rows = tuple(int(r) for r in family.group.rows[k])
             frame = wrenches[k].T, axes[k]
-            found[name] = JointRows(name, family.kind, rows, *frame, float(system.size), bodies)
+            found[name] = JointRows(name, family.kind, rows, *frame, float(bodies.size), count)
     return [found[o.name] for o in system.owners]
 
 
-_row_wrenches = compiled_quickly(row_wrenches)
+@compiled_quickly
+def _row_wrenches(bodies, equations: Equations):
+    return bodies.row_wrenches(equations.q, equations.rows)
 
 
 class Uniqueness:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Rows
 from dalembert.equations import Equations
-from dalembert.systems import AbsoluteSystem
+from dalembert.systems import BodySystem
 
 
 class Wrenches(eqx.Module):
@@ -21,7 +21,7 @@ class Wrenches(eqx.Module):
     joint_torque: Float[Array, "joints dw"]
 
 
-def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> Wrenches:
+def joint_wrenches(system: BodySystem, equations: Equations, lam: Rows) -> Wrenches:
     """Force and torque on body j of each joint, at marker j, in world axes and in marker i's axes."""
     K = system.kinematics
     places = system.places(equations.q)
@@ -44,30 +44,7 @@ def joint_wrenches(system: AbsoluteSystem, equations: Equations, lam: Rows) -> W
     return Wrenches(*(jnp.stack([found[j.name][k] for j in system.joints]) for k in range(4)))
 
 
-def row_wrenches(system: AbsoluteSystem, equations: Equations) -> list[tuple[Array, Array]]:
-    """For each family the wrenches of its rows for λ = 1, (count, r, d + dw) in the joint frame, and that frame's axes.
-
-    Force first; on body j at marker j.
-    """
-    K = system.kinematics
-    places = system.places(equations.q)
-    out = []
-    for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
-        frame = system.joint_axes(family)
-
-        def member(at, p, block, on_i, frame=frame):
-            def row(share):
-                force, torque, R = system.wrench_on_j(at, p, share, on_i, frame)
-                return jnp.concatenate([R.T @ force, torque if K.d == 2 else R.T @ torque]), R
-
-            wrenches, axes = jax.vmap(row)(block)
-            return wrenches, axes[0]
-
-        out.append(jax.vmap(member)(family.gather(places), family.p, block, system.j_is_ground(family)))
-    return out
-
-
-def wrenches_on_body(system: AbsoluteSystem, equations: Equations, body: int, joint: str) -> Float[Array, "w r"]:
+def wrenches_on_body(system: BodySystem, equations: Equations, body: int, joint: str) -> Float[Array, "w r"]:
     """The wrench on a body, at its own marker of a joint, along its own axes, for λ = 1 of each of the joint's rows."""
     K = system.kinematics
     view = system.joint(joint)

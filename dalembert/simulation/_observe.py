@@ -15,13 +15,12 @@ from dalembert.reactions import (
     AbstractReactionRule,
     Unique,
     Wrenches,
-    carried_multipliers,
     joint_wrenches,
-    lifted,
-    lifted_reaction,
+    on_bodies,
+    reaction_on_bodies,
 )
 from dalembert.stabilise import row_sizes
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled_quickly
+from dalembert.systems import AbstractSystem, BodySystem, compiled_quickly
 
 HELD = 1e-6
 """Share of all reactions that may be left unbalanced by the radial forces of teeth and belts."""
@@ -53,33 +52,31 @@ def observe(
 ) -> Observation:
     """All observables at one instant."""
     equations = assemble(system, t, q, v)
-    vdot, r = (own := formulation.solve(equations)).vdot, own.r
-    machine, bodies = system, equations  # in which reactions are stated
-    if isinstance(system, TreeSystem):
-        machine, bodies = system.absolute, lifted(system, equations)
-        vdot, r = lifted_reaction(system, equations, bodies, own.vdot)
+    own = formulation.solve(equations)
+    machine, there = system.machine, on_bodies(system, equations)  # in which reactions are stated
+    vdot, r = reaction_on_bodies(system, equations, there, own.vdot, own.r)
     cut = jnp.zeros(0)
-    if isinstance(system, TreeSystem) and isinstance(rule, Unique) and system.m:
+    if machine is not system and isinstance(rule, Unique) and system.m:
         cut = rule.multipliers(system, equations, own.r)
-    lam = _multipliers(system, rule, bodies, r, cut)
+    lam = _multipliers(system, rule, there, r, cut)
     sides = jnp.zeros(machine.m)
-    absolute = isinstance(machine, AbsoluteSystem)
-    wrenches = joint_wrenches(machine, bodies, lam) if absolute else None
+    bodies = system.bodies
+    wrenches = None if bodies is None else joint_wrenches(bodies, there, lam)
     if machine.sided:
-        sides, (lam, wrenches) = _on_sides(system, rule, bodies, r, cut, lam, wrenches)
+        sides, (lam, wrenches) = _on_sides(system, rule, there, r, cut, lam, wrenches)
     return Observation(
         rates=own.vdot,
         vdot=vdot,
         lam=lam,
         sides=sides,
         wrenches=wrenches,
-        coordinates=_joint_coordinates(machine, bodies.q) if absolute else jnp.zeros(0),
-        violation=violation(machine, bodies, vdot),
+        coordinates=jnp.zeros(0) if bodies is None else _joint_coordinates(bodies, there.q),
+        violation=violation(machine, there, vdot),
         kinetic=0.5 * v @ equations.mass.mv(v),
         potential=jnp.asarray(system.potential(t, q)),
         sigma=_singular_values(equations),
-        q=bodies.q,
-        v=bodies.v,
+        q=there.q,
+        v=there.v,
     )
 
 
@@ -95,8 +92,8 @@ def _singular_values(equations) -> Array:
 
 def _multipliers(system: AbstractSystem, rule: AbstractReactionRule, bodies: Equations, r, cut) -> Rows:
     """λ of the machine's rows; `cut` are those of the joints that close loops, where they are unique."""
-    if isinstance(system, TreeSystem) and isinstance(rule, Unique):
-        return carried_multipliers(system, bodies, r, cut)
+    if system.machine is not system and isinstance(rule, Unique):
+        return system.multipliers_of_machine(bodies.q, bodies.rows, r, cut)
     return rule.multipliers(system.machine, bodies, r) if system.machine.m else jnp.zeros(0)
 
 
@@ -112,8 +109,8 @@ def _on_sides(system: AbstractSystem, rule, bodies: Equations, r, cut, lam, wren
     scale = system.machine.scale()
     left, whole = ((x * scale) @ (x * scale) for x in (r - rows.rows.rmv(there), r))
     held = left <= HELD**2 * whole
-    assert isinstance(loaded.machine, AbsoluteSystem)
-    found = (there, joint_wrenches(loaded.machine, rows, there))
+    assert loaded.bodies is not None
+    found = (there, joint_wrenches(loaded.bodies, rows, there))
     picked = jax.tree_util.tree_map(lambda a, b: jnp.where(held, a, b), found, (lam, wrenches))
     return jnp.where(held, sides, 0.0), picked
 
@@ -144,7 +141,7 @@ def violation(system: AbstractSystem, equations, vdot) -> Float[Array, " 3"]:
     return jnp.stack([*top, jnp.max(gap) / jnp.maximum(typical, 1.0)])
 
 
-def _joint_coordinates(system: AbsoluteSystem, q) -> Array:
+def _joint_coordinates(system: BodySystem, q) -> Array:
     out = []
     for joint in system.joints:
         if joint.coordinates:
@@ -154,7 +151,7 @@ def _joint_coordinates(system: AbsoluteSystem, q) -> Array:
 
 
 @compiled_quickly
-def coordinate_rates(system: AbsoluteSystem, q, v) -> Float[Array, "times joint_coordinates"]:
+def coordinate_rates(system: BodySystem, q, v) -> Float[Array, "times joint_coordinates"]:
     """Rates of the joint coordinates at many states."""
 
     def one(q, v):
@@ -165,6 +162,6 @@ def coordinate_rates(system: AbsoluteSystem, q, v) -> Float[Array, "times joint_
 
 def joint_coordinate_names(system: AbstractSystem) -> list[tuple[str, str]]:
     """(joint, coordinate) in the order of `Observation.coordinates`."""
-    if not isinstance(system, AbsoluteSystem):
+    if system.bodies is None:
         return []
-    return [(j.name, name) for j in system.joints for name, _ in j.coordinates]
+    return [(j.name, name) for j in system.bodies.joints for name, _ in j.coordinates]

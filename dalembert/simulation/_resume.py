@@ -22,7 +22,7 @@ from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Spa
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, step_to
 from dalembert.stabilise import EXACT, State, prepared_at
-from dalembert.systems import AbsoluteSystem, AbstractSystem, Origin, build, with_loads_of, without_rows
+from dalembert.systems import AbstractSystem, Origin, build
 
 GOES_ON = (Status.done, Status.event, Status.max_steps)
 """How a run may have ended that can go on."""
@@ -125,14 +125,14 @@ def _restart_of(after: Solution) -> Restart:
 def _problem(after: Solution, restart: Restart) -> Problem:
     whole, sizes = after.system, restart.sizes
     if restart.let_go:
-        system = without_rows(whole, restart.let_go)
-        system = dataclasses.replace(system, load_rule=None) if isinstance(system, AbsoluteSystem) else system
+        system = whole.without_rows(restart.let_go)
+        system = system.with_loads(None) if system.bodies is system else system
         dropped = Dropped(whole, restart.whole_sizes, restart.let_go, 10 * restart.tolerance)
         return Problem(system, after.formulation, after.stabilisation, sizes, dropped)
-    if not (isinstance(after.chosen, Eliminated) and isinstance(whole, AbsoluteSystem)):
+    if not (isinstance(after.chosen, Eliminated) and whole.bodies is whole):
         return Problem(whole, after.formulation, after.stabilisation, sizes, None)
     rows = row_numbers(whole, after.chosen.rows)
-    system = dataclasses.replace(without_rows(whole, rows), load_rule=None)
+    system = whole.without_rows(rows).with_loads(None)
     kept = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     return Problem(system, after.formulation, after.stabilisation, kept, Dropped(whole, sizes, rows))
 
@@ -242,21 +242,25 @@ def equal(x, y) -> bool:
 def system_changes(old: AbstractSystem, new: AbstractSystem | Model) -> list[str]:
     """What is different in a system, by the names of its parameters where it can be said so."""
     if isinstance(new, Model):
-        origin = getattr(old.machine, "origin", Origin())  # your own equations have none
+        origin = Origin() if old.bodies is None else old.bodies.origin
         new = build(new, coordinates=origin.coordinates, cut=origin.cut)
     if new is old:
         return []
     if type(new) is not type(old):
         return [f"the system was a {type(old).__name__}, now a {type(new).__name__} (coordinates=)"]
-    new = with_loads_of(old, new)
+    if old.bodies is not None:
+        new = new.with_loads(old.bodies.load_rule, old.bodies.loads_decided)
     if new.name != old.name:
         return [f"the machine was '{old.name}', now '{new.name}'"]
     out = parameter_changes(old.parameters(), new.parameters())
     if out:
         return out
-    for word in ("body_names", "owners", "coordinate_names", "space"):
-        if getattr(old, word, None) != getattr(new, word, None):
-            return [f"the {word.replace('_', ' ')} of the system"]
+    if old.bodies is not None and new.bodies is not None:
+        for word in ("body_names", "space"):
+            if getattr(old.bodies, word) != getattr(new.bodies, word):
+                return [f"the {word.replace('_', ' ')} of the system"]
+    if old.owners != new.owners or old.coordinate_labels() != new.coordinate_labels():
+        return ["the joints of the system"]
     left, right = (jax.tree_util.tree_flatten_with_path(x) for x in (old, new))
     if left[1] != right[1]:
         return ["the kinds of the system's rows or forces (a function, a switch, a shape)"]

@@ -23,15 +23,7 @@ from dalembert.simulation._record import NotPlain, decode, encode
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark
-from dalembert.systems import (
-    AbsoluteSystem,
-    AbstractSystem,
-    TreeSystem,
-    build,
-    is_switchable,
-    switchable,
-    with_loads_of,
-)
+from dalembert.systems import AbstractSystem, build, is_switchable, switchable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -105,9 +97,9 @@ def _restart_data(restart: Restart) -> dict[str, Any]:
 
 def _system_data(system: AbstractSystem, arrays) -> tuple[str, dict[str, Any]]:
     """The model as text, and what must be done to it to get this very system; tried out here."""
-    if not isinstance(system, AbsoluteSystem | TreeSystem):
+    machine = system.bodies
+    if machine is None:
         raise _NotKept(f"it was built from Python functions ({type(system).__name__} '{system.name}').")
-    machine: Any = system.machine
     origin = machine.origin
     if not origin.known:
         raise _NotKept("its system was not made by da.build.")
@@ -116,10 +108,8 @@ def _system_data(system: AbstractSystem, arrays) -> tuple[str, dict[str, Any]]:
         text = text_of(model)
     except DalembertError as error:
         raise _NotKept(str(error)) from None
-    gated = [f.names[0] for f in system.machine.families if is_switchable(f)]
-    if isinstance(system, TreeSystem):
-        gated = [f.names[0] for f in system.carrier.families if is_switchable(f)]
-    again = with_loads_of(system, _built(model, origin.coordinates, origin.cut, gated))
+    gated = [f.names[0] for f in system.row_families if is_switchable(f)]
+    again = _built(model, origin.coordinates, origin.cut, gated).with_loads(machine.load_rule, machine.loads_decided)
     mine, theirs = _leaves(system), _leaves(again)
     alike = jax.tree_util.tree_structure(system) == jax.tree_util.tree_structure(again)
     if not alike or any(np.shape(mine[k]) != np.shape(theirs[k]) for k in mine):
@@ -252,8 +242,7 @@ def _system_again(data: dict[str, Any], arrays, text: str, path: Path) -> Abstra
     model = read_from_text(text, Path(f"{path}.model")).model
     system = _built(model, data["coordinates"], data["cut"], data["switchable"])
     rule = decode(data["load_rule"], arrays)
-    decided = dataclasses.replace(system.machine, load_rule=rule, loads_decided=bool(data["loads_decided"]))  # pyright: ignore[reportCallIssue]
-    system = decided if system.machine is system else dataclasses.replace(system, absolute=decided)  # pyright: ignore[reportCallIssue]
+    system = system.with_loads(rule, bool(data["loads_decided"]))
     changed = {k: decode(x, arrays) for k, x in data["changed"].items()}
     placed, structure = jax.tree_util.tree_flatten_with_path(system)
     leaves = []

@@ -22,7 +22,7 @@ from dalembert._results import (
 )
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
-from dalembert.equations import assemble, residuals
+from dalembert.equations import assemble, residuals, without_loads
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
@@ -50,16 +50,7 @@ from dalembert.stabilise import (
     row_sizes,
     velocity_change,
 )
-from dalembert.systems import (
-    AbsoluteSystem,
-    AbstractSystem,
-    TreeSystem,
-    build,
-    compiled,
-    refuse_wound,
-    without_rows,
-    wrapped,
-)
+from dalembert.systems import AbstractSystem, build, compiled, refuse_wound, wrapped
 
 _jitted_march: Callable[..., March] = compiled(_march.march)
 
@@ -170,14 +161,12 @@ def simulate(
     whole, rule = _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
     if loose is not None:
-        reduced = without_rows(whole, loose.rows)  # with its loads decided
-        system = _settled(reduced) if isinstance(reduced, AbsoluteSystem) else reduced
+        reduced = whole.without_rows(loose.rows)  # with its loads decided
+        system = _settled(reduced) if reduced.bodies is reduced else reduced
         dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
-    elif isinstance(rule, Eliminated) and isinstance(whole, AbsoluteSystem):  # a tree keeps most rows by itself
+    elif isinstance(rule, Eliminated) and whole.bodies is whole:  # a tree keeps most rows by itself
         rows = row_numbers(whole, rule.rows)
-        reduced = without_rows(whole, rows)
-        assert isinstance(reduced, AbsoluteSystem)
-        system, dropped = _settled(reduced), _march.Dropped(whole, sizes, rows)
+        system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if not is_traced(system, t0, q, v):
@@ -253,29 +242,33 @@ def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSyst
     """The system with its joint loads decided, and the rule made ready; under jit, vmap and grad both as given."""
     if not is_traced(system, state, t0):
         system = decide_loads(system, state, t=t0, rule=rule)
-        machine = system.machine
-        if isinstance(machine, AbsoluteSystem) and machine.load_rule is not None:
-            return system, machine.load_rule
-        if isinstance(system, TreeSystem):
-            state = State(*system.lift(*(jnp.asarray(x, float) for x in state)))
-        return system, rule if rule is None else rule.prepare(machine, assemble(machine, t0, *state))
+        machine, bodies = system.machine, system.bodies
+        if bodies is not None and bodies.load_rule is not None:
+            return system, bodies.load_rule
+        if rule is None:
+            return system, None
+        return system, rule.prepare(machine, assemble(machine, t0, *_lifted(system, state)))
     if isinstance(rule, Eliminated) and not rule.rows:
         raise DalembertError(
             "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Name "
             "the rows: Eliminated(('C[1]', …)); da.simulate(…, rule=Eliminated()).rule outside tells which."
         )
-    machine = system.machine
-    if isinstance(machine, AbsoluteSystem) and machine.bearings and rule is not None:
+    bodies = system.bodies
+    if bodies is not None and bodies.bearings and rule is not None:
         raise DalembertError(
             "Under jit, vmap and grad the rule for joint loads must be decided before: "
             "system = da.decide_loads(system, rule=…), then simulate without rule=."
         )
-    return system, machine.load_rule if isinstance(machine, AbsoluteSystem) and rule is None else rule
+    return system, bodies.load_rule if bodies is not None and rule is None else rule
 
 
-def _settled(system: AbsoluteSystem) -> AbsoluteSystem:
+def _settled(system: AbstractSystem) -> AbstractSystem:
     """A system whose rows are independent: its loads need no rule."""
-    return dataclasses.replace(system, load_rule=None)
+    return system.with_loads(None)
+
+
+def _lifted(system: AbstractSystem, state: State) -> State:
+    return system.lift(*(jnp.asarray(x, float) for x in state))
 
 
 def _is_number(value) -> bool:
@@ -577,8 +570,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
         return status, f"{status.sentence} {detail}{singular}"
 
     rates = problem.vector_field(last.t_end, last.y_end, None)
-    machine = system.machine
-    if isinstance(machine, AbsoluteSystem) and machine.bearings:
+    if system.bodies is not None and system.bodies.bearings:
         unsettled = _without_load(system, last, q, v, rates)
         if unsettled:
             return told(Status.no_load, unsettled)
@@ -612,11 +604,11 @@ def _doubling_time(problem: Problem, last: March, rates) -> float:
 
 def _blow_up(system: AbstractSystem, q, v) -> str:
     """A sentence with the body, or the coordinate, that is fastest for the machine's size."""
-    system, v = (system.absolute, system.lift(q, v)[1]) if isinstance(system, TreeSystem) else (system, v)
-    fastest = int(np.argmax(np.abs(np.asarray(v)) / np.asarray(system.scale())))
+    v, machine, bodies = _lifted(system, State(q, v)).v, system.machine, system.bodies
+    fastest = int(np.argmax(np.abs(np.asarray(v)) / np.asarray(machine.scale())))
     what = f"velocity {fastest + 1} (v[{fastest}])"
-    if isinstance(system, AbsoluteSystem):
-        what = f"body '{system.body_names[fastest // system.dv]}'"
+    if bodies is not None:
+        what = f"body '{bodies.body_names[fastest // bodies.dv]}'"
     return (
         f"The motion blows up: the speed of {what} grows without bound (it has reached {abs(float(v[fastest])):.2g}); "
         "look at the forces that grow with it. "
@@ -632,25 +624,23 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
         moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
         loads = _loads_at(system, last.t_end + ahead, *moved)
         if not loads.settled or loads.margin < NEAR_PARADOX:
-            return f"The friction is '{bearing_names(system.machine)[loads.culprit()]}'. "
+            return f"The friction is '{bearing_names(system.bodies)[loads.culprit()]}'. "
     return ""
 
 
 @compiled
 def _loads_at(system: AbstractSystem, t, q, v):
-    if isinstance(system, TreeSystem):
-        system, (q, v) = system.absolute, system.lift(q, v)
-    # without friction in h: that is what is asked for
-    return solve_loads(system, assemble(dataclasses.replace(system, loads_decided=False), t, q, v))
+    return solve_loads(system.bodies, without_loads(system.bodies, t, *system.lift(q, v)))
 
 
-def _first_bad_force(system, t, q, v) -> str:
-    h = np.asarray(system.force(t, q, v))
-    bad = np.flatnonzero(~np.isfinite(h))
-    names = getattr(system, "body_names", None)
-    if bad.size and names:
-        return f"The force on body '{names[bad[0] // system.dv]}' is the first that is not finite. "
-    return ""
+def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
+    bodies = system.bodies
+    if bodies is None:
+        return ""
+    bad = np.flatnonzero(~np.isfinite(np.asarray(bodies.force(t, *system.lift(q, v)))))
+    if not bad.size:
+        return ""
+    return f"The force on body '{bodies.body_names[bad[0] // bodies.dv]}' is the first that is not finite. "
 
 
 def _reporter(progress) -> Callable[[float], None] | None:

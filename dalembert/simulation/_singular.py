@@ -111,8 +111,8 @@ def _straight(system, q, v, steps):
 def _matrices(system, t, q, v):
     def one(t, q, v):
         equations = assemble(system, t, q, v)
-        felt = jnp.ones(system.m) if equations.felt is None else equations.felt
-        return equations.C, equations.mass.blocks, felt
+        share = jnp.ones(system.m) if equations.share is None else equations.share
+        return equations.C, equations.mass.blocks, share
 
     return jax.vmap(one)(t, q, v)
 

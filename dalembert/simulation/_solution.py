@@ -32,10 +32,10 @@ from dalembert.linalg import ZERO, Dependence, mass_metric_rows
 from dalembert.reactions import (
     LABELS,
     AbstractReactionRule,
-    CarriedDependence,
     MinimumNorm,
     Unique,
     Uniqueness,
+    dependence_on_bodies,
     joint_rows,
     rule_of,
 )
@@ -45,7 +45,7 @@ from dalembert.simulation._observe import Observation, coordinate_rates, joint_c
 from dalembert.simulation._singular import owners_of
 from dalembert.simulation._turns import coordinate_motion, counted, with_turns
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, compiled_quickly, geometry, is_angle
+from dalembert.systems import AbstractSystem, BodySystem, compiled, compiled_quickly, geometry, is_angle
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -152,12 +152,7 @@ class Solution(eqx.Module):
         `loaded`: with teeth and belts that bear on the side of their load, as reactions are stated.
         """
         system = self.system.with_sides(self._observed.sides[k]) if loaded and self.machine.sided else self.system
-        equations = assemble(system, self.t[k], self.q[k], self.v[k])
-        dependence = equations.dependence()
-        if isinstance(system, TreeSystem):
-            dependence = CarriedDependence(system, equations, dependence)
-            equations = dependence.absolute
-        return equations, dependence
+        return dependence_on_bodies(system, assemble(system, self.t[k], self.q[k], self.v[k]))
 
     @functools.cached_property
     def _picked(self) -> dict[int, tuple[Equations, Dependence]]:
@@ -210,7 +205,8 @@ class Solution(eqx.Module):
         """
         self._joint_index(joint)
         if self.redundancy == 0:
-            return np.ones(self.machine.dv, bool)
+            assert self.system.bodies is not None  # `_joint_index` has looked
+            return np.ones(self.system.bodies.dv, bool)
         return np.all([u.mask(joint, frame) for u in self._uniqueness], axis=0)
 
     @functools.cached_property
@@ -356,12 +352,12 @@ class Solution(eqx.Module):
 
     def _joint_index(self, joint: str) -> int:
         names = [o.name for o in self.machine.owners]
-        if not isinstance(self.machine, AbsoluteSystem):
+        if self.system.bodies is None:
             raise DalembertError(
                 "A FunctionSystem has no joint frames; use solution.multipliers (rows named by owners)."
             )
         if joint not in names:
-            force = next((f for f in self.machine.forces if joint in f.names), None)
+            force = next((f for f in self.system.bodies.forces if joint in f.names), None)
             if force is not None:
                 kind = force.kind.split(":")[0].replace("_", " ")
                 raise DalembertError(
@@ -392,7 +388,7 @@ class Solution(eqx.Module):
         equations = assemble(self.system, self.t[first], self.q[first], self.v[first])
         rows = mass_metric_rows(
             np.asarray(equations.C), np.asarray(equations.mass.blocks),
-            None if equations.felt is None else np.asarray(equations.felt),
+            None if equations.share is None else np.asarray(equations.share),
         )  # fmt: skip
         weak = np.linalg.svd(rows)[0][:, : self.rank][:, -1:]
         names = ", ".join(f"'{x}'" for x in owners_of(self.system, weak))
@@ -408,8 +404,8 @@ class Solution(eqx.Module):
 
     def _warn_slack(self) -> None:
         """Belts whose span tensions T₀ ± half of what they transmit would fall below zero."""
-        machine = self.machine
-        if not isinstance(machine, AbsoluteSystem):
+        machine = self.system.bodies
+        if machine is None:
             return
         rows = {o.name: o.rows[0] for o in machine.owners if o.kind.split(":")[0] == "belt"}
         for f in machine.forces:
@@ -440,16 +436,16 @@ class Solution(eqx.Module):
         data: dict[str, Any] = {}
         coords: dict[str, Any] = {"time": self._time(), "level": ["position", "velocity", "acceleration"]}
         machine = self.machine
-        if isinstance(machine, AbsoluteSystem):
-            self._body_data(data, coords)
-            self._joint_data(data, coords)
+        if (bodies := self.system.bodies) is not None:
+            self._body_data(bodies, data, coords)
+            self._joint_data(bodies, data, coords)
             text = {"long_name": "bodies, joints and forces with their places, as JSON; for pictures"}
-            data["geometry"] = ((), json.dumps(geometry(machine)), text)
-        if not isinstance(self.system, AbsoluteSystem):
-            names = "coordinate"
-            if isinstance(self.system, TreeSystem):  # where "coordinate" holds all joints'
+            data["geometry"] = ((), json.dumps(geometry(bodies)), text)
+        if bodies is not self.system:
+            names, labels = "coordinate", self.system.coordinate_labels()
+            if labels is not None:  # where "coordinate" holds all joints'
                 names = "tree_coordinate"
-                coords[names] = list(self.system.coordinate_names)
+                coords[names] = list(labels)
             data |= {"q": (("time", names), np.asarray(self.q)), "v": (("time", "speed"), np.asarray(self.v))}
             data["vdot"] = (("time", "speed"), o.rates)
         owner = {row: o.name for o in machine.owners for row in o.rows}
@@ -487,9 +483,8 @@ class Solution(eqx.Module):
             **keep,
         }
 
-    def _body_data(self, data, coords) -> None:
-        system, o = self.machine, self._observed
-        assert isinstance(system, AbsoluteSystem)
+    def _body_data(self, system: BodySystem, data, coords) -> None:
+        o = self._observed
         d, nt, nb = system.kinematics.d, len(self.t), len(system.body_names)
         q = o.q.reshape(nt, nb, system.dq)
         v = o.v.reshape(nt, nb, system.dv)
@@ -511,12 +506,12 @@ class Solution(eqx.Module):
             data["angular_velocity"] = (tba, v[..., 3:], {"units": "rad/s", "long_name": "in the body frame"})
             data["angular_acceleration"] = (tba, a[..., 3:], {"units": "rad/s2", "long_name": "in the body frame"})
 
-    def _joint_data(self, data, coords) -> None:
-        system, o = self.machine, self._observed
-        assert isinstance(system, AbsoluteSystem) and o.wrenches is not None
+    def _joint_data(self, system: BodySystem, data, coords) -> None:
+        o = self._observed
+        assert o.wrenches is not None
         names = joint_coordinate_names(system)
         if names:
-            values = self._counting_turns(names)
+            values = self._counting_turns(system, names)
             coords["joint_coordinate"] = [f"{joint}.{what}" for joint, what in names]
             units = ["rad" if is_angle(what) else "m" for _, what in names]
             coords["joint_coordinate_units"] = ("joint_coordinate", units)
@@ -551,16 +546,15 @@ class Solution(eqx.Module):
         text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
         data["solvability"] = ("joint", [self._solvability(j.name) for j in system.joints], text)
 
-    def _counting_turns(self, names: list[tuple[str, str]]) -> np.ndarray:
+    def _counting_turns(self, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:
         """The joint coordinates with angles that count full turns, as they do in the plane; in space they come from
         (−π, π], and joint coordinates q or the angles' own rates tell how often they turned."""
-        system, o = self.machine, self._observed
-        assert isinstance(system, AbsoluteSystem)
+        o = self._observed
         values = np.array(o.coordinates)
         angles = [k for k, (_, what) in enumerate(names) if is_angle(what)]
         if system.space == "plane" or not angles or len(values) < 2:
             return values
-        own = self._own_angles()
+        own = self.system.angles_in_q()
         for k in angles:
             if names[k] in own:
                 q = np.asarray(self.q)[:, own[names[k]]]
@@ -571,14 +565,6 @@ class Solution(eqx.Module):
             values[:, rest], known = counted(np.asarray(self.t), values[:, rest], rates, accelerations)
             self._warn_uncounted([names[k][0] for k, sure in zip(rest, known, strict=True) if not sure])
         return values
-
-    def _own_angles(self) -> dict[tuple[str, str], int]:
-        """Of the angles of joints that carry a tree, the place in q, where they count turns."""
-        if not isinstance(self.system, TreeSystem):
-            return {}
-        places = {tuple(name.split(".")): k for k, name in enumerate(self.system.coordinate_names)}
-        words = {"angle_z": "angle", "angle": "angle", "angle_x": "angle_i", "angle_y": "angle_j"}
-        return {(joint, words[what]): k for (joint, what), k in places.items() if what in words}
 
     def _warn_uncounted(self, joints: list[str]) -> None:
         if joints:
@@ -716,7 +702,7 @@ def _continuous(quaternions: np.ndarray) -> np.ndarray:
 
 @compiled_quickly
 def _lift(system: AbstractSystem, q, v):
-    return system.lift(q, v) if isinstance(system, TreeSystem) else (q, v)
+    return system.lift(q, v)
 
 
 @compiled

@@ -16,11 +16,11 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.equations import assemble
-from dalembert.reactions import carried_multipliers, joint_wrenches, lifted
+from dalembert.reactions import joint_wrenches, on_bodies
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State
-from dalembert.systems import AbsoluteSystem, AbstractSystem, TreeSystem, compiled, switched
+from dalembert.systems import AbstractSystem, compiled, switched
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,10 @@ def close_latch(
             Phi = np.asarray(open_.position_residual(t, q))
             system = switched(system, name, 1.0, held_at=Phi[rows])
     after, lam, before_T, after_T, wrenches = _jump(system, np.asarray(t, float), q, v)
-    machine = system.machine
-    impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in machine.owners}
+    impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in system.machine.owners}
     by_joint = {}
-    if wrenches is not None and isinstance(machine, AbsoluteSystem):
-        for k, joint in enumerate(machine.joints):
+    if wrenches is not None and system.bodies is not None:
+        for k, joint in enumerate(system.bodies.joints):
             by_joint[joint.name] = (np.asarray(wrenches.force[k]), np.asarray(wrenches.torque[k]))
     jump = Jump(float(t), names, (), float(before_T), float(after_T), impulses, by_joint)
     return system, State(q, after), jump
@@ -99,12 +98,10 @@ def _jump(system: AbstractSystem, t, q, v):
         after, lam = after + delta, lam + more
         phi = equations.rows.mv(after) + equations.b
     energies = 0.5 * v @ equations.mass.mv(v), 0.5 * after @ equations.mass.mv(after)
-    if isinstance(system, TreeSystem):  # the impulses of all joints, from the bodies' own jumps
-        bodies = lifted(system, equations)
-        jump = system.push_forward(system.chains(q), after - v).ravel()
-        lam = carried_multipliers(system, bodies, bodies.mass.mv(jump), lam)
-        system, equations = system.absolute, bodies
-    wrenches = joint_wrenches(system, equations, lam) if isinstance(system, AbsoluteSystem) else None
+    there = on_bodies(system, equations)  # the impulses of all joints, from the bodies' own jumps
+    jump = system.push_forward(q, after - v)
+    lam = system.multipliers_of_machine(there.q, there.rows, there.mass.mv(jump), lam)
+    wrenches = None if system.bodies is None else joint_wrenches(system.bodies, there, lam)
     return after, lam, *energies, wrenches
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from dalembert.simulation._observe import coordinate_rates
-from dalembert.systems import AbsoluteSystem, compiled_quickly
+from dalembert.systems import BodySystem, compiled_quickly
 
 SURE = 1.0
 """In rad: by more than this an angle must not miss what its rates predict, or its full turns are not known."""
@@ -38,7 +38,7 @@ def with_turns(values: np.ndarray, growth: np.ndarray) -> np.ndarray:
 
 
 @compiled_quickly
-def coordinate_motion(system: AbsoluteSystem, q, v, vdot):
+def coordinate_motion(system: BodySystem, q, v, vdot):
     """Rates and accelerations of the joint coordinates at many states."""
 
     def one(q, v, vdot):

@@ -3,7 +3,7 @@
 Equations (5b.1)–(5b.5): docs/theory/stabilise.md.
 """
 
-from dalembert.stabilise._base import AbstractStabilisation, State
+from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
@@ -21,6 +21,7 @@ from dalembert.stabilise._start import (
     row_sizes,
     velocity_change,
 )
+from dalembert.systems import State
 
 __all__ = [
     "CHANGED",

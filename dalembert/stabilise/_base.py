@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.equations import Equations
-from dalembert.systems import AbstractSystem
-
-
-class State(NamedTuple):
-    """Coordinates and velocities at one instant."""
-
-    q: Coordinates
-    v: Velocities
+from dalembert.systems import AbstractSystem, State
 
 
 class AbstractStabilisation(eqx.Module):

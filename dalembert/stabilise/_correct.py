@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from dalembert.equations import LEAST, ROUNDED, Equations, assemble, residuals, softened
-from dalembert.stabilise._base import AbstractStabilisation, State
+from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._start import row_sizes
-from dalembert.systems import AbstractSystem
+from dalembert.systems import AbstractSystem, State
 
 HELD, OPEN = 3e-6, 1e-12
 """Least damping of a correction over the usual margin: directions with σ below 2e-3 of the usual one are left alone, as

@@ -13,9 +13,8 @@ from dalembert._results import AssemblyError
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, Dependence
-from dalembert.stabilise._base import State
 from dalembert.stabilise._start import consistent_state
-from dalembert.systems import AbstractSystem, compiled, compiled_quickly
+from dalembert.systems import AbstractSystem, State, compiled, compiled_quickly
 
 BESIDE = 3e-5
 """Singular values of a neighbour below this share may come from its own gap: beside a singular position a state that

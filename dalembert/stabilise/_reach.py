@@ -81,7 +81,7 @@ def _sentence(system: AbstractSystem, driver: RowOwner, t: float, gaps) -> str:
 
 def _asked(system: AbstractSystem, driver: RowOwner, t: float) -> np.ndarray | None:
     """What a driver prescribes at a time, in the model's units."""
-    for family in getattr(system.machine, "families", ()):
+    for family in system.machine.row_families:
         if driver.name in family.names:
             motion = getattr(getattr(family.position, "rows", None), "motion", None)
             k = family.names.index(driver.name)

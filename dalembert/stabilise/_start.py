@@ -15,9 +15,8 @@ from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Coordinates, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
-from dalembert.stabilise._base import State
 from dalembert.stabilise._reach import out_of_reach
-from dalembert.systems import AbsoluteSystem, AbstractSystem, compiled_quickly, in_double, require_float64
+from dalembert.systems import AbstractSystem, State, compiled_quickly, in_double, require_float64
 
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
@@ -35,7 +34,9 @@ def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
     scale = system.scale().reshape(nb, d)
     squares = equations.rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(d))
     own = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
-    return own if equations.felt is None else own / jnp.where((squares > 0) & (equations.felt > 0), equations.felt, 1.0)
+    return (
+        own if equations.share is None else own / jnp.where((squares > 0) & (equations.share > 0), equations.share, 1.0)
+    )
 
 
 class Assembled(NamedTuple):
@@ -113,11 +114,8 @@ def velocity_change(system: AbstractSystem, given, v) -> tuple[float, str]:
     scale = np.asarray(system.scale())
     change = np.where(given == 0, 0.0, np.abs(v - given) / scale)
     k = int(np.argmax(change))
-    name = f"{k}"
-    if isinstance(system, AbsoluteSystem):
-        d, of = system.kinematics.d, k % system.dv
-        which = "xyz"[of] if of < d else "angle" if d == 2 else "rotation"
-        name = f"'{system.body_names[k // system.dv]}.{which}'"
+    label = system.velocity_label(k)
+    name = label if label == str(k) else f"'{label}'"
     return float(change[k] / np.max(np.abs(given) / scale)), (
         f"the start velocities were changed to what the joints allow: {name} from {given[k]:.4g} to {v[k]:.4g}. Give "
         f"those of all bodies, or hold this one: state=da.consistent_state(system, hold=[{name}])."
@@ -293,7 +291,7 @@ def _directions(system, t, q, v, free, m: int, rest: Array | bool):
         rows = BlockRows(rows.pattern, jnp.where((rows.pattern.rows < m) | rest, rows.data, 0.0))
     # a loop that does not quite close must not be chased along directions that its own gap has made
     mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
-    return equations, factorise(mass, rows, equations.klu, equations.felt, shift=shift)
+    return equations, factorise(mass, rows, equations.klu, equations.share, shift=shift)
 
 
 def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:
@@ -313,24 +311,7 @@ def _free_mask(system: AbstractSystem, hold: Sequence[str]) -> np.ndarray:
     if isinstance(hold, str):
         hold = (hold,)
     for item in hold:
-        if not isinstance(system, AbsoluteSystem):
-            if not isinstance(item, int) or not 0 <= item < system.n:
-                raise DalembertError(
-                    f"hold={item!r}: for a FunctionSystem name velocities by index 0 … {system.n - 1}."
-                )
-            free[item] = 0
-            continue
-        body, _, which = str(item).partition(".")
-        if body not in system.body_names:
-            raise DalembertError(f"hold: there is no body '{body}'; the bodies are {', '.join(system.body_names)}.")
-        d = system.kinematics.d
-        places = {"": slice(0, system.dv), "position": slice(0, d)}
-        places |= {axis: slice(k, k + 1) for k, axis in enumerate("xyz"[:d])}
-        places |= {"angle": slice(2, 3)} if d == 2 else {"rotation": slice(3, 6)}
-        if which not in places:
-            raise DalembertError(f"hold: '{item}' is unknown; after '{body}.' use one of {[p for p in places if p]}.")
-        start = system.body_names.index(body) * system.dv
-        free[start : start + system.dv][places[which]] = 0
+        free[system.velocities_named(item)] = 0
     return free
 
 

@@ -4,22 +4,26 @@ Equations (2.1)–(2.5): docs/theory/systems.md.
 """
 
 from dalembert import _runtime as _runtime  # float64 first
-from dalembert.systems._absolute import AbsoluteSystem, JointView
-from dalembert.systems._base import AbstractSystem, Family, FunctionSystem, LocalPoint, RowOwner, is_driver, is_own_rows
+from dalembert.systems._absolute import AbsoluteSystem
+from dalembert.systems._base import AbstractSystem, Constraints, RowOwner, State, Terms, is_driver, is_own_rows
+from dalembert.systems._bodies import BodySystem, JointView
 from dalembert.systems._build import build, refuse_wound
 from dalembert.systems._constraints import is_angle, wrapped
 from dalembert.systems._frames import Frame, marker_frames, moment
+from dalembert.systems._functions import FunctionSystem, LocalPoint
 from dalembert.systems._geometry import geometry
 from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields
-from dalembert.systems._origin import Origin, with_loads_of
+from dalembert.systems._origin import Origin
 from dalembert.systems._precision import in_double, require_float64
-from dalembert.systems._reduce import without_rows
+from dalembert.systems._rows import Family
 from dalembert.systems._switch import is_on, is_switchable, switchable, switched
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
     "AbsoluteSystem",
     "AbstractSystem",
+    "BodySystem",
+    "Constraints",
     "Family",
     "Frame",
     "FunctionSystem",
@@ -29,6 +33,8 @@ __all__ = [
     "Origin",
     "Renaming",
     "RowOwner",
+    "State",
+    "Terms",
     "TreeSystem",
     "build",
     "compiled",
@@ -47,7 +53,5 @@ __all__ = [
     "switchable",
     "switched",
     "with_fields",
-    "with_loads_of",
-    "without_rows",
     "wrapped",
 ]

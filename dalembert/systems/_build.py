@@ -15,8 +15,9 @@ import numpy as np
 from dalembert._results import DalembertError, ModelError
 from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.model import BEARINGS, Body, Constraint, Force, Marker, Model, quaternion_of
-from dalembert.systems._absolute import AbsoluteSystem, ForceFamily, JointView, MarkerRows
-from dalembert.systems._base import AbstractSystem, Family, RowOwner
+from dalembert.systems._absolute import AbsoluteSystem, MarkerRows
+from dalembert.systems._base import AbstractSystem, RowOwner
+from dalembert.systems._bodies import ForceFamily, JointView
 from dalembert.systems._build_tree import spanning_tree, tree_system
 from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
 from dalembert.systems._forces import (
@@ -46,6 +47,7 @@ from dalembert.systems._prescribed import (
     SpeedRow,
     UserRows,
 )
+from dalembert.systems._rows import Family
 from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
 

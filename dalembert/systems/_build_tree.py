@@ -138,7 +138,6 @@ def tree_system(
         owners=carrier.owners,
         name=model.name,
         coordinate_names=tuple(names),
-        families=(),
         klu=None,
     )
     if not np.any(carrier.v0):
@@ -151,7 +150,7 @@ def tree_system(
 def _rates(system: TreeSystem, q, v):
     """The joint rates whose motion is nearest, in the mass metric, to given absolute velocities."""
     chains = system.chains(q)
-    momentum = system.pull_back(chains, system.carrier.mass_mv(system.body_places(q, chains), v))
+    momentum = system._pull(chains, system.carrier.mass_mv(system.body_places(q, chains), v))
     return jax.scipy.linalg.solve(system.mass_matrix(chains), momentum, assume_a="pos")
 
 

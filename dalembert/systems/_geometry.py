@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from dalembert.systems._absolute import AbsoluteSystem
-from dalembert.systems._tree import TreeSystem
+from dalembert.systems._bodies import BodySystem
 
 NUMBERS = ("radius", "radius_i", "radius_j", "length", "pitch")
 """What the picture of a joint needs besides its markers."""
 CURVE_POINTS = 241
 
 
-def geometry(system: AbsoluteSystem | TreeSystem) -> dict[str, Any]:
+def geometry(system: BodySystem) -> dict[str, Any]:
     """Bodies (mass, inertia), joints and forces (kind, bodies, markers in the bodies' frames), ready for JSON.
 
     Frames are angles in the plane and rotation matrices in space. It follows `system.replace`.
     """
-    if isinstance(system, TreeSystem):
-        return geometry(system.absolute)
     names = (*system.body_names, "ground")
     bodies: list[dict[str, Any]] = [
         {"name": name, "mass": float(system.masses[k]), "inertia": _plain(_inertia(system, k))}
@@ -48,7 +45,7 @@ def geometry(system: AbsoluteSystem | TreeSystem) -> dict[str, Any]:
     }
 
 
-def _inertia(system: AbsoluteSystem, k: int):
+def _inertia(system: BodySystem, k: int):
     return system.inertias[k] if system.space == "space" else system.inertias[k, 0, 0]
 
 

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dalembert.model import Model, Statement
-
-if TYPE_CHECKING:
-    from dalembert.systems._absolute import AbsoluteSystem
-    from dalembert.systems._base import AbstractSystem
 
 
 class Origin:
@@ -43,16 +36,3 @@ class Origin:
         for s in self.statements:
             getattr(model, s.kind)(**s.arguments)
         return model
-
-
-def with_loads_of(old: AbstractSystem, new: AbstractSystem) -> AbstractSystem:
-    """`new` with its friction by joint loads decided as in `old`, a system of the same type."""
-
-    def decided(old: AbsoluteSystem, new: AbsoluteSystem):
-        return dataclasses.replace(new, load_rule=old.load_rule, loads_decided=old.loads_decided)
-
-    if hasattr(new, "loads_decided"):
-        return decided(old, new)  # pyright: ignore[reportArgumentType]
-    if new.machine is not new:  # joint coordinates
-        return dataclasses.replace(new, absolute=decided(old.machine, new.machine))  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return new

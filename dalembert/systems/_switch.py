@@ -10,14 +10,13 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert._typing import is_traced
-from dalembert.systems._base import AbstractSystem, Family
-from dalembert.systems._tree import TreeSystem
+from dalembert.systems._base import AbstractSystem
+from dalembert.systems._rows import Family
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,9 @@ class GatedMotion:
 
 def switchable(system: AbstractSystem, *names: str) -> AbstractSystem:
     """The system with these constraints (all of their kind) behind switches, which are on."""
-    wanted = {row for name in names for row in _owner(system, name).rows}
-    if isinstance(system, TreeSystem):
-        return _in_both(system, lambda part: switchable(part, *names))
-    families = []
-    for f in system.families:
-        if wanted & set(f.group.rows.ravel().tolist()) and not is_switchable(f):
-            f = _gated(f)
-        families.append(f)
-    return _set(system, families)
+    for name in names:
+        system = system.with_rows_of(name, lambda f, mine: f if is_switchable(f) else _gated(f))
+    return system
 
 
 def is_switchable(family: Family) -> bool:
@@ -66,20 +59,13 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
     `held_at` are the values its holonomic rows are held at from now on (a latch that closes where the machine is);
     without it they are held where they were.
     """
-    owner = _owner(system, name)
-    if isinstance(system, TreeSystem):
-        return _in_both(system, lambda part: switched(part, name, on, held_at=held_at))
-    families = list(system.families)
-    for k, f in enumerate(families):
-        mine = np.isin(f.group.rows, owner.rows)
-        if not mine.any():
-            continue
+
+    def change(f: Family, mine: np.ndarray) -> Family:
         if not is_switchable(f):
             raise DalembertError(
                 f"Constraint '{name}' has no switch; make the system with switchable(system, '{name}')."
             )
-        traced = is_traced(on, f.p["active"], held_at)
-        xp = jnp if traced else np
+        xp = jnp if is_traced(on, f.p["active"], held_at) else np
         p = dict(f.p)
         p["active"] = xp.where(mine, xp.asarray(on, float), p["active"])
         if held_at is not None and f.holonomic:
@@ -88,17 +74,16 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
             values = xp.append(xp.asarray(held_at, float), xp.zeros(mine.sum()))  # nonholonomic rows hold nothing
             here = mine[:, : f.holonomic]
             p["held_at"] = xp.where(here, values[place[:, : f.holonomic]], p["held_at"])
-        families[k] = dataclasses.replace(f, p=p)
-    return _set(system, families)
+        return dataclasses.replace(f, p=p)
+
+    return system.with_rows_of(name, change)
 
 
 def is_on(system: AbstractSystem, name: str) -> bool:
     """Whether a constraint is switched on (on the host)."""
-    owner = _owner(system, name)
-    if isinstance(system, TreeSystem):
-        return is_on(system.carrier, name)
-    for f in system.families:
-        mine = np.isin(f.group.rows, owner.rows)
+    rows = system.owner_named(name).rows
+    for f in system.row_families:
+        mine = np.isin(f.group.rows, rows)
         if mine.any():
             return not is_switchable(f) or bool(np.all(np.asarray(f.p["active"])[mine] > 0))
     return True
@@ -116,25 +101,3 @@ def _gated(f: Family) -> Family:
         motion=None if f.motion is None else GatedMotion(f.motion, f.holonomic),
         p=p,
     )
-
-
-def _set(system: AbstractSystem, families) -> AbstractSystem:
-    """A copy with other families; not through __init__, which a user's system may have of its own."""
-    return eqx.tree_at(lambda s: s.families, system, tuple(families), is_leaf=lambda x: isinstance(x, Family))
-
-
-def _in_both(system: TreeSystem, change: Callable) -> TreeSystem:
-    """A tree with its closing rows and the rows of all its joints changed alike."""
-    return dataclasses.replace(system, carrier=change(system.carrier), absolute=change(system.absolute))
-
-
-def _owner(system: AbstractSystem, name: str):
-    for owner in system.owners:
-        if owner.name == name:
-            return owner
-    if isinstance(system, TreeSystem) and name in system.tree.carrying:
-        raise DalembertError(
-            f"Joint '{name}' carries the tree and cannot be switched; build with cut=['{name}'], and it closes a loop."
-        )
-    names = ", ".join(o.name for o in system.owners)
-    raise DalembertError(f"System '{system.name}' has no constraint '{name}'; it has {names}.")

@@ -17,6 +17,7 @@ v_abs = J u:
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -27,12 +28,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dalembert._typing import Coordinates, Velocities
-from dalembert.linalg import BlockMass, BlockPattern
+from dalembert._results import DalembertError
+from dalembert._typing import Coordinates, Rows, Velocities
+from dalembert.linalg import BlockMass, BlockPattern, BlockRows, Group
 from dalembert.systems._absolute import AbsoluteSystem, Leaf
-from dalembert.systems._base import AbstractSystem, Family, RowOwner, renamed_owners, replace_by_name
-from dalembert.systems._frames import Place, Space, Twist, cross
+from dalembert.systems._base import AbstractSystem, RowOwner, State, Terms, renamed_owners, replace_by_name
+from dalembert.systems._frames import Place, Space, Twist, cross, marker_frames, moment
 from dalembert.systems._names import ANONYMOUS, Renaming, with_fields
+
+KEPT = 1e-10
+"""Share of its size in absolute coordinates below which a row is one that the tree itself keeps."""
 
 
 class Tree:
@@ -167,12 +172,19 @@ class TreeSystem(AbstractSystem):
     owners: tuple[RowOwner, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
     coordinate_names: tuple[str, ...] = eqx.field(static=True)
-    families: tuple[Family, ...]  # none: rows are seen through the carrier
     klu: None
+
+    @property
+    def coordinates(self) -> str:
+        return "joint"
 
     @property
     def scleronomic(self) -> bool:
         return self.carrier.scleronomic
+
+    @property
+    def bodies(self) -> AbsoluteSystem:
+        return self.absolute
 
     @property
     def machine(self) -> AbsoluteSystem:
@@ -198,20 +210,8 @@ class TreeSystem(AbstractSystem):
         )
 
     @property
-    def dq(self) -> int:
-        return self.tree.nq
-
-    @property
-    def dv(self) -> int:
-        return self.tree.nv
-
-    @property
     def size(self):
         return self.carrier.size
-
-    @property
-    def body_names(self) -> tuple[str, ...]:
-        return self.carrier.body_names
 
     @property
     def space(self) -> str:
@@ -287,11 +287,18 @@ class TreeSystem(AbstractSystem):
         velocity, bias = self._absolute_rates(chains, v, w), self._absolute_rates(chains, a, alpha)
         return Carried(chains, self.body_places(q, chains), twists, velocity, bias)
 
-    def accelerations(self, at: Carried, udot: Velocities) -> Float[Array, "bodies dv"]:
+    def lift_rate(self, q, v, vdot):
         """v̇_abs = J u̇ + J̇u."""
-        return self.push_forward(at.chains, udot) + at.bias
+        at = self.carried(q, v)
+        return (self._push(at.chains, vdot) + at.bias).ravel()
 
-    def push_forward(self, chains: Chains, u: Velocities) -> Float[Array, "bodies dv"]:
+    def push_forward(self, q, v):
+        return self._push(self.chains(q), v).ravel()
+
+    def pull_back(self, q, force):
+        return self._pull(self.chains(q), force.reshape(-1, self.carrier.dv))
+
+    def _push(self, chains: Chains, u: Velocities) -> Float[Array, "bodies dv"]:
         """J u."""
         V = jnp.asarray(self.tree.moved_by) @ (chains.S * u[:, None])
         return self._absolute_rates(chains, _at_bodies(self, chains, V), V[:, :3])
@@ -302,11 +309,10 @@ class TreeSystem(AbstractSystem):
             return jnp.concatenate([linear, _back(chains.R[self.tree.bodies], angular)], axis=1)
         return jnp.concatenate([linear[:, :2], angular[:, 2:]], axis=1)
 
-    def lift(self, q: Coordinates, u: Velocities) -> tuple[Coordinates, Velocities]:
-        """The same state in the coordinates and velocities of `absolute`."""
-        at = self.carried(q, u)
+    def lift(self, q, v):
+        at = self.carried(q, v)
         bodies = jax.tree_util.tree_map(lambda a: a[:-1], at.places)
-        return jax.vmap(self.absolute.kinematics.coordinates)(bodies).ravel(), at.v.ravel()
+        return State(jax.vmap(self.absolute.kinematics.coordinates)(bodies).ravel(), at.v.ravel())
 
     def spatial_force(self, R, r, share):
         """A generalised force of one body's absolute velocities → a spatial force about the centre; r from there."""
@@ -316,7 +322,7 @@ class TreeSystem(AbstractSystem):
             force, torque = jnp.append(share[:2], 0.0), jnp.append(jnp.zeros(2), share[2])
         return jnp.concatenate([torque + cross(r, force), force])
 
-    def pull_back(self, chains: Chains, shares: Float[Array, "bodies dv"]) -> Velocities:
+    def _pull(self, chains: Chains, shares: Float[Array, "bodies dv"]) -> Velocities:
         """Jᵀ x."""
         R, r = chains.R[self.tree.bodies], chains.p[self.tree.bodies] - chains.centre
         total = jnp.asarray(self.tree.moved_by).T @ jax.vmap(self.spatial_force)(R, r, shares)
@@ -347,7 +353,7 @@ class TreeSystem(AbstractSystem):
             return M
         # the rates that have an armature, in joint velocities: of a joint of the tree, one of them
         rows, inertia = self.carrier.armature_rows(self._frames(chains, jnp.zeros(len(tree.bodies) + 1)))
-        own = jax.vmap(lambda shares: self.pull_back(chains, shares))(rows)
+        own = jax.vmap(lambda shares: self._pull(chains, shares))(rows)
         return M + own.T @ (inertia[:, None] * own)
 
     def mass(self, t, q):
@@ -360,7 +366,7 @@ class TreeSystem(AbstractSystem):
         """Jᵀ(h_abs − M_abs J̇u)."""
         carrier = self.carrier
         shares = carrier.force_on(t, at.places, at.twists, at.v) - carrier.mass_mv(at.places, at.bias)
-        return self.pull_back(at.chains, shares)
+        return self._pull(at.chains, shares)
 
     def potential(self, t, q):
         return self.carrier.potential_at(t, self.body_places(q, self.chains(q)))
@@ -377,35 +383,68 @@ class TreeSystem(AbstractSystem):
         at = self.carried(q, v)
         return self.carrier.motion_rows(t, at.places, at.twists)
 
-    def block_qdot(self, x, u):
+    def qdot(self, q, v):
         tree = self.tree
         if not len(tree.balls):
-            return u
-        turns = jax.vmap(_quaternion_rate)(x[tree.q_index[tree.balls]], u[tree.v_index[tree.balls]])
-        return jnp.concatenate([u, jnp.zeros(1), turns.ravel()])[tree.rate_of]
+            return v
+        turns = jax.vmap(_quaternion_rate)(q[tree.q_index[tree.balls]], v[tree.v_index[tree.balls]])
+        return jnp.concatenate([v, jnp.zeros(1), turns.ravel()])[tree.rate_of]
 
-    def block_retract(self, x, delta):
+    def retract(self, q, delta):
         tree = self.tree
-        y = x + self.block_qdot(x, delta)
+        moved = q + self.qdot(q, delta)
         if not len(tree.balls):
-            return y
-        length = jnp.sqrt(jnp.sum(y[tree.q_index[tree.balls]] ** 2, axis=1))
-        return y / jnp.append(length, 1.0)[tree.ball_of]
+            return moved
+        length = jnp.sqrt(jnp.sum(moved[tree.q_index[tree.balls]] ** 2, axis=1))
+        return moved / jnp.append(length, 1.0)[tree.ball_of]
 
-    def block_place(self, x):
-        raise NotImplementedError("the rows of a tree are seen through its carrier")
+    def terms(self, t, q, v):
+        """The rows of the absolute system in joint velocities: C = C_abs J, Γ = Γ_abs − C_abs J̇u."""
+        at = self.carried(q, v)
+        on_bodies = self.carrier.constraints(t, at.places, at.twists)
+        C, share = self._through(at.chains, on_bodies.rows)
+        Gamma = jnp.where(jnp.any(C != 0.0, axis=1), on_bodies.Gamma - on_bodies.rows.mv(at.bias.ravel()), 0.0)
+        rows = BlockRows(self.pattern, C.ravel())
+        mass = BlockMass.dense_one(self.mass_matrix(at.chains))
+        return Terms(mass, self.bias_force(t, at), on_bodies._replace(rows=rows, Gamma=Gamma, share=share))
 
-    def block_twist(self, place, u):
-        raise NotImplementedError("the rows of a tree are seen through its carrier")
+    def residuals(self, t, q, v):
+        at = self.carried(q, v)
+        return self.carrier.residuals_at(t, at.places, at.twists)
 
-    def block_rate(self, place, twist):
-        raise NotImplementedError("the rows of a tree are seen through its carrier")
+    def matrices(self, t, q, joints=False):
+        at = self.carried(q, jnp.zeros(self.n))
+        rows, b = self.carrier.jacobian(t, at.places, at.twists)
+        return BlockMass.dense_one(self.mass_matrix(at.chains)), self._through(at.chains, rows)[0], b, None
 
-    def block_bias(self, place, twist):
-        raise NotImplementedError("the rows of a tree are seen through its carrier")
+    def _through(self, chains: Chains, rows: BlockRows) -> tuple[Float[Array, "m n"], Rows]:
+        """C_abs J: each row's shares of its bodies as spatial forces on the axes above those bodies.
 
-    def fixed_block(self):
-        return self.q0
+        And how much of each row these axes can change (at most 1): at a singular position a whole row may vanish, which
+        must not be scaled up again to a direction made of rounding.
+        """
+        moved = jnp.concatenate([jnp.asarray(self.tree.moved_by), jnp.zeros((1, self.n))])
+        R = jnp.concatenate([chains.R[self.tree.bodies], jnp.eye(3)[None]])
+        r = jnp.concatenate([chains.p[self.tree.bodies] - chains.centre, jnp.zeros((1, 3))])
+        out = []
+        for group, block in zip(rows.pattern.groups, rows.member_blocks(), strict=True):
+            b = group.columns
+
+            def row(shares, b, R, r):  # shares (k, dv) of one row
+                forces = jax.vmap(self.spatial_force)(R[b], r[b], shares)
+                return jnp.sum(moved[b] * (forces @ chains.S.T), axis=0)
+
+            one = jax.vmap(jax.vmap(row, (0, None, None, None)), (0, 0, None, None))
+            out.append(one(block, b, R, r).reshape(group.rows.size, self.n))  # n is 0 where nothing can move
+        if not out:
+            return jnp.zeros((0, self.n)), jnp.zeros(0)
+        C = jnp.concatenate(out)[rows.pattern.row_order]
+        # a row that the tree itself keeps (a plane loop in space) is rounding: zero, or it would be taken for a row
+        own = jnp.sqrt(jnp.sum((C * self.scale()) ** 2, axis=1))
+        scale = self.carrier.scale().reshape(-1, self.carrier.dv)
+        whole = jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
+        share = jax.lax.stop_gradient(jnp.minimum(own / jnp.where(whole > 0, whole, 1.0), 1.0))
+        return jnp.where((share > KEPT)[:, None], C, 0.0), share
 
     def scale(self):
         return jnp.where(self._slides()[self.tree.link_of], self.size, 1.0)
@@ -416,6 +455,99 @@ class TreeSystem(AbstractSystem):
 
     def _slides(self) -> np.ndarray:
         return np.array([k == "slide" for k in self.tree.kinds], bool)
+
+    # ---- the body view -------------------------------------------------------------------------------------
+
+    @property
+    def row_families(self):
+        return self.carrier.families
+
+    def with_rows_of(self, name, change):
+        self.owner_named(name)
+        carrier, absolute = (part.with_rows_of(name, change) for part in (self.carrier, self.absolute))
+        return replace(self, carrier=carrier, absolute=absolute)
+
+    def without_rows(self, rows):  # `absolute`, in which reactions are stated, keeps them
+        carrier = self.carrier.without_rows(rows)
+        group = [Group([range(carrier.m)], [[0]])] if carrier.m else []
+        pattern = BlockPattern(carrier.m, 1, self.n, group)
+        return replace(self, carrier=carrier, pattern=pattern, m_holonomic=carrier.m_holonomic, owners=carrier.owners)
+
+    def with_loads(self, rule, decided=True):
+        return replace(self, absolute=self.absolute.with_loads(rule, decided))
+
+    def owner_named(self, name):
+        if name in self.tree.carrying and all(o.name != name for o in self.owners):
+            raise DalembertError(
+                f"Joint '{name}' carries the tree and cannot be switched; build with cut=['{name}'], and it closes a "
+                "loop."
+            )
+        return super().owner_named(name)
+
+    def coordinate_labels(self):
+        return self.coordinate_names
+
+    def angles_in_q(self):
+        places = {tuple(name.split(".")): k for k, name in enumerate(self.coordinate_names)}
+        words = {"angle_z": "angle", "angle": "angle", "angle_x": "angle_i", "angle_y": "angle_j"}
+        return {(joint, words[what]): k for (joint, what), k in places.items() if what in words}
+
+    @property
+    def displaces_bodies(self):
+        return bool(np.any(self.tree.ball))
+
+    def velocity_label(self, k):
+        tree, link = self.tree, int(self.tree.link_of[k])
+        if tree.ball[link]:
+            return f"{tree.joints[link]}.rotation"
+        return self.coordinate_names[tree.q_start[link]]
+
+    def velocities_named(self, item):
+        if isinstance(item, int):
+            return super().velocities_named(item)
+        tree = self.tree
+        labels = [self.velocity_label(k) for k in range(self.n)]
+        found = [k for k in range(self.n) if str(item) in (labels[k], tree.joints[tree.link_of[k]])]
+        if not found:
+            known = ", ".join(dict.fromkeys(labels))
+            raise DalembertError(
+                f"hold: '{item}' is no coordinate of the tree of '{self.name}'; use one of {known}, or a joint's name "
+                "for all its coordinates."
+            )
+        return found
+
+    def multipliers_of_machine(self, q, rows, r, lam):
+        """Cut above a body: what its joint transmits balances all that hangs below (reactions/_joints.py, eq. a)."""
+        tree, absolute = self.tree, self.absolute
+        whole = jnp.zeros(absolute.m).at[self.closing_rows()].set(lam)
+        loads = (r - rows.rmv(whole)).reshape(-1, absolute.dv)
+        places = absolute.places(q)
+        # forces, and torques about each body's centre, in world axes; then sums over all that hangs on each body
+        force, torque = jax.vmap(absolute.kinematics.wrench)(
+            jax.tree_util.tree_map(lambda a: a[:-1], places), places.p[:-1], loads
+        )
+        below = jnp.asarray(tree.above[np.ix_(tree.bodies, tree.bodies)].astype(float))
+        F, p = below @ force, places.p[:-1]
+        # about the origin: Σ (torque + p × force)
+        T = below @ (torque + jax.vmap(moment)(p, force))
+        solve = jax.vmap(functools.partial(_on_rows, absolute.size))
+        for f, (wrenches, axes) in zip(absolute.families, absolute.row_wrenches(q, rows), strict=True):
+            here = np.array([k for k, name in enumerate(f.names) if name in tree.carrying], int)
+            if len(here):
+                body = np.array([tree.carrying[f.names[k]] for k in here])
+                sign = np.array([-1.0 if f.names[k] in tree.backward else 1.0 for k in here])[:, None]
+                markers = jax.vmap(lambda at, p: marker_frames(self.space, at, p)[-1].p)(f.gather(places), f.p)
+                found = solve(wrenches[here], axes[here], markers[here], sign * F[body], sign * T[body])
+                whole = whole.at[f.group.rows[here].ravel()].set(found.ravel())
+        return whole
+
+    def closing_rows(self) -> np.ndarray:
+        """Where the rows of the cut joints stand among those of `absolute`."""
+        rows = {o.name: o.rows for o in self.absolute.owners}
+        out = np.zeros(self.m, int)
+        for o in self.owners:
+            out[list(o.rows)] = rows[o.name]
+        return out
 
     # ---- parameters --------------------------------------------------------------------------------------
 
@@ -473,6 +605,18 @@ def _at_bodies(system: TreeSystem, chains: Chains, V) -> Float[Array, "bodies 3"
     """Linear parts of the bodies' spatial rates at their centres of mass."""
     r = chains.p[system.tree.bodies] - chains.centre
     return V[:, 3:] + jnp.cross(V[:, :3], r)
+
+
+def _on_rows(size, wrenches: Float[Array, "r w"], axes, point, F, T) -> Float[Array, " r"]:
+    """The multipliers of one joint's rows that make up a force and a torque about the origin, on its body j."""
+    torque = T - moment(point, F)
+    target = jnp.concatenate([axes.T @ F, (torque if axes.shape[0] == 2 else axes.T @ torque) / size])
+    d = len(F)
+    A = jnp.concatenate([wrenches[:, :d], wrenches[:, d:] / size], axis=1).T
+    lengths = jnp.sqrt(jnp.sum(A * A, axis=0))
+    A = A / lengths
+    # what the rows can't take is zero, so the normal equations solve it exactly; A has unit columns along few axes
+    return jnp.linalg.solve(A.T @ A, A.T @ target) / lengths
 
 
 def _quaternion_rate(quaternion, w):

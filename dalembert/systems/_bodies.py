@@ -1,0 +1,359 @@
+"""2 · systems: `BodySystem`, bodies with their joints and forces, at places and with motions that others give.
+
+What rooms above ask about bodies they ask here. `AbsoluteSystem` gives the places coordinates of their own; a tree
+computes them along its joints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dalembert._results import DalembertError
+from dalembert._typing import Coordinates
+from dalembert.complements import Local
+from dalembert.linalg import BlockRows, Group
+from dalembert.systems._constraints import kind_of
+from dalembert.systems._forces import Armature, angles_read
+from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
+from dalembert.systems._names import Renaming, with_fields
+from dalembert.systems._origin import Origin
+from dalembert.systems._rows import Family, RowSystem
+
+
+class ForceFamily(eqx.Module):
+    """Applied forces of one kind, for all members at once: `law.…` on the k marker frames of each."""
+
+    kind: str = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    group: Group = eqx.field(static=True)
+    law: Callable = eqx.field(static=True)
+    p: dict[str, Array]
+    joints: tuple[str, ...] = eqx.field(static=True, default=())  # of friction by load: whose load
+    rule: str | None = eqx.field(static=True, default=None)  # and the rule that its element names
+
+    gather = Family.gather
+
+    def renamed(self, to: Renaming) -> ForceFamily:
+        return with_fields(self, names=to.all(self.names), joints=to.all(self.joints))
+
+
+@dataclass(frozen=True)
+class JointView:
+    """What is read off a joint: its two markers, whichever rows hold it."""
+
+    name: str
+    kind: str
+    blocks: tuple[int, ...]
+    family: int
+    member: int
+    coordinates: tuple[tuple[str, Callable], ...]
+
+
+class BodySystem(RowSystem):
+    """Bodies with masses, joints as rows between them, and forces; a block of coordinates is a body."""
+
+    masses: eqx.AbstractVar[Float[Array, " nb"]]
+    inertias: eqx.AbstractVar[Float[Array, "nb dw dw"]]
+    gravity: eqx.AbstractVar[Float[Array, " d"]]
+    forces: eqx.AbstractVar[tuple[ForceFamily, ...]]
+    size: eqx.AbstractVar[Float[Array, ""]]
+    space: eqx.AbstractVar[str]
+    body_names: eqx.AbstractVar[tuple[str, ...]]
+    joints: eqx.AbstractVar[tuple[JointView, ...]]
+    load_rule: eqx.AbstractVar[Any]  # what picks the loads that friction asks for, where they are not unique
+    loads_decided: eqx.AbstractVar[bool]  # that they are unique, or picked by `load_rule`
+    shapes: eqx.AbstractVar[tuple[tuple[int, str], ...]]  # pictures of bodies, as JSON
+    origin: eqx.AbstractVar[Origin]  # the model it was built from
+
+    @property
+    def bodies(self) -> BodySystem:
+        return self
+
+    @property
+    def kinematics(self):
+        """`Plane` or `Space`: what depends on the dimension."""
+        return SPACES[self.space]
+
+    @property
+    def bearings(self) -> tuple[ForceFamily, ...]:
+        """The force families that depend on the load of a joint."""
+        return tuple(f for f in self.forces if f.joints)
+
+    @property
+    def armatures(self) -> tuple[ForceFamily, ...]:
+        """The families that put inertia on joint coordinates."""
+        return tuple(f for f in self.forces if isinstance(f.law, Armature))
+
+    @property
+    def wound(self):
+        return tuple(n for f in self.forces for n in f.names for _ in range(angles_read(f.law, self.space)))
+
+    def windings(self, t, q):
+        places, found = self.places(q), [jnp.zeros(0)]
+        for f in self.forces:
+            law: Any = f.law
+            if angles_read(law, self.space):
+                one = jax.vmap(lambda at, p, law=law: law.windings(t, marker_frames(self.space, at, p), p))
+                found.append(one(f.gather(places), f.p).ravel())
+        return jnp.concatenate(found)
+
+    @property
+    def constant_mass(self) -> bool:
+        return not self.armatures
+
+    @property
+    def sided(self):
+        return tuple(
+            (name, int(rows[0]))
+            for f in self.families
+            if "side" in f.p
+            for name, rows in zip(f.names, f.group.rows, strict=True)
+        )
+
+    def with_sides(self, sides):
+        return self.with_named_sides(sides, dict(self.sided))
+
+    def with_named_sides(self, sides, rows: dict[str, int]) -> Self:
+        """The same with the entry of `sides` that stands for each name."""
+        families = list(self.families)
+        for k, f in enumerate(families):
+            if "side" in f.p:
+                own = sides[np.array([rows[name] for name in f.names])]
+                families[k] = dataclasses.replace(f, p=f.p | {"side": own})
+        return eqx.tree_at(lambda s: s.families, self, tuple(families), is_leaf=lambda x: isinstance(x, Family))
+
+    @property
+    def scleronomic(self):
+        # drivers and the user's own rows may hold time; joints and couplings do not
+        return all(f.kind.startswith("coupling:") or kind_of(self.space, f.kind) is not None for f in self.families)
+
+    def with_loads(self, rule, decided=True):
+        return dataclasses.replace(self, load_rule=rule, loads_decided=decided)
+
+    def velocity_label(self, k):
+        d, of = self.kinematics.d, k % self.dv
+        which = "xyz"[of] if of < d else "angle" if d == 2 else "rotation"
+        return f"{self.body_names[k // self.dv]}.{which}"
+
+    def velocity_in_words(self, k):
+        d, of = self.kinematics.d, k % self.dv
+        axis = "xyz"[of] if of < d else "angle" if d == 2 else f"rotation about its {'xyz'[of - d]} axis"
+        return f"{axis} of body '{self.body_names[k // self.dv]}'"
+
+    def velocities_named(self, item):
+        body, _, which = str(item).partition(".")
+        if body not in self.body_names:
+            raise DalembertError(f"hold: there is no body '{body}'; the bodies are {', '.join(self.body_names)}.")
+        d = self.kinematics.d
+        places = {"": range(self.dv), "position": range(d)} | {axis: [k] for k, axis in enumerate("xyz"[:d])}
+        places |= {"angle": [2]} if d == 2 else {"rotation": range(3, 6)}
+        if which not in places:
+            raise DalembertError(f"hold: '{item}' is unknown; after '{body}.' use one of {[p for p in places if p]}.")
+        start = self.body_names.index(body) * self.dv
+        return [start + k for k in places[which]]
+
+    # ---- bodies at given places ----------------------------------------------------------------------------
+
+    def armature_rows(self, places) -> tuple[Float[Array, "r nb dv"], Float[Array, " r"]]:
+        """G with ȧ = G v of all coordinates that have an armature, and its inertias; places with the ground's last."""
+        K, nb = self.kinematics, self.masses.shape[0]
+        rows, inertias = [], []
+        for f in self.armatures:
+            G = jax.vmap(lambda at, p, law=f.law: law.directions(K, at, p))(f.gather(places), f.p)
+            count, r = G[0].shape[:2]
+            whole = jnp.zeros((count, r, nb + 1, K.dv))
+            for slot, part in enumerate(G):
+                whole = whole.at[jnp.arange(count), :, f.group.columns[:, slot]].add(part)
+            rows.append(whole[:, :, :-1].reshape(count * r, nb, K.dv))
+            inertias.append(jnp.repeat(jnp.asarray(f.p["inertia"]), r))
+        return jnp.concatenate(rows), jnp.concatenate(inertias)
+
+    def force_on(self, t, places, twists, v: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
+        """h of bodies at given places and with given motion, a row a body."""
+        K = self.kinematics
+        nb = self.masses.shape[0]
+        weight = self.masses[:, None] * self.gravity
+        spin = jnp.zeros((nb, K.dw))
+        if K.d == 3:
+            w = v[:, 3:]
+            spin = -jnp.cross(w, jnp.sum(self.inertias * w[:, None, :], axis=-1))
+        shares = jnp.concatenate([weight, spin], axis=1)
+        if not self.forces:
+            return shares
+        table = jnp.concatenate([v, jnp.zeros((1, K.dv))])
+        shares = jnp.concatenate([shares, jnp.zeros((1, K.dv))])
+        for f in self.forces:
+            one = jax.vmap(lambda at, motion, u, p, law=f.law: self.force_shares(law, t, at, motion, u, p))
+            out = one(f.gather(places), f.gather(twists), f.gather(table), self.force_numbers(f))
+            for k, share in enumerate(out):
+                shares = shares.at[f.group.columns[:, k]].add(share)
+        return shares[:-1]
+
+    def mass_mv(self, places, x: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
+        """M x of bodies at given places (ground last), a row a body."""
+        d = self.kinematics.d
+        turning = jnp.sum(self.inertias * x[:, None, d:], axis=-1)
+        own = jnp.concatenate([self.masses[:, None] * x[:, :d], turning], axis=1)
+        if not self.armatures:
+            return own
+        G, inertia = self.armature_rows(places)
+        return own + jnp.tensordot(inertia * jnp.tensordot(G, x, 2), G, 1)
+
+    def force_shares(self, law, t, places, twists, u, p) -> list[Float[Array, " dv"]]:
+        """One force element → the share of each of its bodies in h."""
+        K = self.kinematics
+        if hasattr(law, "generalised"):
+            return law.generalised(K, jnp.asarray(t, float), places, u, p)
+        frames = marker_frames(self.space, places, p, twists)
+        out = []
+        for body, frame, (force, torque) in zip(places, frames, law(t, frames, p), strict=True):
+            out.append(K.generalised(body, force, torque + moment(frame.p - body.p, force)))
+        return out
+
+    def force_numbers(self, f: ForceFamily) -> dict[str, Array]:
+        """The numbers of a force family; a law that weighs its body gets its mass besides."""
+        if getattr(f.law, "weighs", False):
+            return f.p | {"mass": self.masses[f.group.columns[:, 0]]}
+        return f.p
+
+    def potential_at(self, t, places):
+        """The stored energy of bodies at given places (ground last)."""
+        total = -jnp.sum(self.masses[:, None] * places.p[:-1] * self.gravity)
+        for f in self.forces:
+            if hasattr(f.law, "potential"):
+                one = jax.vmap(lambda at, p, law=f.law: law.potential(t, marker_frames(self.space, at, p), p))
+                total = total + jnp.sum(one(f.gather(places), self.force_numbers(f)))
+        return total
+
+    # ---- joints ------------------------------------------------------------------------------------------
+
+    def joint(self, name: str) -> JointView:
+        return next(j for j in self.joints if j.name == name)
+
+    def joint_frames(self, joint: JointView, q: Coordinates) -> list[Frame]:
+        """The marker frames of a joint at q."""
+        places = self.places(q)
+        p = jax.tree_util.tree_map(lambda a: a[joint.member], self.families[joint.family].p)
+        at = [jax.tree_util.tree_map(lambda a, k=k: a[k], places) for k in joint.blocks]
+        return marker_frames(self.space, at, p)
+
+    def j_is_ground(self, family: Family) -> np.ndarray:
+        """Of which members the second block is the ground."""
+        return family.group.columns[:, -1] == len(self.body_names)
+
+    def joint_axes(self, family: Family) -> Callable | None:
+        """What gives the joint frame of a family's members from their marker frames, where it is not marker i's."""
+        kind = kind_of(self.space, family.kind)
+        return None if kind is None else kind.axes
+
+    def wrench_on_j(self, places, p, share, on_i, axes: Callable | None = None):
+        """A member's share of a generalised force → force and torque on body j at marker j, and the joint's axes.
+
+        `on_i` where j, the last of its bodies, is the ground, which has no share: it bears what the others do not.
+        """
+        K = self.kinematics
+        frames = marker_frames(self.space, places, p)
+        point = frames[-1].p
+        force, torque = K.wrench(places[-1], point, share[-1])
+        if len(places) > 1:
+            # internal forces are opposite and have the same moment about any point
+            others = [K.wrench(place, point, own) for place, own in zip(places[:-1], share[:-1], strict=True)]
+            force_i, torque_i = (sum(x[1:], x[0]) for x in zip(*others, strict=True))
+            force, torque = jnp.where(on_i, -force_i, force), jnp.where(on_i, -torque_i, torque)
+        return force, torque, frames[0].R if axes is None else axes(frames)
+
+    def relative_twist(self, places, p, twists) -> Float[Array, " w"]:
+        """How marker j moves as seen from marker i, along i's axes: velocity, then angular velocity."""
+        i, j = marker_frames(self.space, places, p, twists)
+        assert i.v is not None and j.v is not None and i.w is not None and j.w is not None
+        turning = j.w - i.w
+        moving = back(i.R, j.v - i.v - cross(i.w, j.p - i.p))
+        return jnp.concatenate([moving, turning[None] if self.kinematics.d == 2 else back(i.R, turning)])
+
+    def joint_factors(self, q: Coordinates, rows: BlockRows) -> Local:
+        """C = Ĉ J for the joints of a model [Blajer, Bestle, Schiehlen 1994, eqs. 7, 10, 11].
+
+        J (κ × n) maps v to the relative twist at each joint: velocity and angular velocity of marker j as seen from i,
+        along i's axes. Ĉ (m × κ) says which of it each row locks, so that Ĉᵀλ are the wrenches on bodies j in the
+        joints' frames. Joints come family by family. Rows over other sets of bodies (couplings, your own) are their
+        own local rates: J = C, Ĉ = I. C = Ĉ J where the joints are closed.
+        """
+        places, C = self.places(q), rows.dense()
+        J, Chat, order = [jnp.zeros((0, self.n))], [], [np.zeros(0, int)]
+        for f, block in zip(self.families, rows.member_blocks(), strict=True):
+            own, columns = f.group.rows, f.group.columns
+            order.append(own.ravel())
+            if "point_j" not in f.p or columns.shape[1] != 2:
+                J.append(C[own.ravel()])
+                Chat.append(jnp.eye(own.size))
+                continue
+            one = self._joint_member
+            motion, locked = jax.vmap(one)(f.gather(places), f.p, block, self.j_is_ground(f))
+            count, width = motion.shape[0], motion.shape[2]
+            whole = jnp.zeros((count, width, self.pattern.blocks + 1, self.dv))
+            for slot in range(2):
+                whole = whole.at[jnp.arange(count), :, columns[:, slot]].add(motion[:, slot])
+            J.append(whole[:, :, :-1].reshape(count * width, self.n))
+            Chat.append(jax.scipy.linalg.block_diag(*locked))
+        into = np.argsort(np.concatenate(order), kind="stable")
+        return Local(
+            jnp.concatenate(J), jax.scipy.linalg.block_diag(*Chat)[into] if Chat else jnp.zeros((0, 0)), None, True
+        )
+
+    def _joint_member(self, places, p, block, on_i) -> tuple[Array, Array]:
+        """One joint: its relative twist per unit velocity of each body (2, w, dv), and what each row locks of it."""
+
+        def along(slot, e):
+            twists = [self.block_twist(place, e * (k == slot)) for k, place in enumerate(places)]
+            return self.relative_twist(places, p, twists)
+
+        def locked(share):
+            force, torque, R = self.wrench_on_j(places, p, share, on_i)
+            return jnp.concatenate([R.T @ force, torque if R.shape[0] == 2 else R.T @ torque])
+
+        units = jnp.eye(self.dv)
+        motion = [jax.vmap(lambda e, k=k: along(k, e), out_axes=1)(units) for k in range(2)]
+        return jnp.stack(motion), jax.vmap(locked)(block)
+
+    def row_wrenches(self, q: Coordinates, rows: BlockRows) -> list[tuple[Array, Array]]:
+        """For each family the wrenches of its rows for λ = 1, (count, r, d + dw) in the joint frame, and that frame's
+        axes. Force first; on body j at marker j."""
+        K = self.kinematics
+        places = self.places(q)
+        out = []
+        for family, block in zip(self.families, rows.member_blocks(), strict=True):
+            frame = self.joint_axes(family)
+
+            def member(at, p, block, on_i, frame=frame):
+                def row(share):
+                    force, torque, R = self.wrench_on_j(at, p, share, on_i, frame)
+                    return jnp.concatenate([R.T @ force, torque if K.d == 2 else R.T @ torque]), R
+
+                wrenches, axes = jax.vmap(row)(block)
+                return wrenches, axes[0]
+
+            out.append(jax.vmap(member)(family.gather(places), family.p, block, self.j_is_ground(family)))
+        return out
+
+    def spin_terms(self, v):
+        if self.space == "plane":
+            return None
+        # ω̇ is that of components along axes that spin; in frames that do not, ω × δω is added
+        return jax.scipy.linalg.block_diag(*jax.vmap(_spin_block)(v.reshape(-1, self.dv)))
+
+
+def _spin_block(u):
+    """The 6 × 6 block that adds ω × δω to a body's angular acceleration."""
+    x, y, z = u[3], u[4], u[5]
+    zero = jnp.zeros(())
+    cross = jnp.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
+    return jnp.zeros((6, 6)).at[3:, 3:].set(cross)

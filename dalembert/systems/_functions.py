@@ -1,0 +1,296 @@
+"""2 · systems: `FunctionSystem`, a person's own M, h, Φ, φ."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from dalembert._results import DalembertError
+from dalembert._typing import Coordinates, Velocities
+from dalembert.linalg import BlockMass, BlockPattern, Group
+from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
+from dalembert.systems._names import ANONYMOUS, with_fields
+from dalembert.systems._precision import in_double
+from dalembert.systems._rows import Family, RowSystem, local_factors
+from dalembert.systems._user import user_mistake
+
+
+@dataclass(frozen=True)
+class LocalPoint:
+    """A constrained point: local coordinates x = g(q) and local constraints f̂(t, x) = 0.
+
+    [Blajer, Bestle, Schiehlen 1994, eqs. 2, 3]. With parameters, both get them as a last argument. `directions(t, x)`
+    gives D̂ (columns, Ĉ D̂ = 0) where you know it; it is found otherwise.
+    """
+
+    name: str
+    coordinates: Callable
+    constraint: Callable
+    directions: Callable | None = None
+    has_parameters: bool = False
+
+    def local(self, p) -> Callable:
+        """q ↦ x."""
+        return (lambda q: jnp.asarray(self.coordinates(q, p))) if self.has_parameters else self.coordinates
+
+    def rows(self, t, x, p):
+        """f̂(t, x)."""
+        return self.constraint(t, x, p) if self.has_parameters else self.constraint(t, x)
+
+
+@dataclass(frozen=True)
+class _LocalRows:
+    """The holonomic rows of all constrained points, one after the other."""
+
+    points: tuple[LocalPoint, ...]
+
+    def __call__(self, t, q, p=None):
+        return jnp.concatenate([point.rows(t, point.local(p)(q), p) for point in self.points])
+
+
+_SIGNATURES = ("mass(t, q)", "force(t, q, v)", "position(t, q)", "motion(t, q, v)", "qdot(q, v)", "potential(t, q)")
+
+
+class FunctionSystem(RowSystem):
+    """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
+
+    With `parameters` (a dict of arrays) every function gets them as a last argument p. `joints` groups the
+    holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
+    `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
+    tolerance free of units. Without `potential`, the work of h is booked as work. Dense; for tens of coordinates.
+    Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates (`LocalPoint`).
+    """
+
+    families: tuple[Family, ...]
+    parameter_values: dict[str, Array]
+    q0: Coordinates
+    v0: Velocities
+    size_scale: Velocities
+    pattern: BlockPattern = eqx.field(static=True)
+    m_holonomic: int = eqx.field(static=True)
+    owners: tuple[RowOwner, ...] = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    functions: tuple[Callable | None, ...] = eqx.field(static=True)
+    has_parameters: bool = eqx.field(static=True)
+    points: tuple[LocalPoint, ...] = eqx.field(static=True)
+    klu: None = None
+
+    def __init__(
+        self,
+        mass: Callable,
+        force: Callable,
+        *,
+        q0,
+        v0=None,
+        position: Callable | None = None,
+        motion: Callable | None = None,
+        qdot: Callable | None = None,
+        potential: Callable | None = None,
+        joints: Mapping[str, int] | None = None,
+        motion_joints: Mapping[str, int] | None = None,
+        parameters: Mapping[str, object] | None = None,
+        scale=None,
+        points: Sequence[LocalPoint] = (),
+        name: str = "functions",
+    ):
+        self.name = name
+        self.has_parameters = parameters is not None
+        self.points = tuple(dataclasses.replace(p, has_parameters=self.has_parameters) for p in points)
+        if self.points:
+            if position is not None:
+                raise DalembertError(f"FunctionSystem '{name}': give position or points, not both.")
+            position = _LocalRows(self.points)
+        self.parameter_values = {
+            k: in_double(f"FunctionSystem '{name}': parameter '{k}'", x) for k, x in (parameters or {}).items()
+        }
+        self.functions = (mass, force, position, motion, qdot, potential)
+        self.q0 = in_double(f"FunctionSystem '{name}': q0", q0)
+        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else in_double(f"FunctionSystem '{name}': v0", v0)
+        if self.dq != self.dv and qdot is None:
+            raise DalembertError(
+                f"FunctionSystem '{name}': q0 has {self.dq} numbers and v0 has {self.dv}; give qdot(q, v) = N(q) v."
+            )
+        scale = np.ones(self.dv) if scale is None else scale
+        self.size_scale = jnp.broadcast_to(in_double(f"FunctionSystem '{name}': scale", scale), (self.dv,))
+        self._check_shape(0, (self.dv, self.dv))
+        self._check_shape(1, (self.dv,))
+        h, s = self._rows(2), self._rows(3)
+        self._check_shape(4, (self.dq,))
+        self._check_shape(5, ())
+        if self.points and joints is None:
+            p = self.parameter_values
+            joints = {
+                c.name: jax.eval_shape(lambda c=c: c.rows(0.0, c.local(p)(self.q0), p)).shape[0] for c in self.points
+            }
+        self.owners = self._owners(joints, 0, h, "holonomic") + self._owners(motion_joints, h, s, "nonholonomic")
+        self.m_holonomic = h
+        group = Group([range(h + s)], [[0]])
+        self.pattern = BlockPattern(h + s, 1, self.dv, [group] if h + s else [])
+        rows = Family(
+            "functions",
+            (name,),
+            group,
+            h,
+            s,
+            None if position is None else _OnBlock(position, self.has_parameters),
+            None if motion is None else _OnBlock(motion, self.has_parameters),
+            {k: x[None] for k, x in self.parameter_values.items()},
+        )
+        self.families = (rows,) if h + s else ()
+
+    @property
+    def coordinates(self) -> str:
+        return "the user's own"
+
+    @property
+    def dq(self) -> int:
+        return self.q0.shape[0]
+
+    @property
+    def dv(self) -> int:
+        return self.v0.shape[0]
+
+    def names(self):
+        return (*super().names(), *(p.name for p in self.points))
+
+    def renamed(self, to):
+        # the constrained points are told twice more, as the function of the holonomic rows and as their family
+        points, functions, families = self.points, self.functions, tuple(f.renamed(to) for f in self.families)
+        if points:
+            points = tuple(dataclasses.replace(p, name=to(p.name)) for p in points)
+            rows = _LocalRows(points)
+            functions = (*functions[:2], rows, *functions[3:])
+            families = tuple(with_fields(f, position=_OnBlock(rows, self.has_parameters)) for f in families)
+        return with_fields(
+            self,
+            name=ANONYMOUS,
+            owners=renamed_owners(self.owners, to),
+            families=families,
+            points=points,
+            functions=functions,
+        )
+
+    def _call(self, which: int, *arguments):
+        function = self.functions[which]
+        assert function is not None
+        return jnp.asarray(function(*arguments, self.parameter_values) if self.has_parameters else function(*arguments))
+
+    def _check_shape(self, which: int, expected: tuple[int, ...]) -> None:
+        shape = self._shape(which)
+        if shape is not None and shape != expected:
+            what = _SIGNATURES[which]
+            raise DalembertError(f"FunctionSystem '{self.name}': {what} must have shape {expected}, it has {shape}.")
+
+    def _rows(self, which: int) -> int:
+        shape = self._shape(which)
+        if shape is not None and len(shape) != 1:
+            raise DalembertError(f"FunctionSystem '{self.name}': residuals must be vectors, one has shape {shape}.")
+        return 0 if shape is None else shape[0]
+
+    def _shape(self, which: int) -> tuple[int, ...] | None:
+        """The shape of what a function gives, found without a value: so are its mistakes, before it is compiled."""
+        function, signature = self.functions[which], _SIGNATURES[which]
+        if function is None:
+            return None
+        sizes = {"t": (), "q": (self.dq,), "v": (self.dv,)}
+        arguments = signature[signature.index("(") + 1 : -1].split(", ")
+        given = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
+        if self.has_parameters:
+            given.append({k: jax.ShapeDtypeStruct(x.shape, float) for k, x in self.parameter_values.items()})
+        try:
+            return jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *given).shape
+        except Exception as error:  # a user's function may raise anything
+            raise DalembertError(f"FunctionSystem '{self.name}': {signature} fails: {user_mistake(error)}") from error
+
+    def _owners(self, joints, start: int, rows: int, default: str) -> tuple[RowOwner, ...]:
+        joints = dict(joints) if joints is not None else ({default: rows} if rows else {})
+        if sum(joints.values()) != rows:
+            raise DalembertError(
+                f"FunctionSystem '{self.name}': the joints {joints} add up to {sum(joints.values())} rows, "
+                f"but the {default} residual has {rows}."
+            )
+        out = []
+        for name, count in joints.items():
+            out.append(RowOwner(name, "rows", tuple(range(start, start + count))))
+            start += count
+        return tuple(out)
+
+    def mass(self, t, q):
+        return BlockMass.dense_one(self._call(0, t, q))
+
+    def force(self, t, q, v):
+        return self._call(1, t, q, v)
+
+    def potential(self, t, q):
+        return jnp.zeros(()) if self.functions[5] is None else self._call(5, t, q)
+
+    def block_qdot(self, x, u):
+        return u if self.functions[4] is None else self._call(4, x, u)
+
+    def block_retract(self, x, delta):
+        return x + self.block_qdot(x, delta)
+
+    def block_place(self, x):
+        return x
+
+    def block_twist(self, place, u):
+        return u
+
+    def block_rate(self, place, twist):
+        return self.block_qdot(place, twist)
+
+    def block_bias(self, place, twist):
+        return jax.jvp(lambda x: self.block_qdot(x, twist), (place,), (self.block_qdot(place, twist),))[1]
+
+    def fixed_block(self):
+        return self.q0  # no row refers to it
+
+    def scale(self):
+        return self.size_scale
+
+    def coordinate_scale(self):
+        return self.size_scale if self.dq == self.dv else jnp.full(self.dq, jnp.max(self.size_scale))
+
+    def local(self, t, q):
+        return local_factors(self, self.points, t, q)
+
+    def parameters(self):
+        return dict(self.parameter_values)
+
+    def replace(self, values):
+        return replace_by_name(self, values, {k: (_FunctionParameter(k),) for k in self.parameter_values})
+
+
+@dataclass(frozen=True)
+class _OnBlock:
+    """A function of (t, q[, v], p) as a row function of one block (t, x[, u], p)."""
+
+    function: Callable
+    has_parameters: bool
+
+    def __call__(self, t, *slots_and_p):
+        *slots, p = slots_and_p
+        arguments = [s[0] for s in slots]  # one slot: the whole of q, the whole of v
+        return jnp.asarray(self.function(t, *arguments, p) if self.has_parameters else self.function(t, *arguments))
+
+
+@dataclass(frozen=True)
+class _FunctionParameter:
+    name: str
+
+    def get(self, system):
+        return system.parameter_values[self.name]
+
+    def set(self, system, value):
+        value = jnp.broadcast_to(value, system.parameter_values[self.name].shape)
+        system = eqx.tree_at(lambda s: s.parameter_values[self.name], system, value)
+        if system.families:
+            system = eqx.tree_at(lambda s: s.families[0].p[self.name], system, value[None])
+        return system

@@ -1,0 +1,190 @@
+"""Every question of every kind of system: an answer that is finite, or a sentence that refuses it by name.
+
+Small machines that together have all that systems can have: plane and space, absolute and joint coordinates, a person's
+own functions, redundant and nonholonomic rows, drivers, friction by a joint's load. The answers themselves are checked
+elsewhere; where a machine is here in both coordinates they must agree.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dalembert as da
+
+G = 9.81
+
+
+def cranks() -> da.Model:
+    """Three hanging parallel cranks under one coupler, in the plane: one redundant row; at rest in equilibrium."""
+    model = da.Model("cranks", gravity=(0, -G))
+    bar = model.body("bar", mass=2.0, inertia=0.3, position=(1.0, -1.0))
+    for k in range(3):
+        crank = model.body(f"crank{k}", mass=1.0, inertia=0.1, position=(k, -0.5))
+        model.revolute(f"top{k}", model.ground, crank, at=(k, 0))
+        model.revolute(f"foot{k}", crank, bar, at=(k, -1))
+    return model
+
+
+def rotor() -> da.Model:
+    """A rotor in space that a driver turns, and a pendulum that hangs on its axis: steady motion."""
+    model = da.Model("rotor", space="space", gravity=(0, 0, -G))
+    disc = model.body("disc", mass=1.0, inertia=(0.1, 0.1, 0.2), angular_velocity=(0, 0, 2.0))
+    model.revolute("axle", model.ground, disc, at=(0, 0, 0), axis=(0, 0, 1))
+    model.driver("motor", "axle", da.functions.polynomial([0.0, 2.0]))
+    bob = model.body("bob", mass=1.0, inertia=(0.02, 0.02, 0.01), position=(0, 0, -0.5), angular_velocity=(0, 0, 2.0))
+    model.revolute("hinge", disc, bob, at=(0, 0, 0), axis=(1, 0, 0))
+    return model
+
+
+def ball() -> da.Model:
+    """A ball that rolls on a turning plate: nonholonomic, a free body."""
+    return da.mechanism("rolling-sphere")
+
+
+def rubbing() -> da.Model:
+    """A pendulum at rest whose pin rubs by its load."""
+    model = da.Model("rubbing", gravity=(0, -G))
+    bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.0, -0.7))
+    model.revolute("pin", model.ground, bob, at=(0, 0))
+    model.bearing_friction("rubs", "pin", coulomb=0.2, radius=0.05, transition_speed=0.1)
+    return model
+
+
+def functions() -> da.FunctionSystem:
+    """A point on a circle by its own functions, hanging."""
+    return da.FunctionSystem(
+        lambda t, q: 2.0 * jnp.eye(2),
+        lambda t, q, v: jnp.array([0.0, -2.0 * G]),
+        position=lambda t, q: jnp.array([q @ q - 1.0]),
+        potential=lambda t, q: 2.0 * G * q[1],
+        q0=[0.0, -1.0],
+        joints={"rod": 1},
+        name="functions",
+    )
+
+
+MACHINES = {"cranks": cranks, "rotor": rotor, "ball": ball, "rubbing": rubbing}
+SYSTEMS = [*((name, c) for name in MACHINES for c in ("absolute", "joint")), ("functions", "")]
+
+
+@functools.cache
+def system_of(name: str, coordinates: str):
+    return functions() if name == "functions" else da.build(MACHINES[name](), coordinates=coordinates)
+
+
+@functools.cache
+def motion_of(name: str, coordinates: str) -> da.Solution:
+    return da.simulate(system_of(name, coordinates), 0.05, save=3, progress=False)
+
+
+def joint_of(system) -> str:
+    return system.machine.owners[0].name
+
+
+# each question: what is asked, and the numbers of the answer
+
+
+def ask_check(name, coordinates, tmp_path):
+    found = da.check(system_of(name, coordinates))
+    assert str(found) and found.summary()
+    return [found.mobility, found.redundancy]
+
+
+def ask_simulate(name, coordinates, tmp_path):
+    solution = motion_of(name, coordinates)
+    assert solution.status is da.Status.done
+    return [solution.energy_drift, *solution.violation.values()]
+
+
+def ask_reactions(name, coordinates, tmp_path):
+    solution = motion_of(name, coordinates)
+    reaction = solution.reactions(joint_of(solution.system))
+    return [reaction["force"].values, reaction["torque"].values]
+
+
+def ask_linearise(name, coordinates, tmp_path):
+    return [np.abs(da.linearise(system_of(name, coordinates)).eigenvalues)]
+
+
+def ask_inverse_dynamics(name, coordinates, tmp_path):
+    system = system_of(name, coordinates)
+    q, v = da.consistent_state(system)
+    vdot = da.Proximal().solve(da.assemble(da.decide_loads(system), 0.0, q, v)).vdot
+    return [da.inverse_dynamics(system, q, v, vdot).effort]
+
+
+def ask_hold(name, coordinates, tmp_path):
+    system = system_of(name, coordinates)
+    label = system.velocity_label(0)
+    state = da.consistent_state(system, hold=[int(label) if label.isdigit() else label])
+    with pytest.raises(da.DalembertError, match="hold"):
+        da.consistent_state(system, hold=["nobody"])
+    return list(state)
+
+
+def ask_projectors(name, coordinates, tmp_path):
+    system = system_of(name, coordinates)
+    P = da.projectors(system, da.consistent_state(system).q)
+    np.testing.assert_allclose(np.asarray(P.P_a) + np.asarray(P.P_c), np.eye(system.n), atol=1e-9)
+    return [P.P_a, P.P_c]
+
+
+def ask_compare(name, coordinates, tmp_path):
+    found = da.compare(system_of(name, coordinates), 0.05, formulations=["proximal"], stabilisations=["projection"])
+    return [entry.error for entry in found.entries]
+
+
+def ask_plot(name, coordinates, tmp_path):
+    figure = motion_of(name, coordinates).plot(path=tmp_path / "page.png")
+    return [len(figure.axes)]
+
+
+def ask_animate(name, coordinates, tmp_path):
+    path = motion_of(name, coordinates).animate(tmp_path / "page.html")
+    return [path.stat().st_size]
+
+
+def ask_save(name, coordinates, tmp_path):
+    solution = motion_of(name, coordinates)
+    path = solution.to_netcdf(tmp_path / "run.nc")
+    again = da.open(path, system=solution.system) if name == "functions" else da.open(path)
+    np.testing.assert_array_equal(again.q, solution.q)
+    return [again.q]
+
+
+QUESTIONS = {name.removeprefix("ask_"): f for name, f in list(globals().items()) if name.startswith("ask_")}
+REFUSED = {
+    ("reactions", "functions"): "no joint frames",
+    ("animate", "functions"): "nothing of bodies",
+    ("linearise", "ball"): "neither at rest nor in steady motion",
+    ("inverse_dynamics", "rubbing"): "would depend on the efforts",
+}
+"""What cannot be answered, and words of the sentence that says so."""
+
+
+@pytest.mark.parametrize(("name", "coordinates"), SYSTEMS, ids=lambda x: x or "own")
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.filterwarnings("ignore::dalembert.RedundancyWarning", "ignore::dalembert.RecordWarning")
+def test_every_question_of_every_system(question, name, coordinates, tmp_path):
+    words = REFUSED.get((question, name))
+    if words is not None:
+        with pytest.raises(da.DalembertError, match=words):
+            QUESTIONS[question](name, coordinates, tmp_path)
+        return
+    for numbers in QUESTIONS[question](name, coordinates, tmp_path):
+        assert np.all(np.isfinite(np.asarray(numbers, float)))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_both_coordinates_answer_alike(name):
+    """Bodies, reactions and eigenvalues do not depend on coordinates; to 1e-6, the error of two runs at rtol 1e-8."""
+    one, other = (motion_of(name, c).dataset for c in ("absolute", "joint"))
+    for what in ("position", "velocity", "reaction_force", "reaction_torque"):
+        if what in one:
+            size = max(float(np.max(np.abs(one[what].values), initial=0.0)), 1.0)
+            np.testing.assert_allclose(other[what].values, one[what].values, atol=1e-6 * size)
+    assert da.check(system_of(name, "absolute")).mobility == da.check(system_of(name, "joint")).mobility
