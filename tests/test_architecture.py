@@ -61,10 +61,44 @@ def test_complements_know_no_mechanics():
         assert imported_rooms(path) <= {"complements", "linalg", "_results"}
 
 
-def test_only_equations_differentiates_constraints():
-    """Rows are stated in systems/_constraints.py and differentiated nowhere but in equations.py."""
-    text = (ROOT / "systems" / "_constraints.py").read_text()
-    assert "jax.jvp" not in text and "jax.jac" not in text and "jax.grad" not in text
+DERIVATIVES = {"jvp", "vjp", "jacfwd", "jacrev", "grad", "linearize", "hessian", "value_and_grad"}
+DIFFERENTIATING = {
+    "systems/_rows.py": "the rows themselves",
+    "equations.py": "rates of M, C and b along a motion",
+    "formulations/_complementary.py": "rates of a complement",
+    "simulation/_march.py": "energy; it asks residuals whether a step has closed",
+    "analysis/_linear.py": "residuals once more: the rows of a linearisation",
+}
+"""The files that differentiate and know rows or residuals at all, and what they differentiate."""
+ROWS = {"residuals", "position_residual", "motion_residual", "position_rows", "motion_rows", "rows_of"}
+
+
+def names_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    return names | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+
+
+def test_one_file_differentiates_rows():
+    """C and Γ come from systems/_rows.py alone: no other file takes derivatives and has rows to take them of."""
+    found = {str(p.relative_to(ROOT)) for p in FILES if names_in(p) & DERIVATIVES and names_in(p) & ROWS}
+    assert found == set(DIFFERENTIATING)
+
+
+CONCRETE = {"AbsoluteSystem", "TreeSystem", "FunctionSystem"}
+MAKERS = {"__init__.py", "symbolic.py"}
+"""The front door, and what makes a person's own system from expressions."""
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) != "systems"], ids=str)
+def test_nobody_asks_which_system_it_is(path):
+    """Systems answer for themselves: their concrete classes are named where they are made, and nowhere else."""
+    if str(path.relative_to(ROOT)) not in MAKERS:
+        assert not names_in(path) & CONCRETE
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
+            asked = ast.unparse(node.args[0])
+            assert asked not in ("system", "machine", "self.system", "self.machine"), f"{path.name}:{node.lineno}"
 
 
 def test_every_file_begins_with_its_place_in_the_map():

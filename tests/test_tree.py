@@ -27,7 +27,7 @@ def carried_acceleration(system: TreeSystem, t, q, u):
     """v̇_abs = J u̇ + J̇u from the joint accelerations."""
     udot = da.Proximal().solve(da.assemble(system, t, q, u)).vdot
     at = system.carried(q, u)
-    return at.places, at.v, system.accelerations(at, udot)
+    return at.places, at.v, system.lift_rate(q, u, udot).reshape(at.v.shape)
 
 
 @eqx.filter_jit
