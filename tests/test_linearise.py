@@ -160,3 +160,39 @@ def test_a_singular_position_is_refused():
         da.DalembertError, match="'parallelogram' cannot be linearised here: this is a singular position"
     ):
         da.linearise(model, anywhere=True)
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_sleeping_top(coordinates):
+    """A s² − i C ω s − m g l = 0 for the lean x + i y of a top that spins upright, A about its point of support."""
+    inertia, spin, length, C, omega = 0.01, 0.02, 0.1, 0.02, 200.0
+    model = da.Model("top", space="space", gravity=(0, 0, -G))
+    top = model.body(
+        "top", mass=1.0, inertia=(inertia, inertia, spin), position=(0, 0, length), angular_velocity=(0, 0, omega)
+    )
+    model.spherical("tip", model.ground, top, at=(0, 0, 0))
+    A = inertia + length**2
+    root = math.sqrt((C * omega) ** 2 - 4 * A * G * length)
+    expected = [(C * omega - root) / (2 * A), (C * omega + root) / (2 * A)]
+    found = da.linearise(da.build(model, coordinates=coordinates)).eigenvalues
+    assert np.max(np.abs(found.real)) < 1e-9 * omega
+    turning = np.sort(found.imag[found.imag > 1e-3])  # besides, the spin itself: twice zero
+    np.testing.assert_allclose(turning, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_machine_that_turns_about_its_own_axis_without_accelerating(coordinates):
+    """A pendulum on a driven shaft, its hinge through the axis: A φ̈ = −(m g l − (A − C) Ω²) φ about its pin."""
+    rate, inertia, slender, length = 2.0, 0.02, 0.01, 0.5
+    model = da.Model("rotor", space="space", gravity=(0, 0, -G))
+    disc = model.body("disc", mass=1.0, inertia=(0.1, 0.1, 0.2), angular_velocity=(0, 0, rate))
+    model.revolute("axle", model.ground, disc, at=(0, 0, 0), axis=(0, 0, 1))
+    model.driver("motor", "axle", da.functions.polynomial([0.0, rate]))
+    bob = model.body(
+        "bob", mass=1.0, inertia=(inertia, inertia, slender), position=(0, 0, -length), angular_velocity=(0, 0, rate)
+    )
+    model.revolute("hinge", disc, bob, at=(0, 0, 0), axis=(1, 0, 0))
+    A = inertia + length**2
+    expected = math.sqrt((G * length - (A - slender) * rate**2) / A)
+    found = da.linearise(da.build(model, coordinates=coordinates)).eigenvalues
+    np.testing.assert_allclose(np.max(found.imag), expected, rtol=1e-8)

@@ -230,6 +230,19 @@ def test_nan_is_found_within_five_steps():
     assert fixed.status is da.Status.not_finite and float(fixed.t_end) == pytest.approx(0.5, abs=0.011)
 
 
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_force_that_is_not_finite_is_laid_to_its_own_body(coordinates):
+    """The second of two rods on a chain; in joint coordinates the first joint carries its force too."""
+    model = da.Model("chain")
+    upper = model.body("upper", mass=1.0, inertia=0.1, position=(0.5, 0))
+    lower = model.body("lower", mass=1.0, inertia=0.1, position=(1.5, 0))
+    model.revolute("A", model.ground, upper, at=(0, 0))
+    model.revolute("B", upper, lower, at=(1, 0))
+    model.force_law("law", [lower], lambda t, f: [(jnp.where(t > 0.05, jnp.nan, 1.0) * jnp.ones(2), 0.0)])
+    with pytest.raises(da.SimulationError, match="The force on body 'lower' is the first that is not finite"):
+        da.simulate(da.build(model, coordinates=coordinates), 0.2, integrator="tsit5")
+
+
 def test_blow_up_is_told():
     solution = da.simulate(ball(lambda t, f: [(1e3 * f[0].p * jnp.sum(f[0].p ** 2), 0.0)]), 20.0, throw=False)
     assert solution.status is da.Status.not_finite

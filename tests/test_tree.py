@@ -262,3 +262,19 @@ def test_a_tree_that_cannot_move(space, rows):
         together = sum(solution.reactions(joint)["force"].values[-1] for joint in "wr")
     np.testing.assert_allclose(together, [0.0, 9.81], atol=1e-12)
     assert da.linearise(system).A.shape == (0, 0)
+
+
+def test_joint_coordinates_are_held_and_named():
+    """`hold=` takes a joint's name or one of its coordinates, and what had to change is told by that name."""
+    tree = da.build(da.mechanism("four-bar"), coordinates="joint")
+    label = tree.velocity_label(0)
+    rough = np.array(tree.q0) + np.array([0.0, 0.02, -0.01])
+    for item in (label, label.split(".")[0]):
+        q, _ = da.consistent_state(tree, rough, hold=[item])
+        assert q[0] == rough[0] and np.max(np.abs(tree.position_residual(0.0, q))) < 1e-12
+    with pytest.raises(da.DalembertError, match=rf"hold: 'nobody' is no coordinate of the tree .* use one of {label}"):
+        da.consistent_state(tree, hold=["nobody"])
+    v = np.zeros(tree.n)
+    v[0] = 8.0
+    with pytest.warns(da.AssemblyWarning, match=rf"'{label}' from 8 to .*hold=\['{label}'\]"):
+        da.simulate(tree, 0.01, (tree.q0, v), save=2)

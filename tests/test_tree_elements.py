@@ -28,7 +28,7 @@ from _helpers_joints import (
 
 import dalembert as da
 from dalembert.model import quaternion_of
-from dalembert.systems._tree import CHAINS
+from dalembert.systems._topology import CHAINS
 
 T = 0.3  # s: drivers are on their way
 AGREE = 1e-9  # of the largest acceleration of a machine: two factorisations, one of them sparse and regularised

@@ -15,7 +15,8 @@ from dalembert.linalg import BlockPattern, Group
 from dalembert.model import Body, Constraint, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem
 from dalembert.systems._names import compiled
-from dalembert.systems._tree import CHAINS, Link, Tree, TreeSystem
+from dalembert.systems._topology import CHAINS, Link, Tree
+from dalembert.systems._tree import TreeSystem
 
 QUARTER = {
     0: np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0.0]]),

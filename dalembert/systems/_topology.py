@@ -1,0 +1,135 @@
+"""2 · systems: which links make up a tree of joints, and where each stands; all static."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dalembert.systems._names import Renaming
+
+
+class Tree:
+    """Who hangs on whom; static, compared by content, hashed once.
+
+    Links are numbered so that a parent comes before its children. `parents[k]` is the link that carries link k (or
+    −1), `bodies[b]` the link that is body b. A ball has three velocities, a weld none, every other link one.
+    Joints that are `backward` are carried by their body j.
+    """
+
+    def __init__(
+        self,
+        parents,
+        kinds: Sequence[str],
+        moves: Sequence[bool],
+        bodies,
+        joints: Sequence[str],
+        backward: Sequence[str] = (),
+    ):
+        self.parents = np.asarray(parents, int)
+        self.kinds, self.moves = tuple(kinds), tuple(bool(x) for x in moves)
+        self.bodies = np.asarray(bodies, int)
+        self.joints = tuple(joints)  # for each link, the joint it belongs to (a free body's own name)
+        self.backward = frozenset(backward)
+        self.carrying = {self.joints[k]: b for b, k in enumerate(self.bodies)}  # of each joint, the body it carries
+        count = len(self.parents)
+        self.count = count
+        self.ball = np.array([k == "ball" for k in kinds], bool).reshape(count)
+        # coordinates and velocities: where each link's numbers stand in q and v; one past the end means none
+        q_sizes = [4 if b else int(m) for b, m in zip(self.ball, self.moves, strict=True)]
+        v_sizes = [3 if b else int(m) for b, m in zip(self.ball, self.moves, strict=True)]
+        self.nq, self.nv = sum(q_sizes), sum(v_sizes)
+        self.q_index = self._index(q_sizes, 4, self.nq)
+        self.v_index = self._index(v_sizes, 3, self.nv)
+        self.q_start = np.concatenate([[0], np.cumsum(q_sizes)]).astype(int)
+        self.v_start = np.concatenate([[0], np.cumsum(v_sizes)]).astype(int)
+        # for each velocity: its link, and which of the link's axes it is
+        self.link_of = np.repeat(np.arange(count), v_sizes)
+        self.axis_of = np.concatenate([np.arange(s) for s in v_sizes]).astype(int) if count else np.zeros(0, int)
+        above = np.zeros((count, count), bool)  # above[i, k]: link i is k or carries it
+        for k, parent in enumerate(self.parents):
+            above[k, k] = True
+            if parent >= 0:
+                above[:, k] |= above[:, parent]
+        self.above = above
+        self.moved_by = above[self.link_of][:, self.bodies].T.astype(float)  # (bodies, velocities)
+        self.axes_above = above[np.ix_(self.link_of, self.link_of)]
+        self.jumps = self._jumps()
+        # q̇ is picked from (v, 0, the balls' quaternion rates), and each quaternion scaled by its own length
+        self.balls = np.flatnonzero(self.ball)
+        self.rate_of = np.full(self.nq, self.nv)
+        self.ball_of = np.full(self.nq, len(self.balls))
+        straight = np.flatnonzero(np.array(self.moves, bool) & ~self.ball)
+        self.rate_of[self.q_index[straight, 0]] = self.v_index[straight, 0]
+        quaternions = self.q_index[self.balls]
+        self.rate_of[quaternions] = self.nv + 1 + np.arange(quaternions.size).reshape(quaternions.shape)
+        self.ball_of[quaternions] = np.arange(len(self.balls))[:, None]
+        self._set_key()
+
+    def _set_key(self) -> None:
+        key = (self.parents.tobytes(), self.kinds, self.moves, self.bodies.tobytes(), self.joints, self.backward)
+        self._key, self._hash = key, hash(key)
+
+    def renamed(self, to: Renaming) -> Tree:
+        """The same tree under other names; its tables are shared."""
+        other = copy.copy(self)
+        other.joints, other.backward = to.all(self.joints), frozenset(to.all(self.backward))
+        other.carrying = {to(name): body for name, body in self.carrying.items()}
+        other._set_key()
+        return other
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        return self is other or (isinstance(other, Tree) and self._key == other._key)
+
+    @staticmethod
+    def _index(sizes, width: int, none: int) -> np.ndarray:
+        table, start = np.full((len(sizes), width), none), 0
+        for k, size in enumerate(sizes):
+            table[k, :size] = np.arange(start, start + size)
+            start += size
+        return table
+
+    def _jumps(self) -> list[np.ndarray]:
+        """Parent, grandparent, four up, …: until all have reached the ground (number `count`)."""
+        jump = np.where(self.parents < 0, self.count, self.parents)
+        out = []
+        while np.any(jump < self.count):
+            out.append(jump)
+            jump = np.append(jump, self.count)[jump]
+        return out
+
+
+@dataclass(frozen=True)
+class Link:
+    """One primitive: its axis in the joint's frame (0, 1, 2 for x, y, z), and what it does."""
+
+    kind: str  # "turn", "slide", "screw", "weld", "ball"
+    axis: int = 2
+
+
+# markers' z is the joint axis, as in `_constraints.py`; in the plane sliders move along x
+CHAINS: dict[tuple[str, str], tuple[Link, ...]] = {
+    ("space", "weld"): (Link("weld"),),
+    ("space", "revolute"): (Link("turn"),),
+    ("space", "prismatic"): (Link("slide"),),
+    ("space", "cylindrical"): (Link("slide"), Link("turn")),
+    ("space", "screw"): (Link("screw"),),
+    ("space", "universal"): (Link("turn", 0), Link("turn", 1)),
+    ("space", "spherical"): (Link("ball"),),
+    ("space", "planar"): (Link("slide", 0), Link("slide", 1), Link("turn")),
+    ("space", "pin_slot"): (Link("slide", 0), Link("turn")),
+    ("space", "orientation_lock"): (Link("slide", 0), Link("slide", 1), Link("slide", 2)),
+    ("space", "free"): (Link("slide", 0), Link("slide", 1), Link("slide", 2), Link("ball")),
+    ("plane", "weld"): (Link("weld"),),
+    ("plane", "revolute"): (Link("turn"),),
+    ("plane", "prismatic"): (Link("slide", 0),),
+    ("plane", "pin_slot"): (Link("slide", 0), Link("turn")),
+    ("plane", "angle_lock"): (Link("slide", 0), Link("slide", 1)),
+    ("plane", "free"): (Link("slide", 0), Link("slide", 1), Link("turn")),
+}
+"""The joints that can move in a tree."""
