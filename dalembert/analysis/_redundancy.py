@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,10 +13,9 @@ from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._free import FreeMotion, free_motions, unheld
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
-from dalembert.equations import Equations, assemble, bearing_sides
-from dalembert.linalg import LARGE, RANK_TOLERANCE, Dependence, mass_metric_rows
+from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import Pressing, decide_loads, dependence_on_bodies, joint_rows, pressing
+from dalembert.reactions import Instant, Pressing, decide_loads, pressing
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
 from dalembert.systems import AbstractSystem, BodySystem, build, compiled
@@ -188,28 +186,28 @@ def _check(
     if not told:
         with suppress(DalembertError):  # loads that are not unique: the report says so
             system = decide_loads(system, here, t=t)
-    first = _Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
+    first = Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
     others = []
     if (
         loose is None and not contradictions and first.dependence.redundancy
     ):  # else no pose beside it can have a larger rank
-        others = [_Instant(system, t, s) for s in _neighbours(system, t, here, first)]
+        others = [Instant(system, t, s) for s in _neighbours(system, t, here, first)]
     best = max([first, *others], key=lambda i: i.dependence.rank)
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
     h = system.m_holonomic
     if not contradictions and not singular and loose is None:
-        contradictions = first.contradictory_accelerations()
+        contradictions = _contradictory_accelerations(first)
     found = found_here = None
     told = bool(contradictions) and loose is None
     if reactions and not told:
         # at a singular pose the equations give no values, and those of a neighbour are not what was asked for
-        found = best.solvability([i for i in (first, *others) if i is not best], values=not singular)
-        found_here = first.solvability([], values=False) if singular else None
+        found = _solvability(best, [i for i in (first, *others) if i is not best], values=not singular)
+        found_here = _solvability(first, [], values=False) if singular else None
     friction, load_rule = (), None
     bodies = system.bodies
     if bodies is not None and bodies.bearings and not told:
-        friction = tuple(pressing(bodies, best.on_bodies, best.among_joints))
+        friction = tuple(pressing(best))
         load_rule = None if bodies.load_rule is None else bodies.load_rule.describe(bodies)
     # of many independent rows they would take longer than all the rest
     values = first.dependence.singular_values if rank < system.m or system.m < LARGE or singular else np.zeros(0)
@@ -249,7 +247,7 @@ HAIR, APART = 1e-3, 1e-2
 long chain has small ones too, but they fall gradually."""
 
 
-def _nearly(instant: _Instant) -> tuple[str, ...]:
+def _nearly(instant: Instant) -> tuple[str, ...]:
     """A sentence if some rows are independent of the others by a hair only: an axis that is meant to be parallel.
 
     In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike. On bodies: in
@@ -305,104 +303,46 @@ def _remarks(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str, ..
     return tuple(f"{', '.join(repr(n) for n in names)}: {sentences[word]}" for word, names in found.items() if names)
 
 
-class _Instant:
-    """A system at one state: its equations, dependencies and joints, each found when asked for.
-
-    `dependence` is that of the system's own rows; reactions are stated on the rows of all joints, `machine` and
-    `among_joints`, which in joint coordinates are more.
-    """
-
-    def __init__(self, system: AbstractSystem, t: float, state: State, tolerance: float = RANK_TOLERANCE):
-        self.system, self.t, self.state = system, t, state
-        self.tolerance = max(tolerance, RANK_TOLERANCE)
-        self.equations: Equations = assemble(system, np.asarray(t, float), *state)
-        self.dependence = self.equations.dependence(tolerance=self.tolerance)
-
-    @property
-    def machine(self) -> AbstractSystem:
-        return self.system.machine
-
-    @property
-    def on_bodies(self) -> Equations:
-        """The machine's equations."""
-        return self._on_bodies[0]
-
-    @property
-    def among_joints(self) -> Dependence:
-        return self._on_bodies[1]
-
-    @functools.cached_property
-    def _on_bodies(self) -> tuple[Equations, Dependence]:
-        return dependence_on_bodies(self.system, self.equations, self.dependence)
-
-    def part(self, rows: slice) -> int:
-        return self.equations.dependence(rows, self.tolerance).rank
-
-    def joints(self):
-        return joint_rows(self.machine, self.on_bodies)
-
-    @functools.cached_property
-    def held(self) -> dict[str, bool]:
-        """For each pair of teeth or belt whether the other rows hold the distance of its axes."""
-        if not self.machine.sided:
-            return {}
-        e, d = self.on_bodies, self.among_joints
-        rows = [row for _, row in self.machine.sided]
-        pushed = assemble(self.machine.with_sides(jnp.ones(self.machine.m)), e.t, e.q, e.v)
-        radial = mass_metric_rows(np.asarray(pushed.C)[rows] - np.asarray(e.C)[rows], np.asarray(e.mass.blocks))
-        V = np.linalg.svd(d.rows, full_matrices=False)[2][: d.rank]
-        left = np.linalg.norm(radial - (radial @ V.T) @ V, axis=1)
-        return {name: bool(x < 1e-6) for (name, _), x in zip(self.machine.sided, left, strict=True)}
-
-    @functools.cached_property
-    def loaded(self) -> _Instant:
-        """The same instant with teeth and belts that bear on the side of their load."""
-        if not self.machine.sided:
-            return self
-        lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
-        sides = np.asarray(bearing_sides(jnp.asarray(lam))).copy()
-        sides[[row for name, row in self.machine.sided if not self.held[name]]] = 0.0
-        made = _Instant(self.system.with_sides(jnp.asarray(sides)), self.t, self.state)
-        made.loaded = made
-        return made
-
-    def solver(self) -> Solver:
-        return Solver(self.loaded.joints(), self.loaded.among_joints)
-
-    def solvability(self, others: list[_Instant], *, values: bool = True) -> Solvability:
-        if self.loaded is not self:
-            return self.loaded.solvability(others, values=values)
-        lam = None
-        if self.machine.m and values:
-            lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
-        elsewhere = [i.solver() for i in others if i.dependence.rank == self.dependence.rank]
-        if self.dependence.redundancy == 0:
-            elsewhere = []
-        return solve_solvability(self.joints(), self.among_joints, lam, elsewhere, self.typical_force())
-
-    def typical_force(self) -> float:
-        """The force that turns the machine's momentum at its own rate: what rounding is measured by."""
-        e, scale = self.equations, np.asarray(self.system.scale())
-        v = np.asarray(e.v)
-        rate = np.max(np.abs(v) / scale, initial=0.0)
-        size = 1.0 if self.system.bodies is None else float(self.system.bodies.size)
-        return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
-
-    def contradictory_accelerations(self) -> tuple[Contradiction, ...]:
-        """Rows whose dependency holds for positions and velocities but not for accelerations."""
-        d = self.dependence
-        Gamma = np.asarray(self.equations.Gamma) / d.sizes
-        left = d.null @ (d.null.T @ Gamma)
-        # against rounding: what is left of Γ where all rows agree
-        if d.redundancy == 0 or np.max(np.abs(left)) <= 1e-7 * max(np.max(np.abs(Gamma)), 1e-6):
-            return ()
-        if self.machine is not self.system:  # named among all joints
-            lifted = self.system.lift(*(jnp.asarray(x) for x in self.state))
-            return _Instant(self.machine, self.t, lifted).contradictory_accelerations()
-        return (contradiction_of("accelerations", self.joints(), d, left * d.sizes, self.system, self.equations),)
+def _solver(instant: Instant) -> Solver:
+    return Solver(instant.loaded.joints, instant.loaded.among_joints)
 
 
-def _neighbours(system: AbstractSystem, t: float, here: State, first: _Instant) -> list[State]:
+def _solvability(instant: Instant, others: list[Instant], *, values: bool = True) -> Solvability:
+    instant = instant.loaded
+    lam = None
+    if instant.machine.m and values:
+        e = instant.equations
+        lam = instant.among_joints.multipliers(np.asarray(e.force), np.asarray(e.Gamma))
+    elsewhere = [_solver(i) for i in others if i.dependence.rank == instant.dependence.rank]
+    if instant.dependence.redundancy == 0:
+        elsewhere = []
+    return solve_solvability(instant.joints, instant.among_joints, lam, elsewhere, _typical_force(instant))
+
+
+def _typical_force(instant: Instant) -> float:
+    """The force that turns the machine's momentum at its own rate: what rounding is measured by."""
+    e, system = instant.equations, instant.system
+    v, scale = np.asarray(e.v), np.asarray(system.scale())
+    rate = np.max(np.abs(v) / scale, initial=0.0)
+    size = 1.0 if system.bodies is None else float(system.bodies.size)
+    return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
+
+
+def _contradictory_accelerations(instant: Instant) -> tuple[Contradiction, ...]:
+    """Rows whose dependency holds for positions and velocities but not for accelerations."""
+    d, system = instant.dependence, instant.system
+    Gamma = np.asarray(instant.equations.Gamma) / d.sizes
+    left = d.null @ (d.null.T @ Gamma)
+    # against rounding: what is left of Γ where all rows agree
+    if d.redundancy == 0 or np.max(np.abs(left)) <= 1e-7 * max(np.max(np.abs(Gamma)), 1e-6):
+        return ()
+    if system.machine is not system:  # named among all joints
+        lifted = system.lift(*(jnp.asarray(x) for x in instant.state))
+        return _contradictory_accelerations(Instant(system.machine, instant.t, lifted))
+    return (contradiction_of("accelerations", instant.joints, d, left * d.sizes, system, instant.equations),)
+
+
+def _neighbours(system: AbstractSystem, t: float, here: State, first: Instant) -> list[State]:
     """Configurations on the constraints a few hundredths of the machine's size away, along motions it can make.
 
     Rows that depend on time are let go for this: with a driver held a machine has no neighbours, yet its pose may be
@@ -438,10 +378,10 @@ def _along(solution: Solution) -> MotionCheck:
     generic = system.m - solution.redundancy
     ranks, unique = set(), {}
     for k in picks:
-        now = _Instant(system, solution.t[k], State(solution.q[k], solution.v[k]))
+        now = Instant(system, solution.t[k], State(solution.q[k], solution.v[k]))
         ranks.add(now.dependence.rank)
         if solution.redundancy and now.dependence.rank == generic:
-            solver = now.solver()
+            solver = _solver(now)
             for j in solver.joints:
                 unique.setdefault(j.name, set()).add(solver.uniqueness.reaction(j.name))
     return MotionCheck(

@@ -9,7 +9,8 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 """
 
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
-from dalembert.reactions._joints import CarriedDependence, dependence_on_bodies, on_bodies, reaction_on_bodies
+from dalembert.reactions._instant import Instant
+from dalembert.reactions._joints import on_bodies, reaction_on_bodies
 from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal, rule_of
 from dalembert.reactions._multipliers import (
     ChosenEquations,
@@ -45,11 +46,11 @@ __all__ = [
     "AbstractReactionRule",
     "Bar",
     "Beam",
-    "CarriedDependence",
     "ChosenEquations",
     "Compliance",
     "Direction",
     "Eliminated",
+    "Instant",
     "JointRows",
     "MinimumNorm",
     "OrthonormalMultipliers",
@@ -60,7 +61,6 @@ __all__ = [
     "Weighted",
     "Wrenches",
     "decide_loads",
-    "dependence_on_bodies",
     "joint_rows",
     "joint_wrenches",
     "local_reactions",

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dalembert._results import DalembertError, did_you_mean
-from dalembert.equations import Equations, assemble
-from dalembert.linalg import Dependence
+from dalembert.reactions._instant import Instant
 from dalembert.reactions._rules import (
     AbstractReactionRule,
     Eliminated,
@@ -17,7 +16,7 @@ from dalembert.reactions._rules import (
     Unique,
     Weighted,
 )
-from dalembert.reactions._unique import LABELS, Uniqueness, joint_rows
+from dalembert.reactions._unique import LABELS
 from dalembert.stabilise import State, consistent_state, neighbours
 from dalembert.systems import AbstractSystem, BodySystem
 
@@ -67,14 +66,14 @@ def decide_loads(
         return system
     rule = named_rule(bodies) if rule is None else rule
     lifted = None if state is None else system.lift(*(jnp.asarray(x, float) for x in state))
-    equations, dependence = _generic(bodies, lifted, t)
+    instant = _generic(bodies, lifted, t)
     if rule is None or isinstance(rule, Unique):
-        for p in pressing(bodies, equations, dependence):
+        for p in pressing(instant):
             if p.open:
                 raise DalembertError(refusal(p))
         rule = None
     else:
-        rule = rule.prepare(bodies, equations)
+        rule = rule.prepare(bodies, instant.equations)
     return system.with_loads(rule)
 
 
@@ -83,13 +82,14 @@ def named_rule(system: BodySystem) -> AbstractReactionRule | None:
     return next((rule_of(f.rule) for f in system.bearings if f.rule is not None), None)
 
 
-def pressing(system: BodySystem, equations: Equations, dependence: Dependence | None = None) -> list[Pressing]:
+def pressing(instant: Instant) -> list[Pressing]:
     """What every bearing's friction asks for, at one instant."""
-    if dependence is None:
-        dependence = equations.dependence()
-    unique = Uniqueness(joint_rows(system, equations), dependence)
+    bodies = instant.system.bodies
+    if bodies is None:
+        return []
+    unique = instant.uniqueness
     out = []
-    for f in system.bearings:
+    for f in bodies.bearings:
         used = f.law.forces + (f.law.torques if "length" in f.p else ())  # pyright: ignore[reportFunctionMemberAccess]
         for name, joint in zip(f.names, f.joints, strict=True):
             sure = unique.mask(joint)
@@ -109,16 +109,12 @@ def refusal(p: Pressing) -> str:
     )
 
 
-def _generic(system: BodySystem, state, t: float) -> tuple[Equations, Dependence]:
+def _generic(system: BodySystem, state, t: float) -> Instant:
     """The constraints at the state, or beside it where it is singular: an instant must not decide for a motion."""
     q, v = (None, None) if state is None else state
     here = consistent_state(system, q, v, t=t)
-
-    def at(state: State):
-        equations = assemble(system, t, *state)
-        return equations, equations.dependence()
-
-    first = at(here)
-    if first[1].redundancy == 0:
+    first = Instant(system, t, here)
+    if first.dependence.redundancy == 0:
         return first
-    return max([first, *map(at, neighbours(system, t, here))], key=lambda pair: pair[1].rank)
+    others = [Instant(system, t, at) for at in neighbours(system, t, here)]
+    return max([first, *others], key=lambda i: i.dependence.rank)

@@ -26,17 +26,16 @@ from dalembert._results import (
     warn_caller,
 )
 from dalembert._typing import is_traced
-from dalembert.equations import Equations, assemble
+from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation
-from dalembert.linalg import ZERO, Dependence, mass_metric_rows
+from dalembert.linalg import ZERO, mass_metric_rows
 from dalembert.reactions import (
     LABELS,
     AbstractReactionRule,
+    Instant,
     MinimumNorm,
     Unique,
     Uniqueness,
-    dependence_on_bodies,
-    joint_rows,
     rule_of,
 )
 from dalembert.simulation import _batch
@@ -146,57 +145,50 @@ class Solution(eqx.Module):
         """The system in which bodies and reactions are stated: in joint coordinates the absolute one of all joints."""
         return self.system.machine
 
-    def _constraints(self, k: int, loaded: bool = False) -> tuple[Equations, Dependence]:
-        """The machine's equations at a saved time, and which of its rows depend on each other.
-
-        `loaded`: with teeth and belts that bear on the side of their load, as reactions are stated.
-        """
+    def _instant(self, k: int, loaded: bool = False) -> Instant:
+        """The system at a saved time; `loaded`: with teeth and belts that bear on the side of their load, as reactions
+        are stated."""
         system = self.system.with_sides(self._observed.sides[k]) if loaded and self.machine.sided else self.system
-        return dependence_on_bodies(system, assemble(system, self.t[k], self.q[k], self.v[k]))
+        return Instant(system, self.t[k], State(self.q[k], self.v[k]))
 
     @functools.cached_property
-    def _picked(self) -> dict[int, tuple[Equations, Dependence]]:
-        """The machine's constraints at a few instants of the motion, those of the largest rank, by their number."""
+    def _generic(self) -> dict[int, Instant]:
+        """A few instants of the motion, those of the largest rank, by their number."""
         _batch.need_one(self, "redundancy, .rank, .rule, …")
         picks = sorted({0, len(self.t) // 3, (2 * len(self.t)) // 3, len(self.t) - 1})
-        found = {k: self._constraints(k) for k in picks}
-        rank = max((d.rank for _, d in found.values()), default=0)
-        return {k: (e, d) for k, (e, d) in found.items() if d.rank == rank}
-
-    @property
-    def _instants(self) -> list[tuple[Equations, Dependence]]:
-        return list(self._picked.values())
+        found = {k: self._instant(k) for k in picks}
+        rank = max((i.dependence.rank for i in found.values()), default=0)
+        return {k: i for k, i in found.items() if i.dependence.rank == rank}
 
     @functools.cached_property
     def redundancy(self) -> int:
         """p = m − rank C at a generic instant of the motion (the largest rank seen at a few); rows that are switched
         off do not count."""
-        if not self._instants:
+        seen = [i.among_joints for i in self._generic.values()]
+        if not seen:
             return self.system.m
         off = 0
         if self.machine is self.system:  # in joint coordinates a row can be zero because the tree keeps it
-            off = int(np.sum(np.all([np.all(d.C == 0, axis=1) for _, d in self._instants], axis=0)))
-        return self._instants[0][1].redundancy - off
+            off = int(np.sum(np.all([np.all(d.C == 0, axis=1) for d in seen], axis=0)))
+        return seen[0].redundancy - off
 
     @property
     def rank(self) -> int:
         """The rank of C at a generic instant of the motion."""
-        return self.system.m - self._instants[0][1].redundancy if self._instants else 0
+        return max((i.dependence.rank for i in self._generic.values()), default=0)
 
     @functools.cached_property
     def unique_multipliers(self) -> np.ndarray:
         """For each row of C whether its multiplier is determined (at all of a few instants)."""
         out = np.ones(self.machine.m, bool)
-        for _, dependence in self._instants if self.redundancy else ():
-            out &= np.linalg.norm(dependence.null, axis=1) <= ZERO
+        for instant in self._generic.values() if self.redundancy else ():
+            out &= np.linalg.norm(instant.among_joints.null, axis=1) <= ZERO
         return out
 
     @functools.cached_property
     def _uniqueness(self) -> list[Uniqueness]:
-        picked = self._picked
-        if self.machine.sided:
-            picked = {k: self._constraints(k, loaded=True) for k in picked}
-        return [Uniqueness(joint_rows(self.machine, e), d) for e, d in picked.values()]
+        loaded = bool(self.machine.sided)
+        return [(self._instant(k, loaded=True) if loaded else i).uniqueness for k, i in self._generic.items()]
 
     def unique(self, joint: str, *, frame: str = "joint") -> np.ndarray:
         """Which components of a joint's reaction (force, then torque) the rigid-body model determines.
@@ -676,8 +668,7 @@ class Solution(eqx.Module):
         picks = np.unique(np.linspace(0, len(t) - 1, min(len(t), BAND_INSTANTS)).astype(int))
         widths = []
         for k in picks:
-            equations, dependence = self._constraints(int(k), loaded=True)
-            widths.append(Uniqueness(joint_rows(self.machine, equations), dependence).width(joint, lam[k], frame))
+            widths.append(self._instant(int(k), loaded=True).uniqueness.width(joint, lam[k], frame))
         table = np.array(widths)
         labels = LABELS.get(table.shape[1], ())
         return {x: np.interp(t, t[picks], table[:, k]) for k, x in enumerate(labels)}

@@ -1,0 +1,84 @@
+"""5c· reactions: a system at one instant: rank, dependent rows and unique reactions, for all who ask."""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert.equations import Equations, assemble, bearing_sides
+from dalembert.linalg import RANK_TOLERANCE, Dependence, mass_metric_rows
+from dalembert.reactions._joints import dependence_on_bodies
+from dalembert.reactions._unique import JointRows, Uniqueness, joint_rows
+from dalembert.systems import AbstractSystem, State
+
+
+class Instant:
+    """A system at one state: its equations, which rows depend on each other, and which reactions are unique; each is
+    found when asked for, on the host.
+
+    `dependence` is that of the system's own rows; reactions are stated on the rows of all joints, `machine` and
+    `among_joints`, which in joint coordinates are more.
+    """
+
+    def __init__(self, system: AbstractSystem, t: float, state: State, tolerance: float = RANK_TOLERANCE):
+        self.system, self.t, self.state = system, t, state
+        self.tolerance = max(tolerance, RANK_TOLERANCE)
+        self.equations: Equations = assemble(system, np.asarray(t, float), *state)
+        self.dependence = self.equations.dependence(tolerance=self.tolerance)
+
+    @property
+    def machine(self) -> AbstractSystem:
+        return self.system.machine
+
+    @property
+    def on_bodies(self) -> Equations:
+        """The machine's equations."""
+        return self._on_bodies[0]
+
+    @property
+    def among_joints(self) -> Dependence:
+        return self._on_bodies[1]
+
+    @functools.cached_property
+    def _on_bodies(self) -> tuple[Equations, Dependence]:
+        return dependence_on_bodies(self.system, self.equations, self.dependence)
+
+    def part(self, rows: slice) -> int:
+        """The rank of some rows."""
+        return self.equations.dependence(rows, self.tolerance).rank
+
+    @functools.cached_property
+    def joints(self) -> list[JointRows]:
+        """All joints with the wrenches of their rows."""
+        return joint_rows(self.machine, self.on_bodies)
+
+    @functools.cached_property
+    def uniqueness(self) -> Uniqueness:
+        return Uniqueness(self.joints, self.among_joints)
+
+    @functools.cached_property
+    def held(self) -> dict[str, bool]:
+        """For each pair of teeth or belt whether the other rows hold the distance of its axes."""
+        if not self.machine.sided:
+            return {}
+        e, d = self.on_bodies, self.among_joints
+        rows = [row for _, row in self.machine.sided]
+        pushed = assemble(self.machine.with_sides(jnp.ones(self.machine.m)), e.t, e.q, e.v)
+        radial = mass_metric_rows(np.asarray(pushed.C)[rows] - np.asarray(e.C)[rows], np.asarray(e.mass.blocks))
+        V = np.linalg.svd(d.rows, full_matrices=False)[2][: d.rank]
+        left = np.linalg.norm(radial - (radial @ V.T) @ V, axis=1)
+        return {name: bool(x < 1e-6) for (name, _), x in zip(self.machine.sided, left, strict=True)}
+
+    @functools.cached_property
+    def loaded(self) -> Instant:
+        """The same instant with teeth and belts that bear on the side of their load."""
+        if not self.machine.sided:
+            return self
+        lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
+        sides = np.asarray(bearing_sides(jnp.asarray(lam))).copy()
+        sides[[row for name, row in self.machine.sided if not self.held[name]]] = 0.0
+        made = Instant(self.system.with_sides(jnp.asarray(sides)), self.t, self.state)
+        made.loaded = made
+        return made
