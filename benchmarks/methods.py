@@ -106,7 +106,7 @@ def looped(rate: Callable, y0) -> Callable:
 def vector_field(system, state, form) -> Callable:
     """One evaluation while marching."""
     q, v = state
-    form = da.prepared(form, system, (q, v))
+    form = da.prepare(system, (q, v), formulation=form).formulation
     sizes = row_sizes(system, da.assemble(system, 0.0, q, v))
     problem = Problem(system, form, da.NoStabilisation(), sizes)
     return looped(lambda y: problem.vector_field(0.0, y, None), problem.pack(jnp.zeros(()), q, v))
@@ -115,7 +115,10 @@ def vector_field(system, state, form) -> Callable:
 def bases(system, state) -> dict[str, Callable]:
     """The resolved forms' own share, from assembled matrices."""
     q, v = state
-    house, twin = (da.prepared(da.Resolved(c), system, (q, v)).complement for c in (da.Riemannian(), RECURSION))
+    house, twin = (
+        da.prepare(system, (q, v), formulation=da.Resolved(c)).formulation.complement
+        for c in (da.Riemannian(), RECURSION)
+    )
     at = matrices(system, 0.0, q)
     dot = at.rates(system, 0.0, q, v)
     choice = house.choose(at.C, at.mass)

@@ -58,7 +58,7 @@ _HOMES = {
     "Baumgarte": "dalembert.stabilise",
     "PI": "dalembert.stabilise",
     "NoStabilisation": "dalembert.stabilise",
-    "prepared": "dalembert.stabilise",
+    "prepare": "dalembert.simulation",
     "State": "dalembert.stabilise",
     "consistent_state": "dalembert.stabilise",
     "Unique": "dalembert.reactions",
@@ -70,7 +70,6 @@ _HOMES = {
     "Beam": "dalembert.reactions",
     "Compliance": "dalembert.reactions",
     "ChosenEquations": "dalembert.reactions",
-    "decide_loads": "dalembert.reactions",
     "orthonormal_multipliers": "dalembert.reactions",
     "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
@@ -194,11 +193,10 @@ if TYPE_CHECKING:
         PenaltyLimit,
         Unique,
         Weighted,
-        decide_loads,
         local_reactions,
         orthonormal_multipliers,
     )
-    from dalembert.simulation import Solution, Switch, close_latch, open, simulate, simulate_switching
+    from dalembert.simulation import Solution, Switch, close_latch, open, prepare, simulate, simulate_switching
     from dalembert.stabilise import (
         PI,
         Baumgarte,
@@ -207,7 +205,6 @@ if TYPE_CHECKING:
         State,
         VelocityFilter,
         consistent_state,
-        prepared,
     )
     from dalembert.symbolic import symbolic_complement
     from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build, switchable, switched

@@ -76,7 +76,7 @@ class Equations(Named):
         if self.undecided:
             raise DalembertError(
                 f"Friction '{self.undecided}' depends on a joint's load, and nobody has looked yet whether that load "
-                "is unique. Say system = da.decide_loads(system) first, outside jit, vmap and grad."
+                "is unique. Say system = da.prepare(system).system first, outside jit, vmap and grad."
             )
         return self.force
 

@@ -66,7 +66,7 @@ def plane_rig() -> da.Model:
 
 @pytest.fixture(scope="module")
 def plane():
-    return da.decide_loads(da.build(plane_rig()))
+    return da.prepare(da.build(plane_rig())).system
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,10 @@ def test_all_exact_formulations_agree(plane):
     from dalembert.formulations import all_formulations
 
     e = da.assemble(plane, 0.0, plane.q0, plane.v0)
-    forms = [da.prepared(all_formulations()[name], plane) for name in ("proximal", "null-space", "resolved")]
+    forms = [
+        da.prepare(plane, formulation=all_formulations()[name]).formulation
+        for name in ("proximal", "null-space", "resolved")
+    ]
     exact, *others = (np.asarray(x) for x in eqx.filter_jit(lambda e: [f.solve(e).vdot for f in forms])(e))
     for found in others:
         assert np.max(np.abs(found - exact)) < 1e-9 * np.max(np.abs(exact))
@@ -280,7 +283,7 @@ def test_a_load_that_is_not_unique_is_refused_with_its_joint_and_what_to_do():
     with pytest.raises(da.DalembertError, match=sentence):
         da.simulate(door(), 1.0)
     with pytest.raises(da.DalembertError, match=sentence):
-        da.decide_loads(da.build(door()), rule=da.Unique())
+        da.prepare(da.build(door()), rule=da.Unique())
 
 
 @pytest.mark.thorough
@@ -289,7 +292,7 @@ def test_only_the_components_that_press_must_be_unique():
     balls = da.mechanism("door-two-balls")
     balls.bearing_friction("rubs", "top", coulomb=0.1, radius=0.01)
     with pytest.raises(da.DalembertError, match="depends on Fz of joint 'top'"):
-        da.decide_loads(da.build(balls))
+        da.prepare(da.build(balls))
 
 
 def test_check_says_that_friction_needs_a_rule():
@@ -312,7 +315,7 @@ def turning_door():
     """The door's angular acceleration and its hinges' loads under a rule."""
 
     def found(rule):
-        system = da.decide_loads(da.build(door()), rule=rule)
+        system = da.prepare(da.build(door()), rule=rule).system
         vdot, w = accelerations(system, 0.0, system.q0, system.v0)
         return float(vdot[5]), np.hypot(w[:, 0], w[:, 1])
 
@@ -344,7 +347,7 @@ def test_a_rule_in_the_file_or_given_to_simulate(tmp_path):
     da.save(door(rule="weighted"), tmp_path / "door.yaml")
     model = da.load(tmp_path / "door.yaml")
     assert model == door(rule="weighted")
-    system = da.decide_loads(da.build(model))
+    system = da.prepare(da.build(model)).system
     assert isinstance(system.load_rule, da.Weighted)
 
 
@@ -412,7 +415,7 @@ def test_what_cannot_be_computed_is_refused(plane):
     with pytest.raises(da.DalembertError, match="would depend on the efforts"):
         da.inverse_dynamics(plane, plane.q0, plane.v0, np.zeros(plane.n))
     undecided = dataclasses.replace(plane, loads_decided=False)
-    with pytest.raises(da.DalembertError, match=r"da\.decide_loads\(system\) first, outside jit"):
+    with pytest.raises(da.DalembertError, match=r"da\.prepare\(system\)\.system first, outside jit"):
         _ = da.assemble(undecided, 0.0, plane.q0, plane.v0).h
 
     def end(mu):
@@ -426,7 +429,7 @@ def test_what_cannot_be_computed_is_refused(plane):
 def test_joint_coordinates_rub_alike():
     """The loads of carrying joints (pin, guide) and of a closing one (line), found on the bodies."""
     model = plane_rig()
-    absolute, tree = (da.decide_loads(da.build(model, coordinates=c)) for c in ("absolute", "joint"))
+    absolute, tree = (da.prepare(da.build(model, coordinates=c)).system for c in ("absolute", "joint"))
     assert [o.name for o in tree.owners] == ["line"]
     q, u = (jnp.asarray(x) for x in da.consistent_state(tree))
     udot = da.Proximal().solve(da.assemble(tree, 0.0, q, u)).vdot
@@ -434,5 +437,5 @@ def test_joint_coordinates_rub_alike():
     found = tree.lift_rate(q, u, udot)
     np.testing.assert_allclose(found, expected, atol=1e-11 * np.max(np.abs(expected)))
     undecided = da.build(model, coordinates="joint")
-    with pytest.raises(da.DalembertError, match=r"da\.decide_loads\(system\) first"):
+    with pytest.raises(da.DalembertError, match=r"da\.prepare\(system\)\.system first"):
         _ = da.assemble(undecided, 0.0, undecided.q0, undecided.v0).h

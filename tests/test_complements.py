@@ -75,7 +75,7 @@ def test_local_coordinates_with_free_directions():
     """κ > m: D̂ found and held. Ḋu enters the accelerations: all forms agree, at rounding."""
     system = on_a_line("a")
     q, v = da.consistent_state(system, v=(1.0, -0.4, 0.3))
-    form = da.prepared(da.MinimalOrder(da.LocalCoordinates()), system)
+    form = da.prepare(system, formulation=da.MinimalOrder(da.LocalCoordinates())).formulation
     u, memory = form.pack(system, 0.0, q, v)
     assert memory.choice.local.shape == (2, 1)
     np.testing.assert_allclose(form.unpack(system, 0.0, q, u, memory)[1], v, atol=1e-12)

@@ -774,7 +774,7 @@ def test_what_is_asked_of_a_machine_with_a_rotor():
 def test_every_formulation_takes_the_full_mass_matrix_of_a_rotor(name):
     model = arm_with_rotor("plane")
     tree, system = da.build(model, coordinates="joint"), da.build(model)
-    formulation = da.prepared(all_formulations()[name], system)
+    formulation = da.prepare(system, formulation=all_formulations()[name]).formulation
     q, v = tree.lift(jnp.asarray(tree.q0) + 0.3, jnp.asarray([0.3, -0.8]))
 
     @eqx.filter_jit

@@ -163,8 +163,8 @@ def test_rank_must_be_known_before_compiling(four_bar):
     equations = da.assemble(four_bar, 0.0, four_bar.q0, four_bar.v0)
     with pytest.raises(da.DalembertError, match="prepared"):
         da.NullSpace().solve(equations)
-    assert da.prepared(da.NullSpace(), four_bar).complement.rank == 8
-    assert np.all(np.isfinite(da.prepared(da.NullSpace(), four_bar).solve(equations).vdot))
+    assert da.prepare(four_bar, formulation=da.NullSpace()).formulation.complement.rank == 8
+    assert np.all(np.isfinite(da.prepare(four_bar, formulation=da.NullSpace()).formulation.solve(equations).vdot))
 
 
 MARCHES = {

@@ -275,7 +275,7 @@ def test_a_bearing_rubs_under_the_tooth_force(coordinates):
     bench.model.bearing_friction("rub", "b_pin", coulomb=0.4, radius=0.5, transition_speed=1e-3)
     system = da.build(bench.model, coordinates=coordinates)
     state = da.consistent_state(system, system.q0, system.v0)
-    system = da.decide_loads(system, state)
+    system = da.prepare(system, state).system
     found = observe_all(system, da.Proximal(), da.Unique(), jnp.zeros(1), state.q[None], state.v[None])
     F = 10.0
     for _ in range(60):  # contracts by 0.1

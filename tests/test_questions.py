@@ -113,7 +113,7 @@ def ask_linearise(name, coordinates, tmp_path):
 def ask_inverse_dynamics(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
     q, v = da.consistent_state(system)
-    vdot = da.Proximal().solve(da.assemble(da.decide_loads(system), 0.0, q, v)).vdot
+    vdot = da.Proximal().solve(da.assemble(da.prepare(system).system, 0.0, q, v)).vdot
     return [da.inverse_dynamics(system, q, v, vdot).effort]
 
 

@@ -65,7 +65,7 @@ def test_feedback_in_tangent_velocities(four_bar):
     """q̇ with u integrated: φ = 0, and Φ̇ = −Φ/τ (Baumgarte) or −(2/τ)Φ − ∫Φ/τ² (PI) [Blajer 1995, eq. 4.6a], exactly."""
     tau, integral = 0.05, 1e-3 * np.arange(1.0, 9.0)
     q, v = off(four_bar)
-    form = da.prepared(da.Resolved(), four_bar)
+    form = da.prepare(four_bar, formulation=da.Resolved()).formulation
     Phi = four_bar.position_residual(0.0, q)
     assert float(jnp.max(jnp.abs(Phi))) > 1e-4
     wanted = [
@@ -148,7 +148,7 @@ def test_gradient_of_a_motion(four_bar, word):
     """jit, vmap and grad through a march: against a link's length, reverse mode; central differences of fourth order,
     step 1e-3 (their error h⁴ ~ 1e-12 times the fifth derivative); the bar is 1e-6."""
     form, method = WAYS[word]
-    form = da.prepared(form, four_bar)
+    form = da.prepare(four_bar, formulation=form).formulation
 
     def end(x):
         changed = four_bar.replace({"B.point_j": jnp.stack([x, 0.0 * x])})

@@ -155,7 +155,7 @@ def test_gradient_through_every_method(double_pendulum, formulation, complement,
     form = all_formulations()[formulation]
     if complement is not None:
         form = on_complement(form, all_complements()[complement])
-    form = da.prepared(form, double_pendulum)
+    form = da.prepare(double_pendulum, formulation=form).formulation
     dt, h, x = 1e-3, 1e-3, -0.5
     method = all_stabilisations()[stabilisation].timed(dt, 20 * dt)
     settles = stabilisation != "none"
@@ -226,3 +226,21 @@ def test_a_run_that_fails_has_no_derivative():
 
     value, slope = jax.jit(lambda x: jax.jvp(end, (x,), (jnp.ones(()),)))(0.0)
     assert not np.isfinite(float(value)) and np.isnan(float(slope))
+
+
+def test_a_prepared_machine_marches_under_vmap():
+    """`da.prepare` looks at numbers once: a redundant machine on a complement, under a rule, with friction by load."""
+    model = da.mechanism("parallelogram")
+    machine = da.prepare(model, formulation=da.NullSpace(), rule=da.Eliminated())
+    name = next(n for n in machine.system.parameters() if n.endswith(".mass"))
+    masses = jnp.array([1.0, 2.0]) * machine.system.parameters()[name]
+
+    def end(mass):
+        return da.simulate(machine.replace({name: mass}), 0.05, save=2).q[-1]
+
+    found = jax.vmap(end)(masses)
+    for k, mass in enumerate(masses):
+        alone = da.simulate(machine.replace({name: float(mass)}), 0.05, save=2)
+        np.testing.assert_allclose(found[k], alone.q[-1], atol=1e-9)  # two programs of one motion
+    with pytest.raises(da.DalembertError, match=r"formulation= cannot be given besides what da\.prepare has fixed"):
+        da.simulate(machine, 0.05, formulation=da.Proximal())

@@ -397,7 +397,7 @@ def test_accelerations_of_the_library_do_not_depend_on_units(space, kinds):
     model = library(space, kinds)
     found = []
     for made, L in ((model, 1.0), (converted(model), MILLI.length)):
-        system = da.decide_loads(da.build(made))
+        system = da.prepare(da.build(made)).system
         vdot = np.array(solved(system, *(jnp.asarray(x) for x in (0.0, system.q0, system.v0)))[0])
         vdot = vdot.reshape(-1, system.dv)
         vdot[:, : system.kinematics.d] /= L

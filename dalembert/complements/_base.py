@@ -122,7 +122,7 @@ class AbstractComplement(eqx.Module):
         if self.rank is None:
             raise DalembertError(
                 f"{type(self).__name__} does not know the rank of C, which must be known before compiling: use "
-                "dalembert.prepared(formulation, system), or complement.sized(rank)."
+                "da.prepare(system, formulation=…).formulation, or complement.sized(rank)."
             )
         return self.rank
 

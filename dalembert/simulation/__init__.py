@@ -5,6 +5,7 @@ Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory
 
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._observe import Observation, observe
+from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._run_file import RecordedRun, open_run
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, singular_positions
@@ -17,6 +18,7 @@ __all__ = [
     "INTEGRATORS",
     "Jump",
     "Observation",
+    "Prepared",
     "RecordedRun",
     "SingularPosition",
     "Solution",
@@ -26,6 +28,7 @@ __all__ = [
     "observe",
     "open",
     "open_run",
+    "prepare",
     "simulate",
     "simulate_switching",
     "singular_positions",

@@ -23,12 +23,13 @@ from dalembert._results import (
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.equations import assemble, residuals, without_loads
-from dalembert.formulations import AbstractFormulation, Proximal
+from dalembert.formulations import AbstractFormulation
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_name, row_numbers, rule_of
+from dalembert.reactions import AbstractReactionRule, Eliminated, row_name, row_numbers, rule_of
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
+from dalembert.simulation._prepare import Prepared, unpacked, with_ranks, with_rule
 from dalembert.simulation._resume import Restart, joined, resumed, solver_state
 from dalembert.simulation._singular import beside, singular_positions
 from dalembert.simulation._solution import Solution
@@ -38,7 +39,6 @@ from dalembert.stabilise import (
     CHANGED,
     EXACT,
     AbstractStabilisation,
-    Projection,
     State,
     assembled,
     check_tolerance,
@@ -46,7 +46,6 @@ from dalembert.stabilise import (
     loosened,
     open_rows,
     out_of_reach,
-    prepared_at,
     row_sizes,
     velocity_change,
 )
@@ -76,7 +75,7 @@ DIVERGING = 1e-6
 
 
 def simulate(
-    system: AbstractSystem | Model,
+    system: AbstractSystem | Model | Prepared,
     t1: float,
     state: State | tuple | None = None,
     *,
@@ -97,7 +96,7 @@ def simulate(
     throw: bool = True,
     after: Solution | None = None,
 ) -> Solution:
-    """The motion of a system (or a model) from t0 (default 0) to t1.
+    """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t1.
 
     **Arguments**
 
@@ -133,7 +132,12 @@ def simulate(
         given["tolerance"] = None if tolerance == EXACT else check_tolerance(tolerance)
         solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
         return solution if singular == "pass" else _stop_at_singular(solution, throw)
-    if isinstance(system, Model):
+    ready = isinstance(system, Prepared)
+    if isinstance(system, Prepared):
+        given = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
+        given["tolerance"] = None if tolerance == EXACT else tolerance
+        system, formulation, stabilisation, rule = unpacked(system, **given)
+    elif isinstance(system, Model):
         system = build(system)
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
     plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, is_traced(system, state))
@@ -158,7 +162,7 @@ def simulate(
         changed, sentence = velocity_change(system, given, v)
         if changed > CHANGED:
             warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
-    whole, rule = _ruled(system, State(q, v), t0, rule)
+    whole, rule = (system, rule) if ready else _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
     if loose is not None:
         reduced = whole.without_rows(loose.rows)  # with its loads decided
@@ -168,10 +172,8 @@ def simulate(
         rows = row_numbers(whole, rule.rows)
         system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
-    formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
-    if not is_traced(system, t0, q, v):
-        formulation = prepared_at(formulation, system, State(q, v), t=t0)
-        stabilisation = stabilisation.sized(getattr(formulation, "margin", None))
+    if not ready or formulation is None or stabilisation is None:
+        formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
     stabilisation = stabilisation.timed(dt, t1 - t0)
     problem = Problem(system, formulation, stabilisation, sizes, dropped)
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
@@ -241,23 +243,18 @@ def _mark_of(parts: list[March]) -> Mark:
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
     """The system with its joint loads decided, and the rule made ready; under jit, vmap and grad both as given."""
     if not is_traced(system, state, t0):
-        system = decide_loads(system, state, t=t0, rule=rule)
-        machine, bodies = system.machine, system.bodies
-        if bodies is not None and bodies.load_rule is not None:
-            return system, bodies.load_rule
-        if rule is None:
-            return system, None
-        return system, rule.prepare(machine, assemble(machine, t0, *_lifted(system, state)))
+        return with_rule(system, state, t0, rule)
     if isinstance(rule, Eliminated) and not rule.rows:
         raise DalembertError(
-            "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Name "
-            "the rows: Eliminated(('C[1]', …)); da.simulate(…, rule=Eliminated()).rule outside tells which."
+            "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Say "
+            "machine = da.prepare(system, rule=da.Eliminated()) outside, and simulate that; or name the rows: "
+            "Eliminated(('C[1]', …))."
         )
     bodies = system.bodies
     if bodies is not None and bodies.bearings and rule is not None:
         raise DalembertError(
-            "Under jit, vmap and grad the rule for joint loads must be decided before: "
-            "system = da.decide_loads(system, rule=…), then simulate without rule=."
+            "Under jit, vmap and grad the rule for joint loads must be decided before: machine = "
+            "da.prepare(system, rule=…), then simulate that without rule=."
         )
     return system, bodies.load_rule if bodies is not None and rule is None else rule
 

@@ -7,7 +7,7 @@ from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
-from dalembert.stabilise._rank import generic_ranks, neighbours, prepared, prepared_at
+from dalembert.stabilise._rank import generic_ranks, neighbours, prepared_at
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
@@ -46,7 +46,6 @@ __all__ = [
     "neighbours",
     "open_rows",
     "out_of_reach",
-    "prepared",
     "prepared_at",
     "row_sizes",
     "velocity_change",

@@ -25,22 +25,10 @@ WEAK = 0.03
 """Least singular value, as a share of the largest, that tells a generic state from one beside a singular position."""
 
 
-def prepared(
-    formulation: AbstractFormulation, system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0
-) -> AbstractFormulation:
-    """The formulation with the rank of this system's constraints, which must be known before compiling.
-
-    `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
-    """
-    if not _asks_for_rank(formulation, system):
-        return formulation
-    return prepared_at(formulation, system, _consistent(system, state, t), t=t)
-
-
 def prepared_at(
     formulation: AbstractFormulation, system: AbstractSystem, here: State, *, t: float = 0.0
 ) -> AbstractFormulation:
-    """`prepared` at a state that meets the constraints."""
+    """The formulation with the rank of this system's constraints at a state that meets them; on the host."""
     if not _asks_for_rank(formulation, system):
         return formulation
     if isinstance(formulation, Proximal):

@@ -1,0 +1,107 @@
+"""6 · simulation: a machine made ready: all that must look at numbers before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from dalembert._results import DalembertError
+from dalembert._typing import is_traced
+from dalembert.equations import assemble
+from dalembert.formulations import AbstractFormulation, Proximal
+from dalembert.model import Model
+from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_numbers, rule_of
+from dalembert.stabilise import AbstractStabilisation, Projection, State, consistent_state, prepared_at
+from dalembert.systems import AbstractSystem, build
+
+
+class Prepared(eqx.Module):
+    """A system with the methods that know it: ranks are counted, loads that friction asks for are unique or have a
+    rule, rules know their rows. `simulate` takes it in place of a system, also under jit, vmap and grad."""
+
+    system: AbstractSystem
+    formulation: AbstractFormulation
+    stabilisation: AbstractStabilisation
+    rule: AbstractReactionRule | None
+
+    def replace(self, values: Mapping[str, object]) -> Self:
+        """The same with some parameters changed; what was found out about the machine is taken to hold still."""
+        return eqx.tree_at(lambda p: p.system, self, self.system.replace(values))
+
+    def __repr__(self) -> str:
+        methods = f"{type(self.formulation).__name__}, {type(self.stabilisation).__name__}"
+        rule = "" if self.rule is None else f", rule {type(self.rule).__name__}"
+        return f"{self.system!r}; prepared for {methods}{rule}"
+
+
+def prepare(
+    system: AbstractSystem | Model,
+    state: State | tuple | None = None,
+    *,
+    t: float = 0.0,
+    formulation: AbstractFormulation | None = None,
+    stabilisation: AbstractStabilisation | None = None,
+    rule: AbstractReactionRule | str | None = None,
+) -> Prepared:
+    """What `simulate` finds out about a machine before it marches, for use under jit, vmap and grad.
+
+    There numbers cannot be looked at; prepare outside, and change parameters inside:
+
+        machine = da.prepare(model, formulation=da.NullSpace())
+        jax.vmap(lambda m: da.simulate(machine.replace({"crank.mass": m}), 1.0).q[-1])(masses)
+
+    **Arguments**: `state`, `t`: where to look (default: the model's start); the others as in `simulate`.
+
+    **Returns** a `Prepared`. A joint load that friction asks for and that is not unique is refused by name, unless a
+    `rule` picks it.
+    """
+    system = build(system) if isinstance(system, Model) else system
+    here = consistent_state(system, *((None, None) if state is None else state), t=t)
+    system, rule = with_rule(system, here, t, rule_of(rule))
+    marched = system
+    if isinstance(rule, Eliminated) and system.bodies is system:  # the motion is computed without these rows
+        marched = system.without_rows(row_numbers(system, rule.rows))
+    return Prepared(system, *with_ranks(marched, here, t, formulation, stabilisation), rule)
+
+
+def with_rule(
+    system: AbstractSystem, state: State, t, rule: AbstractReactionRule | None
+) -> tuple[AbstractSystem, AbstractReactionRule | None]:
+    """The system with its joint loads decided, and the rule made ready; on the host."""
+    system = decide_loads(system, state, t=t, rule=rule)
+    machine, bodies = system.machine, system.bodies
+    if bodies is not None and bodies.load_rule is not None:
+        return system, bodies.load_rule
+    if rule is None:
+        return system, None
+    lifted = system.lift(*(jnp.asarray(x, float) for x in state))
+    return system, rule.prepare(machine, assemble(machine, t, *lifted))
+
+
+def with_ranks(
+    system: AbstractSystem,
+    state: State,
+    t,
+    formulation: AbstractFormulation | None,
+    stabilisation: AbstractStabilisation | None,
+) -> tuple[AbstractFormulation, AbstractStabilisation]:
+    """The methods (default: the usual ones) with the rank and the margin of the system's rows; as given where numbers
+    cannot be looked at."""
+    formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
+    if is_traced(system, t, state):
+        return formulation, stabilisation
+    formulation = prepared_at(formulation, system, state, t=t)
+    return formulation, stabilisation.sized(getattr(formulation, "margin", None))
+
+
+def unpacked(
+    prepared: Prepared, **given: object
+) -> tuple[AbstractSystem, AbstractFormulation, AbstractStabilisation, AbstractReactionRule | None]:
+    """The parts of a `Prepared`; what it fixed cannot be given again."""
+    for name, value in given.items():
+        if value is not None:
+            raise DalembertError(f"{name}= cannot be given besides what da.prepare has fixed; give it to da.prepare.")
+    return prepared.system, prepared.formulation, prepared.stabilisation, prepared.rule
