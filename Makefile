@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+USER_STAMP := $(VENV)/.installed
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
 DOCS_STAMP := $(VENV)/.docs-ready
 
 .PHONY: demo test test-thorough lint bench docs pages files clean
 
-demo: $(STAMP)
+demo: $(USER_STAMP)
 	$(BIN)/dalembert demo
 
 test: $(STAMP)
@@ -39,10 +40,15 @@ files: $(STAMP)
 	$(BIN)/python -m dalembert.mechanisms
 	$(BIN)/dalembert schema > docs/model.schema.json
 
-$(STAMP): pyproject.toml
+# what a user installs; tests, benchmarks and docs need more
+$(USER_STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; try: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV), once: a minute or two."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(STAMP): $(USER_STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
 	touch $@
 

@@ -20,6 +20,8 @@ QUICK = (
     "--xla_cpu_use_fusion_emitters=false",
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
+# a folder of the tests' own: a user's compiled programs are neither used nor crowded out
+os.environ.setdefault("DALEMBERT_CACHE", str(Path(__file__).parent.parent / "out" / "test-programs"))
 # tracing makes objects by the million and hardly any garbage: to look for it often takes a twentieth of the time
 gc.set_threshold(50_000, 20, 20)
 
