@@ -158,7 +158,7 @@ class Proximal(AbstractFormulation):
                     found = _where(wanted, found, quick)
                 near = self._near(found)
                 off = waits | (near & ((visit.place == LAST) if aside else first) & ~visit.inside & more)
-                # with dependent rows the violation must be removed down to rounding
+                # with dependent rows some directions are mere rounding: do not reduce the damping
                 measure = self.margin if self.kept is None else 1.0
                 at = jax.lax.cond(
                     unvmap_any(off),

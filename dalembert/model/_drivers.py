@@ -134,7 +134,7 @@ class Drivers(Joints):
         """Σ factor · coordinate = constant, over the coordinates of two or more joints.
 
         A term is (joint, factor), (joint, coordinate, factor) or {joint, coordinate, factor}. `constant` is what the
-        start configuration gives, unless said. In space angles are known up to full turns; the row is closed modulo
+        start configuration gives, unless stated. In space angles are known up to full turns; the row is closed modulo
         what full turns of rational factors add up to, and becomes a row on speeds where the factors are not rational.
         """
         who = f"Coupling '{name}'"
