@@ -378,7 +378,7 @@ class Forces(Gears):
         −[μ(v) · N · radius · tanh(v/transition_speed) + viscous · v], μ as in `friction`. N is the reaction across the
         joint's axis (of a ball: all of it, and v is the relative angular velocity). With `length`, a bearing borne at
         its two ends, centred on marker j: N = |F/2 + M/length| + |F/2 − M/length|. An angle or a ball needs the
-        `radius` of its bearing; a slider has none. Each coordinate of a joint has friction of its own, by the full load.
+        `radius` of its bearing; a slider has none. Each coordinate of a joint has its own friction, at full load.
 
         Where the rigid-body model does not determine N (redundant constraints) this is refused, unless `rule`, or
         `simulate(…, rule=…)`, names a rule that picks it: "weighted", "minimum_norm", "penalty_limit", "eliminated".
