@@ -420,7 +420,7 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
 
 
 def _stamp(path: Path) -> str:
-    """Changes when a file is saved anew; a built-in mechanism never does."""
+    """Changes when a file is saved again; a built-in mechanism never does."""
     try:
         return str(path.stat().st_mtime_ns)
     except OSError:

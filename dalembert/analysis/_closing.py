@@ -186,7 +186,7 @@ def contradiction_of(
             size = np.linalg.norm(direction.rows)
             gap = float(direction.rows @ left[list(j.rows)]) / size
             share = float(np.abs(direction.rows) @ relative[list(j.rows)]) / size
-            # with gaps open the axes of a joint's two sides differ a little: name what is meant
+            # with gaps the axes of a joint's two sides differ a little: name the nominal direction
             terms.append((share, Term(j.name, direction.main or direction.name, gap)))
     worst = max(share for share, _ in terms)
     named = tuple(term for share, term in terms if share > 0.05 * worst)

@@ -18,7 +18,7 @@ UP_TO = 600
 MOST = 60
 """Most free motions that are listed; for more the list is of no use."""
 STILL = 1e-6
-"""Share of the largest motion below which a body stands still."""
+"""Share of the largest motion below which a body counts as at rest."""
 SHOWN = 6
 """Bodies of one motion that are shown in text."""
 

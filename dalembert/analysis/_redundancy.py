@@ -136,7 +136,7 @@ def check(
     reactions: bool = True,
     tolerance: float = EXACT,
 ) -> Check:
-    """What a model is and which of its reactions can be believed; for a `Solution` also along its motion.
+    """What a model is and which of its reactions are reliable; for a `Solution` also along its motion.
 
     At a state (default: the start) and at generic configurations beside it: rows, rank, redundancy, mobility,
     contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of

@@ -287,7 +287,7 @@ class _Source:
     # ---- MuJoCo ----------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The elements as XML again, one a line."""
+        """The elements as XML again, one per line."""
         self.lines = []
         out: list[str] = []
 

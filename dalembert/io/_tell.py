@@ -274,7 +274,7 @@ class _Builder:
                 w, v = dw, dv  # its pose and rates are those in the world
             self.at[name], self.twist[name] = pose, (w, v)
 
-    # ---- telling ---------------------------------------------------------------------------------------------
+    # ---- elements --------------------------------------------------------------------------------------------
 
     def _add_body(self, link_name: str, name: str) -> None:
         link, pose = self.robot.links[link_name], self.at[link_name]
@@ -568,7 +568,7 @@ class _Builder:
 
 
 def _physical(link: Link) -> bool:
-    """Whether a rigid body can have its inertia (as `Model.body` asks for)."""
+    """Whether a rigid body can have its inertia (as required by `Model.body`)."""
     if link.mass <= 0:
         return False
     moments = np.linalg.eigvalsh(0.5 * (link.inertia + link.inertia.T))

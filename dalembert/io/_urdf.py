@@ -485,7 +485,7 @@ class _Urdf(Reader):
             self.wrong(robot.links[lost[0]].element or root, text)
 
     def _start(self, robot: Robot, root: Element, start: dict[str, float]) -> None:
-        """The joints' values at the start: zero, as asked for, or as mimic joints follow."""
+        """The joints' values at the start: zero, as requested, or as mimic joints follow."""
         motions = {
             m.name: m for j in robot.joints for m in j.motions if m.kind in ("turn", "slide") and len(j.motions) == 1
         }

@@ -177,7 +177,7 @@ class Drivers(Joints):
     ) -> Constraint:
         """Your own rows g(t, frames) = 0, or g(t, frames, p) with named `parameters`.
 
-        `frames` has one entry a body: `.p` position of the centre of mass, `.R` rotation, `.point(s)` the world
+        `frames` has one entry per body: `.p` position of the centre of mass, `.R` rotation, `.point(s)` the world
         position of a body-fixed point. Return `size` numbers. Write it with jax.numpy; or give formulas of t, the
         parameters and `body.x`, `body.y`, `body.z`, in the plane `body.angle`.
         """

@@ -88,7 +88,7 @@ class Carried(eqx.Module):
     J: jax.Array
     stages: jax.Array  # of the step before, for the first guess
     h: jax.Array  # its length, 0 before the first step
-    level: jax.Array  # 0: keep J; 1: compute it anew; above: Jacobians of each stage, for this many steps but one
+    level: jax.Array  # 0: keep J; 1: recompute it; above: Jacobians of each stage, for this many steps but one
 
 
 class Newton(eqx.Module):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 FIRST_STEP = 1e-4
-"""First step of an adaptive run, in seconds: short for a machine; it grows fivefold a step where it can."""
+"""First step of an adaptive run, in seconds: short for a machine; it grows fivefold per step where it can."""
 NEAR = 256 * np.finfo(float).eps
 """Within this share of the end no step is natural: it may be cut."""
 AT_END = 100 * np.finfo(float).eps

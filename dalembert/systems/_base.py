@@ -282,7 +282,7 @@ class AbstractSystem(Named):
         """Whether small displacements must be those of the bodies, since q has no angles for them (ball joints)."""
         return False
 
-    # ---- laws that look at turns, sides and loads ----------------------------------------------------------
+    # ---- laws that depend on turns, sides and loads --------------------------------------------------------
 
     @property
     def wound(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """2 · systems: `compiled`, the entry to every compiled program; names stay outside, so that no name causes compilation.
 
-Names of a machine, its bodies and its joints are static data of a system, and JAX compiles anew for static data that it
+Names of a machine, its bodies and its joints are static data of a system, and JAX recompiles for static data that it
 has not seen. So every function that the package compiles is called through `compiled`: it replaces the names in its
 arguments by numbers, in the order in which the system lists them. Machines of the same structure then
 share their programs whatever their names are. Programs return arrays; the few results that contain names

@@ -18,7 +18,7 @@ from dalembert.view._shapes import across
 
 FPS = 25
 LONGEST = 200
-"""Frames of a film, at most, unless a speed is asked for."""
+"""Frames of a film, at most, unless a speed is given."""
 
 
 def draw(scene: Scene, axes, t: float | None = None) -> Drawing:
