@@ -1,7 +1,7 @@
 """3 · the narrow waist: `Equations` and `assemble`, whatever the system is.
 
 A system gives its terms (`AbstractSystem.terms`); here they become the equations that any formulation solves, with the
-friction that depends on joint loads.
+friction that depends on joint loads. Equations (3.1)–(3.7): docs/theory/equations.md.
 """
 
 from __future__ import annotations

@@ -166,8 +166,18 @@ REFUSED = {
 """What cannot be answered, and words of the sentence that says so."""
 
 
-@pytest.mark.parametrize(("name", "coordinates"), SYSTEMS, ids=lambda x: x or "own")
-@pytest.mark.parametrize("question", QUESTIONS)
+DEAR = {"compare": ("cranks", "functions")}
+"""Questions that march once more with other settings: for which machines in every run."""
+ASKED = [
+    pytest.param(
+        q, *s, marks=pytest.mark.thorough if s[0] not in DEAR.get(q, s) else (), id=f"{q}-{s[0]}-{s[1] or 'own'}"
+    )
+    for q in QUESTIONS
+    for s in SYSTEMS
+]
+
+
+@pytest.mark.parametrize(("question", "name", "coordinates"), ASKED)
 @pytest.mark.filterwarnings("ignore::dalembert.RedundancyWarning", "ignore::dalembert.RecordWarning")
 def test_every_question_of_every_system(question, name, coordinates, tmp_path):
     words = REFUSED.get((question, name))

@@ -19,8 +19,7 @@ from dalembert.simulation import _simulate
 from dalembert.simulation._turns import counted
 
 
-# plane, rolling in space
-@pytest.mark.parametrize("name", everyday(mechanisms(), ("four-bar", "rolling-disc")))
+@pytest.mark.parametrize("name", everyday(mechanisms(), ("four-bar",)))
 def test_violation_with_default_settings_over_ten_seconds(name):
     """Position 1e-12 of the machine's size, velocity 1e-11, acceleration 1e-9 relative; Andrews turns in 0.03 s."""
     entry = mechanisms()[name]

@@ -90,7 +90,7 @@ MOTIONS = {name: CHAOTIC.get(name, min(5.0, entry.t_end)) for name, entry in mec
 """5 s, less where the mechanism's own motion is shorter."""
 
 
-@pytest.mark.parametrize("name", everyday(MOTIONS, ("spatial-four-bar",)))
+@pytest.mark.parametrize("name", everyday(MOTIONS, ()))
 def test_tree_and_absolute_move_alike(name):
     """Motion to 1e-8 of the machine's size and reactions to 1e-7 of the largest, under one rule.
 

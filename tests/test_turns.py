@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from _helpers_thorough import everyday
 
 import dalembert as da
 
@@ -39,7 +40,7 @@ def rotor(space: str, speed: float = 0.0) -> da.Model:
 
 
 @pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("word", WOUND)
+@pytest.mark.parametrize("word", everyday(WOUND, ("spring", "formula")))
 def test_a_law_on_an_angle_stops_at_half_a_turn_in_space(word, coordinates):
     """What is wound past half a turn would act over the shorter way: the run ends there, and names the law."""
     speed, add, limit = WOUND[word]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dalembert._results import DalembertError
+from dalembert.systems._base import AbstractSystem
 from dalembert.systems._bodies import BodySystem
 
 NUMBERS = ("radius", "radius_i", "radius_j", "length", "pitch")
@@ -14,11 +16,14 @@ NUMBERS = ("radius", "radius_i", "radius_j", "length", "pitch")
 CURVE_POINTS = 241
 
 
-def geometry(system: BodySystem) -> dict[str, Any]:
+def geometry(machine: AbstractSystem) -> dict[str, Any]:
     """Bodies (mass, inertia), joints and forces (kind, bodies, markers in the bodies' frames), ready for JSON.
 
     Frames are angles in the plane and rotation matrices in space. It follows `system.replace`.
     """
+    system = machine.bodies
+    if system is None:
+        raise DalembertError(f"'{machine.name}' has no bodies to draw.")
     names = (*system.body_names, "ground")
     bodies: list[dict[str, Any]] = [
         {"name": name, "mass": float(system.masses[k]), "inertia": _plain(_inertia(system, k))}

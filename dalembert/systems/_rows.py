@@ -8,7 +8,7 @@ time derivative of Φ, for the others what the family states. Then
 all by automatic differentiation, member by member under vmap. Ċ v is never dropped. Rows are functions of
 places X (for a body its frame); a system gives the motion of its places, Ẋ and Ẍ for held v, so that the compiler
 differentiates short row functions and not the way from a quaternion to a rotation matrix.
-Equations (3.1)–(3.7): docs/theory/equations.md.
+See docs/theory/equations.md.
 """
 
 from __future__ import annotations

@@ -119,6 +119,10 @@ class TreeSystem(AbstractSystem):
         return self.carrier.size
 
     @property
+    def body_names(self) -> tuple[str, ...]:
+        return self.carrier.body_names
+
+    @property
     def space(self) -> str:
         return self.carrier.space
 
