@@ -19,7 +19,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _stop()
     except SystemExit as end:
-        if end.code == 130:  # it has been said
+        if end.code == 130:  # already reported
             _leave()
         raise
 
@@ -34,7 +34,7 @@ def _interrupted(_, frame) -> None:
 
 
 def _stop() -> None:
-    with contextlib.suppress(RuntimeError, OSError):  # interrupted while printing; nobody listens any more
+    with contextlib.suppress(RuntimeError, OSError):  # interrupted while printing; the reader is gone
         print("dalembert: stopped.", file=sys.stderr, flush=True)
     _leave()
 

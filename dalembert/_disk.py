@@ -22,9 +22,9 @@ from pathlib import Path
 from dalembert._results import DalembertError
 
 LEFT_BEHIND = 60.0
-"""Age in seconds from which on the temporary file of a process that is gone is removed."""
+"""The temporary file of a process that is gone is removed at this age in seconds."""
 FORGOTTEN = 86_400.0
-"""Age in seconds from which on a temporary file is removed, whoever wrote it."""
+"""Any temporary file of ours is removed at this age in seconds."""
 
 _HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 _TEMPORARY = re.compile(r"\.dalembert-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-\w+\.tmp(\.\w+)?")
@@ -33,7 +33,7 @@ _TEMPORARY = re.compile(r"\.dalembert-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-\w+
 def write_in_place(path, suffix: str, write: Callable[[str], object], *, replace: bool = True) -> Path:
     """Have `write(name)` write a file beside `path`, ending in `suffix`, and put it in its place when it is complete.
 
-    What goes wrong is told as `DalembertError`, and what was there before stays as it was. With `replace=False` an
+    Failures are raised as `DalembertError`, and an existing file stays as it was. With `replace=False` an
     existing file is refused with `FileExistsError`.
     """
     path = Path(path)
@@ -62,7 +62,7 @@ def write_in_place(path, suffix: str, write: Callable[[str], object], *, replace
         raise
     except OSError as error:
         raise DalembertError(f"Cannot write '{path}': {_reason(error, path.parent)}.") from None
-    except RuntimeError as error:  # netCDF tells a full disk so
+    except RuntimeError as error:  # netCDF reports a full disk so
         raise DalembertError(f"Cannot write '{path}': {_reason(error, path.parent)}.") from error
     finally:
         with contextlib.suppress(OSError):
@@ -92,7 +92,7 @@ def _to_disk(path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        # some file systems cannot; others tell here, and only here, that the disk is full
+        # some file systems cannot; others report here, and only here, that the disk is full
         if not folder and error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
             raise
     finally:
@@ -100,7 +100,7 @@ def _to_disk(path) -> None:
 
 
 def _reason(error: Exception, folder: Path) -> str:
-    """Why nothing was written. Libraries that write for us do not always say that the disk is full: look."""
+    """Why nothing was written. Libraries that write for us do not always report a full disk: check."""
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         return error.strerror
     with contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_gone(process: int) -> bool:
-    """Whether no such process runs on this machine; where that cannot be asked, no."""
+    """Whether no such process runs on this machine; False where that cannot be determined."""
     if os.name != "posix":  # there, os.kill would end it
         return False
     try:

@@ -1,4 +1,4 @@
-"""Every run-time failure as a sentence, and the errors that carry them."""
+"""Every run-time failure as a sentence, and the errors that contain them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 
 class DalembertError(Exception):
-    """Base of all errors this package raises on purpose; the text is meant for a person."""
+    """Base of all errors this package raises on purpose; the text is meant for users."""
 
 
 class ModelError(DalembertError):
-    """All mistakes of a model, collected: `mistakes` is the list, the text shows them one a line."""
+    """All mistakes of a model, collected: `mistakes` is the list, the text shows one per line."""
 
     def __init__(self, model_name: str, mistakes: list[str]):
         self.mistakes = list(mistakes)
@@ -93,7 +93,7 @@ class SimulationError(DalembertError):
 
 
 class AssemblyWarning(UserWarning):
-    """The start was off its constraints by more than a trifle and was moved: names the joints and how far."""
+    """The start violated its constraints by more than the tolerance and was projected: names the joints and how far."""
 
 
 class RedundancyWarning(UserWarning):
@@ -110,16 +110,16 @@ class StiffnessWarning(UserWarning):
 
 
 class SlackBeltWarning(UserWarning):
-    """A belt transmits more than its pretension allows: its slack span would be pushed. Names the belts and times."""
+    """A belt transmits more than its pretension allows: its slack span would be compressed. Names belts and times."""
 
 
 class RecordWarning(UserWarning):
-    """Too little was kept of a run: a file holds its numbers but not all that is needed to compute with them, or the
-    saved times are too far apart to count full turns. Says what and why."""
+    """Too little was saved of a run: a file holds its numbers but not all that is needed to compute with them, or the
+    saved times are too far apart to count full turns. States what and why."""
 
 
 class PrecisionWarning(UserWarning):
-    """Numbers were handed in as float32, whose digits end at the seventh: names them."""
+    """Numbers were given as float32, with seven digits only: names them."""
 
 
 def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
@@ -149,7 +149,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 class RemarkWarning(UserWarning):
-    """What a robot file says that was not taken over as it stands: `remarks`, a sentence each."""
+    """What a robot file contains that was not imported unchanged: `remarks`, one sentence each."""
 
     def __init__(self, path, remarks: Iterable[str]):
         self.remarks = tuple(remarks)
@@ -157,7 +157,7 @@ class RemarkWarning(UserWarning):
 
 
 class Status(enum.IntEnum):
-    """How a run ended. The codes travel through compiled code; `sentence` is what a person reads."""
+    """How a run ended. The codes pass through compiled code; `sentence` is the text for users."""
 
     done = 0
     event = 1

@@ -4,11 +4,11 @@ Importing any numerical room of dalembert imports this file first. It does three
 
 - switches on float64 (a mechanism in float32 loses its constraints after a few steps);
 - has XLA run the operations of a program one after the other: ours are many and small, and handing them to
-  several threads takes longer than doing them (a third of a four-bar's time). An `XLA_FLAGS` that speaks of it wins;
+  several threads takes longer than doing them (a third of a four-bar's time). An `XLA_FLAGS` that sets this wins;
 - points JAX's persistent compile cache at a folder of the user, so that the second run of a mechanism
   waits a few seconds instead of a compiler. Set ``DALEMBERT_CACHE=off`` to turn it off, or
   ``DALEMBERT_CACHE=/some/folder`` to move it. A cache folder the user has already given to JAX is kept. Entries are
-  written whole or not at all and carry a checksum: a spoilt one is removed, and compiled and kept anew.
+  written whole or not at all and have a checksum: a corrupt one is removed, compiled again and stored.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def _switch_on_cache() -> None:
 
 
 class ProgramFiles:
-    """Compiled programs as files of a folder, as JAX asks for a cache: `get` and `put` by a key. Never an error: what
-    cannot be read or written is compiled, and told once."""
+    """Compiled programs as files of a folder, by JAX's interface of a cache: `get` and `put` by a key. No errors: what
+    cannot be read or written is compiled, with one warning."""
 
     CHECK = hashlib.sha256().digest_size
 
     def __init__(self, folder: Path):
         self._path = folder
-        self._told = False
+        self._warned = False
 
     def get(self, key: str) -> bytes | None:
         try:
@@ -77,13 +77,13 @@ class ProgramFiles:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return self._tell(f"cannot be read from {self._path} ({error.strerror})")
+            return self._warn(f"cannot be read from {self._path} ({error.strerror})")
         program, check = content[: -self.CHECK], content[-self.CHECK :]
         if hashlib.sha256(program).digest() == check:
             return program
         with contextlib.suppress(OSError):
             self._file(key).unlink()
-        return self._tell(f"were spoilt in {self._path} and are made anew")
+        return self._warn(f"were spoilt in {self._path} and are made anew")
 
     def put(self, key: str, program: bytes) -> None:
         temporary = None
@@ -96,7 +96,7 @@ class ProgramFiles:
             if temporary is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
-            self._tell(
+            self._warn(
                 f"cannot be kept in {self._path} ({error.strerror}); DALEMBERT_CACHE names another folder, or off"
             )
 
@@ -107,14 +107,14 @@ class ProgramFiles:
     def _file(self, key: str) -> Path:
         return self._path / f"{key}.program"
 
-    def _tell(self, what: str) -> None:
-        if not self._told:
-            self._told = True
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            self._warned = True
             warnings.warn(f"Compiled programs {what}.", stacklevel=2)
 
 
 def _put_programs_into(folder: Path) -> None:
-    """Have JAX use `ProgramFiles` for this folder; with a JAX that is made otherwise its own files are used."""
+    """Have JAX use `ProgramFiles` for this folder; with a JAX of another structure its own files are used."""
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src import compilation_cache
 
@@ -129,9 +129,9 @@ class _Stopwatch:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.programs = 0
-        jax.monitoring.register_event_duration_secs_listener(self._hear)
+        jax.monitoring.register_event_duration_secs_listener(self._record)
 
-    def _hear(self, event: str, duration: float, **_: object) -> None:
+    def _record(self, event: str, duration: float, **_: object) -> None:
         if event.startswith("/jax/core/compile/"):
             self.seconds += duration
             self.programs += event == "/jax/core/compile/backend_compile_duration"

@@ -1,4 +1,4 @@
-"""edge · the command line's streams: text that any terminal or pipe can carry, and a stream that takes no more."""
+"""edge · the command line's streams: text that any terminal or pipe can show, and streams that are closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 import unicodedata
 
-# what this package prints beyond ASCII, in signs that every stream knows
+# what this package prints beyond ASCII, in characters that every stream supports
 _PLAIN = {
     "−": "-", "–": "-", "—": "-", "…": "...", "·": "*", "×": "x", "→": "->", "←": "<-", "⇒": "=>", "≤": "<=", "≥": ">=",
     "≠": "/=", "≈": "~", "±": "+-", "‖": "||", "√": "sqrt", "°": " deg", "“": '"', "”": '"', "‘": "'", "’": "'",
@@ -50,7 +50,7 @@ def speaks_unicode(stream) -> bool:
 
 
 def finish() -> int:
-    """Bring what was printed to its reader: 0, or the exit code if that fails."""
+    """Flush what was printed: 0, or the exit code if that fails."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -60,7 +60,7 @@ def finish() -> int:
 
 
 def refuse(error: OSError | ValueError) -> int:
-    """Say why a stream took no more, and see that nobody tries again; the exit code. A closed pipe needs no words."""
+    """Report why a stream failed, and prevent further writes; the exit code. A closed pipe needs no message."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

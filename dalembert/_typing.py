@@ -19,5 +19,5 @@ Rows: TypeAlias = Float[Array, " m"]
 
 
 def is_traced(*trees: object) -> bool:
-    """Whether any number in these is being traced by jit, vmap or grad: then its value cannot be looked at."""
+    """Whether any number in these is being traced by jit, vmap or grad: then its value is not available."""
     return any(isinstance(x, Tracer) for x in jax.tree_util.tree_leaves(trees))

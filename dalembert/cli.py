@@ -26,7 +26,7 @@ app = typer.Typer(
 
 
 def _models(incomplete: str) -> list[str]:
-    """For the shell: built-in mechanisms, model and robot files, folders. Loads nothing of weight."""
+    """For the shell: built-in mechanisms, model and robot files, folders. Loads nothing large."""
     built_in = sorted(p.stem for p in (Path(__file__).parent / "mechanisms" / "files").glob("*.yaml"))
     folder = Path(incomplete).parent if "/" in incomplete else Path()
     endings = (".yaml", ".yml", ".urdf", ".xml", ".mjcf")
@@ -156,7 +156,7 @@ def _built(entry, coordinates: str, changes: list[str] | None, cut: tuple[str, .
 
 
 def _changed(system, changes: list[str]):
-    """The system with numbers as `--set NAME=VALUE` says."""
+    """The system with numbers set by `--set NAME=VALUE`."""
     from dalembert._results import did_you_mean
     from dalembert.model import value_of
 
@@ -275,8 +275,8 @@ def convert(
     for section, kinds in taken.items():
         total = sum(kinds.values())
         several = list(kinds) != [section.removesuffix("s")] and section not in ("bodies",)
-        told = ": " + ", ".join(f"{n} {kind}" for kind, n in kinds.items()) if several else ""
-        print(f"  {section:<8} {total}{told}")
+        counts = ": " + ", ".join(f"{n} {kind}" for kind, n in kinds.items()) if several else ""
+        print(f"  {section:<8} {total}{counts}")
     if remarks:
         print("Remarks")
         for remark in remarks:
@@ -391,7 +391,7 @@ def view(
     if output is not None:
         print(f"Written: {animate_dataset(data, output)}")
         return
-    page_of_dataset(data)  # what cannot be drawn is told here
+    page_of_dataset(data)  # reports what cannot be drawn
 
     def make(stamp: str) -> str:
         return page_of_dataset(data if stamp == first else read(), live=stamp)
@@ -420,7 +420,7 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
 
 
 def _stamp(path: Path) -> str:
-    """Changes when a file is saved anew; a built-in mechanism never does."""
+    """Changes when a file is saved again; a built-in mechanism never does."""
     try:
         return str(path.stat().st_mtime_ns)
     except OSError:
@@ -456,16 +456,16 @@ def _write_report(
     from dalembert._results import RedundancyWarning
     from dalembert.analysis import report as report_model
 
-    warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
+    warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     end = entry.t_end if t_end is None else t_end
-    told = {"about": entry.summary, "samples": samples, "progress": True}
+    options = {"about": entry.summary, "samples": samples, "progress": True}
     if changes:  # the model as a file would not be what was simulated
         model = _built(entry, coordinates, changes)
-        told["about"] = f"{entry.summary or model.name}; changed: {', '.join(changes)}"
+        options["about"] = f"{entry.summary or model.name}; changed: {', '.join(changes)}"
     else:
-        told["coordinates"] = coordinates
-    print(f"Written: {report_model(model, path, t_end=end, **told, **chosen)}")
+        options["coordinates"] = coordinates
+    print(f"Written: {report_model(model, path, t_end=end, **options, **chosen)}")
 
 
 @app.command()
@@ -533,10 +533,10 @@ def _simulate(
 ) -> None:
     from dalembert._results import RedundancyWarning, SimulationError, Status
 
-    # the first run of a program has waited for the program, too
+    # the first run of a program includes its compilation
     began = time.perf_counter() if "dalembert.simulation" in sys.modules else _STARTED
     entry = _entry(name)
-    warnings.simplefilter("ignore", RedundancyWarning)  # said in words below, once
+    warnings.simplefilter("ignore", RedundancyWarning)  # reported once below
     from dalembert._runtime import compile_stopwatch
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
@@ -546,7 +546,7 @@ def _simulate(
     chosen, rule, cut = entry.run | given | {"save": samples or 201}, None, ()
     if resume is not None:
         former = _former(resume)
-        # what the file of the model says of a run may have been overruled: the run itself knows
+        # settings of the model's file may have been overridden: use those of the run itself
         chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
         chosen.pop("rule", None)
         origin = former.system.machine.origin
@@ -597,7 +597,7 @@ def _former(path: Path) -> Any:
 
 
 def _entry(name: str):
-    """What a person means by MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
+    """The meaning of MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
     from dalembert._results import RemarkWarning
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
@@ -677,7 +677,7 @@ def _print_report(report: dict, solution) -> None:
 
 
 def _print_time(total: float, simulate: float, compile_: float) -> None:
-    """All of the wait, and what it went into."""
+    """The total time, and its parts."""
     rest = max(0.0, total - simulate - compile_)
     print(
         f"  time       {total:.1f} s: {simulate * 1e3:.0f} ms to simulate, {compile_:.1f} s to compile, "
@@ -698,20 +698,20 @@ def _save(solution, output, plot, *, quiet: bool) -> None:
 
 
 def main() -> None:
-    """Entry point: every error that is meant for a person is one sentence, never a traceback."""
+    """Entry point: every error that is meant for users is one sentence, never a traceback."""
     _streams.carry_any_text()
-    # a warning is a sentence, too, and said once
+    # a warning is one sentence, too, and printed once
     warnings.showwarning = lambda message, *_: print(f"dalembert: {message}", file=sys.stderr)
     warnings.simplefilter("once", UserWarning)
     sys.exit(_command() or _streams.finish())
 
 
 def _command() -> int:
-    """Do what the arguments say; the exit code."""
+    """Run the command of the arguments; the exit code."""
     try:
         app()
     except SystemExit as end:
-        if end.code == 130:  # typer has taken the Ctrl-C
+        if end.code == 130:  # typer has handled the Ctrl-C
             print("dalembert: stopped.", file=sys.stderr)
         code = 0 if end.code is None else end.code if isinstance(end.code, int) else 1
         return _streams.finish() or code

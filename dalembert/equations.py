@@ -33,11 +33,11 @@ from dalembert.loads import Loads, bearing_names, solve_loads
 from dalembert.systems import AbstractSystem, BodySystem, Named, compiled
 
 ROUNDED = 3e-16
-"""Violation, relative to the machine, that is rounding: it is left alone."""
+"""Violations below this, relative to the machine, are round-off and not corrected."""
 SOFT, SOFTEST = 1.0, 1e-9
 """Damping over violation, and the largest damping."""
 LEAST = 1e-11
-"""Least damping of a correction on the way. A state is known to eps/σ and its tangent to eps/σ² along a direction of
+"""Least damping of a correction in a march. A state is known to eps/σ and its tangent to eps/σ² along a direction of
 size σ; along one that is always so weak a violation is as small as σ itself."""
 
 
@@ -62,9 +62,9 @@ class Equations(Named):
     phi: Rows
     Gamma: Rows
     klu: KLU | None
-    local: Local | None = None  # C = Ĉ J, where the system says how its rows factor
-    share: Rows | None = None  # of each row, as it is on bodies, what joint coordinates can change: `Constraints`
-    undecided: str = eqx.field(static=True, default="")  # friction whose loads nobody has looked at yet
+    local: Local | None = None  # C = Ĉ J, where the system provides the factors
+    share: Rows | None = None  # norm of each row relative to that on bodies: `Constraints`
+    undecided: str = eqx.field(static=True, default="")  # friction whose loads have not been checked for uniqueness
     may_come_out: ClassVar[bool] = True
 
     def renamed(self, to):
@@ -120,7 +120,7 @@ class Equations(Named):
     ) -> tuple[Coordinates, Velocities]:
         """(q, v) after one correction towards the constraints, where `wanted`.
 
-        Levenberg–Marquardt in the mass metric: a damping in proportion to what is open, and to the `usual` margin of
+        Levenberg–Marquardt in the mass metric: a damping in proportion to the violation, and to the `usual` margin of
         the rows, keeps the step bounded beside a singular position and lets it converge quadratically elsewhere.
         """
         factor = self.factorise(shift=softened(gap, LEAST, usual))
@@ -140,7 +140,7 @@ class Equations(Named):
         return (1.0 if self.share is None else self.share) / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
 
     def factorise(self, kept: Rows | None = None, **options) -> DenseSaddle | SparseSaddle:
-        """The factorised saddle-point problem of M and C; with `kept` (1 or 0 a row) of some rows only."""
+        """The factorised saddle-point problem of M and C; with `kept` (1 or 0 per row) of some rows only."""
         share = kept if self.share is None else self.share if kept is None else self.share * kept
         return factorise(self.mass, self.rows, self.klu, share, **options)
 
@@ -150,7 +150,7 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
     return _assemble(system, jnp.asarray(t, float), q, v)
 
 
-# compiled, and so traced once for all who call it: tracing is most of what a person waits for
+# compiled, and so traced once for all callers: tracing is most of the waiting time
 @compiled
 def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     equations = without_loads(system, t, q, v)
@@ -159,14 +159,14 @@ def _assemble(system: AbstractSystem, t, q, v) -> Equations:
         return equations
     if not bodies.loads_decided:
         return dataclasses.replace(equations, undecided=bearing_names(bodies)[0])
-    # the loads of all joints are found on the bodies
+    # the loads of all joints are computed on the bodies
     on_bodies = equations if bodies is system else without_loads(bodies, t, *system.lift(q, v))
     force = system.pull_back(q, _loads(bodies, on_bodies).force)
     return dataclasses.replace(equations, force=equations.force + force)
 
 
 def _loads(system: BodySystem, equations: Equations) -> Loads:
-    """The loads of all bearings; those of teeth and belts press on the side that their own force decides."""
+    """The loads of all bearings; teeth and belts are in contact on the side given by the sign of their own force."""
     found = solve_loads(system, equations)
     for _ in range(2 if system.sided else 0):  # at first without knowing the sides, then without friction's share
         system = system.with_sides(bearing_sides(found.lam))
@@ -187,7 +187,7 @@ def without_loads(system: AbstractSystem, t, q, v) -> Equations:
 
 
 class Matrices(eqx.Module):
-    """What depends on (t, q) alone: M, C, b, and C = Ĉ J where the system says so; or the rates of all these."""
+    """What depends on (t, q) alone: M, C, b, and C = Ĉ J where the system provides it; or the rates of all these."""
 
     mass: BlockMass
     C: Float[Array, "m n"]

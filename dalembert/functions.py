@@ -1,6 +1,6 @@
 """Functions of time for drivers and forces: `da.functions.harmonic(0.1, 6.28)`, `step`, `table`, sums and products.
 
-The makers of `dalembert.model._functions`, under the name a person looks for.
+The makers of `dalembert.model._functions`, under a short public name.
 """
 
 from dalembert.model._functions import Function, constant, expression, harmonic, polynomial, product, step, table, total

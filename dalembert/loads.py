@@ -3,14 +3,14 @@
     M v̇ = h + Cᵀλ + G s        C v̇ = Γ        s_k = N_k(w_k),  w_k the wrench of joint k, linear in λ
 
 A column of G is the friction of one bearing for a unit load. v̇ and λ are linear in the loads s, so one factorisation
-with K + 1 right-hand sides gives w(s) = w⁰ + A s, and what is left is s = N(w⁰ + A s), K equations for K bearings:
-Newton's iteration, with a plain one where that is nearer. For modest friction the right-hand side contracts and s is
+with K + 1 right-hand sides gives w(s) = w⁰ + A s, and what remains is s = N(w⁰ + A s), K equations for K bearings:
+Newton's iteration, or fixed-point steps where better. For modest friction the right-hand side contracts and s is
 the one solution. Where friction is so strong that det(1 − ∂N/∂s) is no longer positive, rigid bodies with Coulomb
-friction have no solution or several [Painlevé 1895]: `settled` is then false and the force is not a number, which ends
-a march with a sentence. Derivatives go through the equation, not through the iteration.
+friction have no solution or several [Painlevé 1895]: `settled` is then false and the force is NaN, which ends a march
+with a message. Derivatives go through the equation, not through the iteration.
 
-λ is that of the system's `load_rule`, or any where the loads are unique: who decides that is `reactions.decide_loads`.
-Γ is that of the constraints: what a stabilisation adds to it does not press.
+λ is that of the system's `load_rule`, or any where the loads are unique, which `reactions.decide_loads` determines.
+Γ is that of the constraints: what a stabilisation adds to it does not contribute to the loads.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from dalembert.equations import Equations
 
 ITERATIONS = 60
-"""At most; Newton takes three or four, more only where it has to be caught by the plain iteration."""
+"""Most iterations; Newton takes three or four, more only where fixed-point steps are needed."""
 CLOSED = 1e-13
-"""Where the iteration ends, and 100 times which it must have reached: the change of the loads, as a share of them."""
+"""Relative change of the loads at which the iteration ends; `settled` requires 100 times this."""
 
 
 class Loads(eqx.Module):
@@ -40,14 +40,14 @@ class Loads(eqx.Module):
 
     load: Float[Array, " K"]
     force: Velocities
-    gap: Float[Array, " K"]  # what is left of s − N(s)
+    gap: Float[Array, " K"]  # residual s − N(s)
     settled: Bool[Array, ""]
-    margin: Float[Array, ""]  # det(1 − ∂N/∂s): 1 without friction, 0 where rigid bodies have no answer
+    margin: Float[Array, ""]  # det(1 − ∂N/∂s): 1 without friction, 0 where rigid bodies have no solution
     lam: Rows  # the multipliers, friction included
     growth: Float[Array, "K K"]  # ∂N/∂s
 
     def culprit(self) -> int:
-        """The bearing that keeps the loads from settling: by what is left open, or by the share of its own load in the
+        """The bearing that keeps the loads from converging: by the residual, or by the share of its own load in the
         direction in which loads grow without bound; on the host."""
         gap, load = np.asarray(self.gap), np.asarray(self.load)
         if not np.max(gap) <= 100 * CLOSED * np.max(np.abs(load)):
@@ -69,24 +69,24 @@ def solve_loads(system: BodySystem, equations: Equations) -> Loads:
     families = system.bearings
     starts = np.cumsum([0, *(len(f.names) for f in families)])
 
-    def pressed(s, W):
+    def normal_load(s, W):
         w = W[:, 0] + jnp.einsum("kls,l->ks", W[:, 1:], s)
         out = []
         for f, start in zip(families, starts, strict=False):
             out.append(jax.vmap(f.law.load)(w[start : start + len(f.names)], f.p))
         return jnp.concatenate(out)
 
-    without = pressed(jnp.zeros(len(G)), W)
+    without = normal_load(jnp.zeros(len(G)), W)
     typical = jax.lax.stop_gradient(jnp.max(without))
     s = jax.lax.custom_root(
-        lambda s: s - pressed(s, W),
+        lambda s: s - normal_load(s, W),
         jax.lax.stop_gradient(without),
         lambda gap, s: _iterate(gap, s, typical),
         lambda linear, y: jnp.linalg.solve(jax.jacfwd(linear)(jnp.zeros_like(y)), y),
     )
     held = jax.lax.stop_gradient((s, W))
-    gap = jnp.abs(held[0] - pressed(*held))
-    growth = jax.jacfwd(pressed)(*held)
+    gap = jnp.abs(held[0] - normal_load(*held))
+    growth = jax.jacfwd(normal_load)(*held)
     margin = jnp.linalg.det(jnp.eye(len(G)) - growth)
     size = jnp.maximum(typical, jnp.max(held[0]))
     settled = (jnp.max(gap) <= 100 * CLOSED * size) & (margin > 0)
@@ -94,7 +94,7 @@ def solve_loads(system: BodySystem, equations: Equations) -> Loads:
 
 
 def _iterate(gap, s, typical):
-    """Newton's step or the plain one, whichever comes nearer."""
+    """Newton's step or a fixed-point step, whichever has the smaller residual."""
 
     def size(x):
         return jnp.max(jnp.abs(x))
@@ -115,7 +115,7 @@ def _iterate(gap, s, typical):
 
 
 def _per_load(system: BodySystem, equations: Equations) -> Float[Array, "K n"]:
-    """G, a row a bearing."""
+    """G, one row per bearing."""
     K = system.kinematics
     places = system.places(equations.q)
     table = jnp.concatenate([equations.v.reshape(-1, K.dv), jnp.zeros((1, K.dv))])
@@ -145,7 +145,7 @@ def _wrenches(system: BodySystem, equations: Equations, lam) -> Float[Array, "K 
     K = system.kinematics
     places = system.places(equations.q)
     joints = [joint for f in system.bearings for joint in f.joints]
-    W = jnp.zeros((len(joints), lam.shape[1], K.d + K.dw))  # a joint whose rows are all eliminated bears nothing
+    W = jnp.zeros((len(joints), lam.shape[1], K.d + K.dw))  # a joint whose rows are all eliminated has no load
     for family, blocks in zip(system.families, equations.rows.member_blocks(), strict=True):
         pairs = [(k, family.names.index(joint)) for k, joint in enumerate(joints) if joint in family.names]
         if not pairs:

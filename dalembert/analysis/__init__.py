@@ -1,4 +1,4 @@
-"""7 · questions: redundancy, mobility, contradictions, small motions, and which reactions can be believed."""
+"""7 · questions: redundancy, mobility, contradictions, small motions, and which reactions are reliable."""
 
 from dalembert.analysis._closing import Contradiction
 from dalembert.analysis._compare import Comparison, Entry, compare

@@ -1,7 +1,7 @@
-"""7 · analysis: bringing a machine onto part of its constraints, on the host, and naming those that exclude each other.
+"""7 · analysis: projecting a machine onto part of its constraints, on the host, and naming contradictory ones.
 
 Gauss–Newton on unit rows in the mass metric, damped where a step fails (Levenberg, Marquardt). Where the constraints
-cannot all hold it ends where the residual ρ (of unit rows) is smallest; there Ĉᵀρ = 0: what is left open is itself a
+cannot all hold it ends where the residual ρ (of unit rows) is smallest; there Ĉᵀρ = 0: the residual is itself a
 dependency among rows, and its members are the constraints that contradict each other.
 """
 
@@ -20,18 +20,18 @@ from dalembert.stabilise import State, row_sizes
 from dalembert.systems import AbstractSystem, compiled
 
 LATER = (0.013, 0.17, 1.9, 23.0)
-"""Seconds after which a row is looked at again to see whether it depends on time."""
+"""Seconds after which a row is evaluated again to test whether it depends on time."""
 
 
 UNDAMPED = 1e-12
-"""Added to the diagonal of ĈĈᵀ: dependent rows do no harm, and singular values above 1e-5 do not notice."""
+"""Added to the diagonal of ĈĈᵀ: dependent rows do no harm, and singular values above 1e-5 are not affected."""
 
 
 @dataclass(frozen=True)
 class Contradiction:
     """Constraints that cannot hold together near the given pose, in "positions", "velocities" or "accelerations".
 
-    `terms`: joints and directions with what stays open in each (lengths or angles in the model's units, per second at
+    `terms`: joints and directions with the residual of each (lengths or angles in the model's units, per second at
     the level of velocities, per second squared at that of accelerations); `residual` is the largest, relative to the
     machine's size.
     """
@@ -55,7 +55,7 @@ class Contradiction:
 
 class Closed(NamedTuple):
     q: np.ndarray
-    gap: float  # largest relative residual that is left
+    gap: float  # largest remaining relative residual
     equations: Equations
 
 
@@ -79,13 +79,13 @@ class Closing:
         return left / size if size > 1e-9 * np.max(np.abs(direction)) else np.zeros_like(left)
 
     def close(self, q, v, iterations: int = 60) -> Closed:
-        """The nearest configuration at which the rows hold, or where they are least open."""
+        """The nearest configuration at which the rows hold, or where their residual is smallest."""
         scale = np.asarray(self.system.scale())
         equations = assemble(self.system, self.t, q, v)
         if not len(self.rows):
             return Closed(q, 0.0, equations)
         sizes = np.asarray(_sizes(self.system, equations))[self.rows]
-        measure = self._measured(equations).sizes  # held, so that one and the same sum of squares falls
+        measure = self._measured(equations).sizes  # constant, so that the same sum of squares is minimised
         damping, error = UNDAMPED, np.linalg.norm(np.asarray(equations.Phi)[self.rows] / measure)
         for _ in range(iterations):
             step = -self._solve(equations, np.asarray(equations.Phi)[self.rows], damping)
@@ -117,7 +117,7 @@ class Closing:
         m, n = d.rows.shape
         if m < LARGE:
             U, sigma, Vt = np.linalg.svd(d.rows, full_matrices=False)
-            # what contradicts lies in combinations that are zero but for rounding: they move nothing
+            # contradictions lie in combinations that are zero but for rounding: they move nothing
             weight = np.where(sigma > 1e-10 * sigma[0], sigma / (sigma**2 + damping), 0.0)
             y = Vt.T @ (weight * (U.T @ (right / d.sizes)))
         else:
@@ -145,13 +145,13 @@ def depends_on_time(system: AbstractSystem, t: float) -> np.ndarray:
 
 
 def find_contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tuple[Contradiction, ...]]:
-    """The state at which the constraints are least open, and what contradicts what there; none if they can be met."""
+    """The state at which the residual is smallest, and the contradictions there; none if the constraints can be met."""
     q = system.q0 if q is None else np.asarray(q, float)
     v = system.v0 if v is None else np.asarray(v, float)
     closing = Closing(system, t)
     for iterations in (15, 200):
         found = closing.close(q, v, iterations)
-        # along a motion that the gap nearly allows the residual changes slowly: near to a minimum is enough
+        # along a motion nearly allowed by the gap the residual changes slowly: near a minimum is enough
         if found.gap > 1e-9 and closing.slope(found.equations) < 0.05:
             break
     equations = found.equations
@@ -161,7 +161,7 @@ def find_contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, 
     if found.gap > 1e-9:
         left = np.concatenate([np.asarray(equations.Phi), np.zeros(system.m - h)])
         if closing.slope(equations) > 0.05:
-            return State(found.q, v), ()  # Newton got lost, nothing is proven
+            return State(found.q, v), ()  # Newton did not converge: nothing is proven
         return State(found.q, v), (contradiction_of("positions", joints, d, left, system, equations),)
     # velocities: nearest to the given ones that meet the rows as far as possible
     phi = np.asarray(equations.phi)
@@ -177,7 +177,7 @@ def find_contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, 
 def contradiction_of(
     level: str, joints: list[JointRows], d: Dependence, left: np.ndarray, system: AbstractSystem, equations: Equations
 ) -> Contradiction:
-    """Name what is open, direction by direction; parts below a twentieth of the largest are left out."""
+    """Name the residuals, direction by direction; parts below a twentieth of the largest are left out."""
     relative = np.abs(left) / np.asarray(_sizes(system, equations))
     terms = []
     for j in joints:
@@ -186,7 +186,7 @@ def contradiction_of(
             size = np.linalg.norm(direction.rows)
             gap = float(direction.rows @ left[list(j.rows)]) / size
             share = float(np.abs(direction.rows) @ relative[list(j.rows)]) / size
-            # with gaps open the axes of a joint's two sides differ a little: name what is meant
+            # with gaps the axes of a joint's two sides differ a little: name the nominal direction
             terms.append((share, Term(j.name, direction.main or direction.name, gap)))
     worst = max(share for share, _ in terms)
     named = tuple(term for share, term in terms if share > 0.05 * worst)

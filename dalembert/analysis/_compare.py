@@ -20,7 +20,7 @@ from dalembert.systems import AbstractSystem, build
 
 @dataclass(frozen=True)
 class Entry:
-    """One way: what it was, and how it did. Times in seconds; all else relative to the machine's own size or energy."""
+    """One method and its results. Times in seconds; all else relative to the machine's own size or energy."""
 
     formulation: str
     complement: str

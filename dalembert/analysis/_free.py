@@ -1,4 +1,4 @@
-"""7 · analysis: which motions the constraints leave free, body by body, and which bodies nothing holds."""
+"""7 · analysis: which motions the constraints leave free, body by body, and which bodies have no joint."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dalembert.linalg import Dependence
 from dalembert.systems import AbstractSystem, compiled_quickly
 
 UP_TO = 600
-"""Velocities up to which free motions are looked for: beyond, the null space takes longer than all the rest."""
+"""Largest number of velocities for which free motions are computed: the null space would take too long."""
 MOST = 60
-"""Free motions that are listed; a machine with more is not described by them."""
+"""Most free motions that are listed; for more the list is of no use."""
 STILL = 1e-6
-"""Share of the largest motion below which a body stands still."""
+"""Share of the largest motion below which a body counts as at rest."""
 SHOWN = 6
 """Bodies of one motion that are shown in text."""
 
@@ -61,7 +61,7 @@ def free_motions(system: AbstractSystem, equations: Equations, dependence: Depen
         L = dependence.L.transpose(0, 2, 1)
         basis = np.linalg.solve(L, free.reshape(*L.shape[:2], -1)).reshape(system.n, -1)
     names, lengths, size = _parts(system)
-    if system.machine is not system:  # as the bodies move
+    if system.machine is not system:  # as motions of the bodies
         basis = np.asarray(_pushed(system, jnp.asarray(equations.q), jnp.asarray(basis)))
     sized = basis / np.where(lengths, size, 1.0)[:, None]
     lead = _leading(np.linalg.qr(sized)[0], lengths)
@@ -75,7 +75,7 @@ def _pushed(system: AbstractSystem, q, basis):
 
 
 def _parts(system: AbstractSystem) -> tuple[tuple[str, ...], np.ndarray, float]:
-    """The names of the bodies, which of their velocities are lengths a time, and the machine's size."""
+    """The names of the bodies, which of their velocities are translational, and the machine's size."""
     machine = system.bodies
     if machine is None:
         return tuple(f"coordinate {k}" for k in range(system.n)), np.ones(system.n, bool), 1.0
@@ -84,7 +84,7 @@ def _parts(system: AbstractSystem) -> tuple[tuple[str, ...], np.ndarray, float]:
 
 
 def _leading(basis: np.ndarray, lengths: np.ndarray) -> list[int]:
-    """As many coordinates as motions, of which each can be given: the first that move well, angles before lengths."""
+    """As many independent coordinates as motions: the first that move well, angles before lengths."""
     left, out = basis.copy(), []
     order = np.argsort(lengths, kind="stable")
     for _ in range(basis.shape[1]):

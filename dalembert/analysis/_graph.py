@@ -1,4 +1,4 @@
-"""7 · analysis: the joint graph of a model: which bodies hang together, and which joints close loops."""
+"""7 · analysis: the joint graph of a model: how bodies are connected, and which joints close loops."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def plot_graph(model: Model | AbstractSystem | Solution, path=None, *, reactions
 
     system: Any = model.system if isinstance(model, Solution) else model
     name, bodies, items = _items(system)
-    told: dict[str, str] = {}
+    solvability: dict[str, str] = {}
     if reactions and isinstance(model, Solution) and "solvability" in model.dataset:  # along the whole motion
         data = model.dataset
-        told = dict(zip(map(str, data["joint"].values), map(str, data["solvability"].values), strict=True))
+        solvability = dict(zip(map(str, data["joint"].values), map(str, data["solvability"].values), strict=True))
     elif reactions:
         found = check(system).solvability
         for j in found.joints if found is not None else ():
             sure = list(j.components.values())
-            told[j.name] = "unique" if j.unique else "partly" if any(sure) else "open"
+            solvability[j.name] = "unique" if j.unique else "partly" if any(sure) else "open"
     joints = []
     for item, kind, ends in items:
         word = kind.split(":")[0]
@@ -39,7 +39,7 @@ def plot_graph(model: Model | AbstractSystem | Solution, path=None, *, reactions
                 same[-1]["driven"].append(item)
                 continue
         joints.append({"name": item, "kind": word.replace("_", " "), "of": kind, "bodies": ends, "driven": [],
-                       "solvability": told.get(item)})  # fmt: skip
+                       "solvability": solvability.get(item)})  # fmt: skip
     return draw_graph(name, bodies, joints, path)
 
 

@@ -20,20 +20,20 @@ from dalembert.systems import AbstractSystem, build, compiled, compiled_quickly
 RANK = 1e-9
 """Singular values below this share of the largest one belong to dependent rows."""
 STEADY = 1e-6
-"""Share of a coordinate's natural acceleration below which it counts as steady: a state that is off an equilibrium by
+"""Share of a coordinate's natural acceleration below which it counts as steady: a state off an equilibrium by
 a share δ of the machine's size accelerates by about δ times that, and its eigenvalues are off by about δ."""
 NOISE = 1e-9
-"""The same as a share of the largest natural acceleration of the machine: what rounding leaves in all coordinates."""
+"""The same as a share of the largest natural acceleration of the machine: the rounding in all coordinates."""
 ADVANCE = 0.3
-"""How far the machine is moved on, in radians or machine sizes, to see whether its motion stays as it is."""
+"""How far the machine is moved, in radians or machine sizes, to test whether its motion is steady."""
 
 
 @dataclass(frozen=True)
 class Linearisation:
     """ẋ = A x for small motions that keep the constraints; x = basisᵀ (δq, δv).
 
-    Columns of `basis` are orthonormal displacements (δq, δv) in machine sizes; δq has the dimension of v. `steady`
-    tells whether the state is an equilibrium or a steady motion; where it is not (`anywhere=True`), `remark` says what
+    Columns of `basis` are orthonormal displacements (δq, δv) in machine sizes; δq has the dimension of v. `steady`:
+    whether the state is an equilibrium or a steady motion; where it is not (`anywhere=True`), `remark` states what
     accelerates, and the eigenvalues are those of an instant only, not of a motion. `turning` is the rate at which a
     steady motion turns as a whole; displacements are then seen in axes that turn with it.
     """
@@ -50,7 +50,7 @@ class Linearisation:
         """Of A, in 1/s, by rising real part.
 
         Displacements that change nothing (where a vehicle stands) make zeros that belong to chains (how fast it goes):
-        rounding would spread them. They are taken out first, null space by null space [Golub, Wilkinson 1976].
+        rounding would spread them. They are removed first, null space by null space [Golub, Wilkinson 1976].
         """
         A, zeros = self.A, 0
         while len(A):
@@ -64,7 +64,7 @@ class Linearisation:
 
 
 MOST_TURNS = 4
-"""Ways in which a machine may turn as a whole that are tried."""
+"""Number of rotations of the machine as a whole that are tried."""
 
 
 def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, anywhere: bool = False) -> Linearisation:
@@ -77,8 +77,8 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     frames turn with Ω; a displacement that stays where it is then shows as ±iΩ. Holonomic rows limit δq, all rows
     limit δv. Dense: one Jacobian of the accelerations.
 
-    A state that accelerates, or whose motion does not stay as it is, has no eigenvalues that mean anything: it is
-    refused, with the name of what accelerates. `anywhere=True` linearises there all the same, and the result says so.
+    A state that accelerates, or whose motion is not steady, has no meaningful eigenvalues: it is
+    refused, with the name of what accelerates. `anywhere=True` linearises there all the same, and the result states it.
     In joint coordinates with ball joints or free bodies, displacements are those of the bodies.
     """
     if isinstance(system, Model):
@@ -147,7 +147,7 @@ class _Instant:
         return vectors[int(np.sum(sizes > RANK * np.max(sizes, initial=1e-300))) :].T
 
     def natural(self) -> np.ndarray:
-        """Of each coordinate the acceleration that its loads alone, a displacement of its own size, or turning make."""
+        """For each coordinate the acceleration due to its loads alone, a displacement of its own size, or rotation."""
         n = len(self.v)
         basis = self.basis()
         P = basis @ basis.T
@@ -211,10 +211,10 @@ class _Instant:
         return self.vdot - seen @ self.v / self.scale
 
     def later(self, dt: float, turning: np.ndarray | None) -> tuple[_Instant, np.ndarray]:
-        """The state after a time if the motion is steady, and how its axes turn back to those of now."""
+        """The state after a time if the motion is steady, and the rotation back to the present axes."""
         system = self.system
         if system.bodies is not system:
-            q = np.asarray(_carried_on(system, jnp.asarray(self.q), jnp.asarray(self.v), jnp.asarray(dt)))
+            q = np.asarray(_advanced(system, jnp.asarray(self.q), jnp.asarray(self.v), jnp.asarray(dt)))
             return _Instant(system, self.t + dt, q, self.v), np.eye(2 * len(self.v))
         Omega = np.zeros(3) if turning is None else turning
         whole = _turn(dt * Omega)
@@ -233,7 +233,7 @@ class _Instant:
         return _Instant(system, self.t + dt, q.ravel(), v.ravel()), np.kron(np.eye(2), back)
 
     def worst(self, accelerations: np.ndarray, shares: np.ndarray) -> str:
-        """The coordinate that is least steady, and what it does, in words."""
+        """The coordinate that is least steady, and its acceleration, as text."""
         system = self.system
         k = int(np.argmax(shares))
         value = f"{accelerations[k] * self.scale[k]:.3g}"
@@ -320,7 +320,7 @@ def _jacobians(system: AbstractSystem, t, q, v) -> _Jacobians:
 
 
 @compiled
-def _carried_on(system: AbstractSystem, q, v, dt):
+def _advanced(system: AbstractSystem, q, v, dt):
     """q after a time at constant v, by 16 steps of the classical Runge–Kutta method."""
     h = dt / 16
 

@@ -39,12 +39,12 @@ from dalembert.view import (
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
 ROWS_ALONG = 200
-"""Constraint rows from which on rank and uniqueness are not followed along the motion."""
+"""Largest number of constraint rows for which rank and uniqueness are followed along the motion."""
 GRAPH_UP_TO = 30
-"""Joints up to which the joint graph can be read."""
+"""Largest number of joints for which the joint graph is readable."""
 MARKS = {"unique": "unique", "partly": "partly unique", "open": "not unique"}
 COUNTS = 7
-"""Lines of one kind that are seen at once; the others unfold."""
+"""Lines of one kind that are shown at first; the others unfold."""
 
 
 def report(
@@ -62,14 +62,14 @@ def report(
     unique, its motion (it plays), reactions with the rule that picked them, curves, settings and versions.
 
     A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
-    as it is. `about` is a sentence under the title. A run that ends early is shown as far as it came, and constraints
+    as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
     that contradict each other are named without a motion. Under 5 MB for a normal run.
     """
     if Path(path).suffix not in (".html", ".htm"):
         raise DalembertError(f"Cannot write '{path}': the name of a report must end in .html.")
     check_output(path, (".html", ".htm"))
     need_matplotlib()
-    say = _say if progress else lambda text: None
+    log = _log if progress else lambda text: None
     if isinstance(model, Solution):
         if settings or t_end is not None or coordinates != "absolute":
             raise DalembertError(
@@ -78,14 +78,14 @@ def report(
         system, solution = model.system, model
     else:
         system = build(model, coordinates=coordinates) if isinstance(model, Model) else model
-        say(f"{system.name}: simulating")
+        log(f"{system.name}: simulating")
         solution = _moved(system, 10.0 if t_end is None else t_end, samples, progress, settings)
-    say(f"{system.name}: rank, redundancy and reactions")
+    log(f"{system.name}: rank, redundancy and reactions")
     found = _checked(system, solution)
-    say(f"{system.name}: drawing")
+    log(f"{system.name}: drawing")
     sections = _sections(found, system, solution)
     if isinstance(model, Model):
-        with suppress(DalembertError):  # functions of Python have no text
+        with suppress(DalembertError):  # Python functions have no text
             sections[-1].blocks.append(Source("The model as a file", text_of(model, summary=about)))
     made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     lead = f"{about[0].upper()}{about[1:].rstrip('.')}. Made on {made}." if about else f"Made on {made}."
@@ -94,7 +94,7 @@ def report(
 
 
 def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
-    """The check along the motion; of many rows at its start alone, as ranks at many instants take minutes."""
+    """The check along the motion; for many rows at its start alone, as ranks at many instants take minutes."""
     if solution is None:
         return check(system)
     if system.m < ROWS_ALONG:
@@ -102,12 +102,12 @@ def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
     return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]))
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:
-    """The motion as far as it came; none where the constraints do not hold at the start."""
+    """The motion up to its end; none where the constraints do not hold at the start."""
     try:
         solution = simulate(system, t_end, save=samples, progress=progress, throw=False, **settings)
     except AssemblyError:
@@ -148,11 +148,11 @@ def _in_short(found: Check, solution: Solution | None) -> list:
         tone = next((t for words, t in tones.items() if text.startswith(words) or words in text), "")
         out.append(Words(f"{text[0].upper()}{text[1:]}.", tone))
     if found.solvability is not None and found.redundancy:
-        told = _components(found, solution)
-        sure = [joint for joint, components in told.items() if all(components.values())]
+        by_joint = _components(found, solution)
+        sure = [joint for joint, components in by_joint.items() if all(components.values())]
         open_ = [
             f"{joint} ({' '.join(c for c, unique in components.items() if not unique)})"
-            for joint, components in told.items()
+            for joint, components in by_joint.items()
             if not all(components.values())
         ]
         if sure:
@@ -174,23 +174,23 @@ def _in_short(found: Check, solution: Solution | None) -> list:
 
 
 def _components(found: Check, solution: Solution | None) -> dict[str, dict[str, bool]]:
-    """For each joint which of the components that it carries are unique, in its own axes: over the motion if there is
-    one (as its axes turn, a joint carries and leaves open more than at the start), else at the start."""
+    """For each joint which of the components that it transmits are unique, in its own axes: over the motion if there is
+    one (as its axes turn, more components are transmitted, or not unique, than at the start), else at the start."""
     if found.solvability is None:
         return {}
-    told = {j.name: dict(j.components) for j in found.solvability.joints}
+    by_joint = {j.name: dict(j.components) for j in found.solvability.joints}
     if solution is None or "unique_force_in_joint" not in solution.dataset:
-        return told
-    for name, components in told.items():
+        return by_joint
+    for name, components in by_joint.items():
         sure, values = solution.unique(name), _wrench(solution, name)
         for k, label in enumerate(LABELS[len(sure)]):
             if label in components or np.any(values[:, k]):
                 components[label] = bool(sure[k])
-    return {name: dict(sorted(components.items())) for name, components in told.items()}  # Fx Fy Fz Mx My Mz
+    return {name: dict(sorted(components.items())) for name, components in by_joint.items()}  # Fx Fy Fz Mx My Mz
 
 
 def _wrench(solution: Solution, joint: str) -> np.ndarray:
-    """Force and torque over time in the joint's axes; what is far below all others is rounding, and zero."""
+    """Force and torque over time in the joint's axes; values far below all others are rounding, and set to zero."""
     parts = []
     for what in ("force", "torque"):
         everything = solution.dataset[f"reaction_{what}_in_joint"]
@@ -207,10 +207,10 @@ def _mechanism(solution: Solution, data) -> list:
     out.append(Words(f"It moves {where}; gravity ({gravity}) m/s²."))
     bodies = [(b["name"], f"{b['mass']:.4g}", _inertia(b["inertia"])) for b in machine["bodies"]]
     out.append(Table(("body", "mass (kg)", "inertia about the centre of mass (kg m²)"), bodies, (1,), "Bodies"))
-    told = [str(x) for x in data["solvability"].values] if "solvability" in data else []
+    solvability = [str(x) for x in data["solvability"].values] if "solvability" in data else []
     joints = [
         (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(MARKS[word], word))
-        for j, word in zip(machine["joints"], told, strict=True)
+        for j, word in zip(machine["joints"], solvability, strict=True)
     ]
     if joints:
         out.append(Table(("joint", "kind", "between", "reaction"), joints, (), "Joints"))
@@ -238,10 +238,10 @@ def _redundancy(found: Check) -> list:
     ]
     out: list = [Table(("", "", ""), [(a, str(b), c) for a, b, c in rows], (1,))]
     if found.redundancy and found.consistent:
-        feels = "The motion does not feel them, but"
+        effect = "The motion does not feel them, but"
         if any(p.open for p in found.friction):
-            feels = "Friction makes the motion depend on loads that are not unique, and"
-        text = f"{feels} they share load with the others in a way that rigid bodies leave open."
+            effect = "Friction makes the motion depend on loads that are not unique, and"
+        text = f"{effect} they share load with the others in a way that rigid bodies leave open."
         out.append(Words(f"Redundant rows ask for what the others already hold. {text}", "open"))
     if found.singular:
         out.append(
@@ -267,25 +267,25 @@ def _redundancy(found: Check) -> list:
 
 
 def _solvability(found: Check, solution: Solution | None) -> list:
-    told, along = found.solvability, _components(found, solution)
-    assert told is not None
+    result, along = found.solvability, _components(found, solution)
+    assert result is not None
     if not found.redundancy:
-        rows = [(j.name, j.kind, values_of(j, j.components)) for j in told.joints]
+        rows = [(j.name, j.kind, values_of(j, j.components)) for j in result.joints]
         out: list = [Words("All rows are independent: every reaction is unique.", "good")]
         return [*out, Table(("reaction of", "", "at the start, along the joint's axes"), rows)]
     rows = []
-    for j in told.joints:
+    for j in result.joints:
         sure, open_ = ([c for c, unique in j.components.items() if unique is wanted] for wanted in (True, False))
         rows.append((j.name, j.kind, _mark(along[j.name].values()), values_of(j, sure) or "–", " ".join(open_) or "–"))
     when = "" if solution is None else "over the motion"
-    methods = " and ".join(told.methods).replace("qr", "QR").replace(" and ", ", ", len(told.methods) - 2)
-    agree = f"Found by {methods}, which agree." if told.agree else f"Found by {methods}, which do not all agree here."
+    methods = " and ".join(result.methods).replace("qr", "QR").replace(" and ", ", ", len(result.methods) - 2)
+    agree = f"Found by {methods}, which agree." if result.agree else f"Found by {methods}, which do not all agree here."
     out = [
         Table(("reaction of", "", when, "unique at the start", "not unique at the start"), rows),
-        Words(f"Components are along the joint's own axes. {agree}", "" if told.agree else "bad"),
-        Lines("Unique together, though their parts are not", [with_value(s) for s in told.sums], COUNTS),
-        Lines("Depend on each other", [str(g) for g in told.groups], COUNTS),
-        Lines("To make it non-redundant, free", [str(r) for r in told.releases], COUNTS),
+        Words(f"Components are along the joint's own axes. {agree}", "" if result.agree else "bad"),
+        Lines("Unique together, though their parts are not", [with_value(s) for s in result.sums], COUNTS),
+        Lines("Depend on each other", [str(g) for g in result.groups], COUNTS),
+        Lines("To make it non-redundant, free", [str(r) for r in result.releases], COUNTS),
     ]
     if found.solvability_here is not None:
         open_ = [j.name for j in found.solvability_here.joints if not j.unique]
@@ -384,12 +384,12 @@ def _inertia(value) -> str:
 
 
 def _literal(text: str) -> str:
-    r"""A name as matplotlib shall draw it: a dollar sign begins no formula."""
+    r"""A name for matplotlib: a dollar sign does not begin a formula."""
     return text.replace("$", r"\$")
 
 
 def _drawable(data) -> Any:
-    """The dataset with names that figures take as they stand."""
+    """The dataset with names that figures show unchanged."""
     names = {k: [_literal(str(x)) for x in data[k].values] for k in ("body", "joint", "joint_coordinate") if k in data}
     out = data.assign_coords({k: x for k, x in names.items() if any("$" in text for text in x)})
     if "geometry" in out and "$" in str(out["geometry"].values):

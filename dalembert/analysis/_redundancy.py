@@ -21,12 +21,12 @@ from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance,
 from dalembert.systems import AbstractSystem, BodySystem, build, compiled
 
 INSTANTS = 25
-"""Instants of a motion at which rank and uniqueness are looked at again."""
+"""Instants of a motion at which rank and uniqueness are evaluated again."""
 
 
 @dataclass(frozen=True)
 class MotionCheck:
-    """Rank and uniqueness along a motion: what was seen at a number of instants, and where the rank falls."""
+    """Rank and uniqueness along a motion: results at a number of instants, and where the rank falls."""
 
     t0: float
     t1: float
@@ -42,20 +42,20 @@ class Check:
     """What a model is, in numbers. `print` it, or read the fields; `as_dict` is the JSON form.
 
     `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
-    given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (what counting joints says).
-    `singular` tells that the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
-    number of neighbours that were looked at (none if all rows are independent here, or nothing can move).
+    given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (Grübler's count).
+    `singular`: the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
+    number of neighbours that were examined (none if all rows are independent here, or nothing can move).
     `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
-    cannot hold together. `solvability` tells which reactions are unique, which equations depend on each other, and what
+    cannot hold together. `solvability`: which reactions are unique, which equations depend on each other, and what
     could be released: of the structure, that is beside a singular pose; `solvability_here` is
     that of the singular pose itself. At a singular pose neither holds values: they follow from the motion through it
-    (`simulate`). `friction` lists what friction by joint loads asks for, and `load_rule` what picks
-    the loads that are not unique, if a rule is named. `motion` is filled for a `Solution`. `free_motions` are as many
+    (`simulate`). `friction` lists the loads of friction by joint loads, and `load_rule` the rule that
+    picks those that are not unique, if one is named. `motion` is filled for a `Solution`. `free_motions` are as many
     independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
-    no joint holds. `misfit` tells how far redundant joints are from closing (relative to the machine's size), where
-    they do so only nearly. Components of reactions are along the joints' own axes (marker i).
-    `remarks` say which joints are nearly redundant (independent by a hair), and what gears, belts and couplings are
-    taken to be: couplings that leave out the force of teeth or belts, the flank that bears.
+    no joint holds. `misfit` is how far redundant joints are from closing (relative to the machine's size), where
+    they do so only approximately. Components of reactions are along the joints' own axes (marker i).
+    `remarks` state which joints are nearly redundant (barely independent), and what is assumed about gears, belts and
+    couplings: couplings that leave out the force of teeth or belts, the flank in contact.
     """
 
     name: str
@@ -136,7 +136,7 @@ def check(
     reactions: bool = True,
     tolerance: float = EXACT,
 ) -> Check:
-    """What a model is and which of its reactions can be believed; for a `Solution` also along its motion.
+    """What a model is and which of its reactions are reliable; for a `Solution` also along its motion.
 
     At a state (default: the start) and at generic configurations beside it: rows, rank, redundancy, mobility,
     contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of
@@ -156,12 +156,12 @@ def check(
     try:
         here, contradictions = consistent_state(system, q, v, t=t), ()
     except AssemblyError as error:
-        with suppress(AssemblyError):  # a small gap: what the machine is without what does not fit
+        with suppress(AssemblyError):  # a small gap: analyse the machine without the rows that do not fit
             loose = loosened(system, q, v, t=t, tolerance=max(tolerance, NEARLY))
         fits = loose is not None and loose.misfit <= tolerance
         here, contradictions = (None, ()) if fits else _contradictions(system, t, q, v)
         if not fits and not contradictions:
-            raise error  # a start too rough to be closed, not constraints that exclude each other
+            raise error  # a start too rough to be closed, not contradictory constraints
         here = here if loose is None else loose.found.state
     return _check(system, t, here, contradictions, reactions, loose)
 
@@ -182,15 +182,15 @@ def _stated(solution: Solution, tolerance: float) -> float:
 def _check(
     system: AbstractSystem, t: float, here: State, contradictions, reactions: bool, loose: Loosened | None = None
 ) -> Check:
-    told = bool(contradictions) and loose is None  # nothing more can be said
-    if not told:
-        with suppress(DalembertError):  # loads that are not unique: the report says so
+    contradictory = bool(contradictions) and loose is None  # then no further analysis is possible
+    if not contradictory:
+        with suppress(DalembertError):  # loads that are not unique: the report states it
             system = decide_loads(system, here, t=t)
     first = Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
     others = []
     if (
         loose is None and not contradictions and first.dependence.redundancy
-    ):  # else no pose beside it can have a larger rank
+    ):  # else no neighbouring pose can have a larger rank
         others = [Instant(system, t, s) for s in _neighbours(system, t, here, first)]
     best = max([first, *others], key=lambda i: i.dependence.rank)
     rank = best.dependence.rank
@@ -199,17 +199,17 @@ def _check(
     if not contradictions and not singular and loose is None:
         contradictions = _contradictory_accelerations(first)
     found = found_here = None
-    told = bool(contradictions) and loose is None
-    if reactions and not told:
-        # at a singular pose the equations give no values, and those of a neighbour are not what was asked for
+    contradictory = bool(contradictions) and loose is None
+    if reactions and not contradictory:
+        # at a singular pose the equations give no values, and those of a neighbour are not what was requested
         found = _solvability(best, [i for i in (first, *others) if i is not best], values=not singular)
         found_here = _solvability(first, [], values=False) if singular else None
     friction, load_rule = (), None
     bodies = system.bodies
-    if bodies is not None and bodies.bearings and not told:
+    if bodies is not None and bodies.bearings and not contradictory:
         friction = tuple(pressing(best))
         load_rule = None if bodies.load_rule is None else bodies.load_rule.describe(bodies)
-    # of many independent rows they would take longer than all the rest
+    # for many independent rows they would take longer than all the rest
     values = first.dependence.singular_values if rank < system.m or system.m < LARGE or singular else np.zeros(0)
     return Check(
         name=system.name,
@@ -236,7 +236,7 @@ def _check(
         friction=friction,
         load_rule=load_rule,
         remarks=(*(() if singular else _nearly(best)), *_remarks(bodies, best.held)),
-        free_motions=() if told else free_motions(system, best.equations, best.dependence),
+        free_motions=() if contradictory else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
     )
@@ -248,7 +248,7 @@ long chain has small ones too, but they fall gradually."""
 
 
 def _nearly(instant: Instant) -> tuple[str, ...]:
-    """A sentence if some rows are independent of the others by a hair only: an axis that is meant to be parallel.
+    """A message if some rows are barely independent of the others: an axis that is meant to be parallel.
 
     In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike. On bodies: in
     joint coordinates a row that is nearly nothing has no length to be measured by.
@@ -279,7 +279,7 @@ def _nearly(instant: Instant) -> tuple[str, ...]:
 
 
 def _remarks(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str, ...]:
-    """What gears, belts and couplings are taken to be, a sentence each."""
+    """What is assumed about gears, belts and couplings, one sentence each."""
     if machine is None:
         return ()
     motors = {name for f in machine.forces if f.kind.startswith("motor:") for name in f.names}
@@ -320,7 +320,7 @@ def _solvability(instant: Instant, others: list[Instant], *, values: bool = True
 
 
 def _typical_force(instant: Instant) -> float:
-    """The force that turns the machine's momentum at its own rate: what rounding is measured by."""
+    """The force that turns the machine's momentum at its own rate: the scale of rounding."""
     e, system = instant.equations, instant.system
     v, scale = np.asarray(e.v), np.asarray(system.scale())
     rate = np.max(np.abs(v) / scale, initial=0.0)
@@ -333,7 +333,7 @@ def _contradictory_accelerations(instant: Instant) -> tuple[Contradiction, ...]:
     d, system = instant.dependence, instant.system
     Gamma = np.asarray(instant.equations.Gamma) / d.sizes
     left = d.null @ (d.null.T @ Gamma)
-    # against rounding: what is left of Γ where all rows agree
+    # against rounding: the residual of Γ where all rows agree
     if d.redundancy == 0 or np.max(np.abs(left)) <= 1e-7 * max(np.max(np.abs(Gamma)), 1e-6):
         return ()
     if system.machine is not system:  # named among all joints
@@ -345,7 +345,7 @@ def _contradictory_accelerations(instant: Instant) -> tuple[Contradiction, ...]:
 def _neighbours(system: AbstractSystem, t: float, here: State, first: Instant) -> list[State]:
     """Configurations on the constraints a few hundredths of the machine's size away, along motions it can make.
 
-    Rows that depend on time are let go for this: with a driver held a machine has no neighbours, yet its pose may be
+    Rows that depend on time are dropped for this: with a driver held a machine has no neighbours, yet its pose may be
     singular for the driver's own coordinate.
     """
     if system.m == 0 or system.n == 0:

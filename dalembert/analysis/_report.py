@@ -1,4 +1,4 @@
-"""7 · analysis: a `Check` as text that is read in ten seconds, and as plain data for JSON."""
+"""7 · analysis: a `Check` as a short text, and as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def summary(check: Check) -> list[str]:
     if check.holonomic < check.m:
         lines[1] += f" (holonomic {check.rank_holonomic}, nonholonomic {check.rank_nonholonomic})"
     if check.contradictions and not check.misfit:
-        pass  # where constraints exclude each other nothing can be said about their reactions
+        pass  # with contradictory constraints there is no answer about their reactions
     elif check.redundancy:
         lines.append(
             f"  redundant: {check.redundancy} of the {check.m} rows (counting joints gives {check.gruebler} degrees "
@@ -112,11 +112,11 @@ def plain(check: Check) -> str:
 
 
 GAP = 2  # blanks between columns
-NARROW = 16  # a column of names is not made narrower than this while others can still give way
+NARROW = 16  # least width of a column of names while others can still shrink
 
 
 class _Table:
-    """Rows of cells in columns that always all show: what is too wide is broken inside its column."""
+    """Rows of cells in columns that are always all shown: text that is too wide is broken inside its column."""
 
     def __init__(self, headings: tuple[str, ...], styles: tuple[str, ...]):
         self.headings, self.styles = headings, styles
@@ -158,7 +158,7 @@ class _Table:
         ]
         least = [max(len(h), 4) for h in self.headings]
         room = width - GAP * (len(widths) - 1)
-        # names give way first, then values between their words, then what is left
+        # names shrink first, then values between their words, then the rest
         for column, lowest in (
             (0, NARROW),
             (2, words[2]),
@@ -189,7 +189,7 @@ def _broken(words: list[str], width: int) -> list[str]:
 def _table(found: Solvability) -> _Table:
     table = _Table(("reaction of", "", "unique", "not unique"), ("", "dim", "green", "red"))
     whole = [j for j in found.joints if j.unique]
-    alike: dict[tuple, list[str]] = {}  # joints of which the same is to be said: one line
+    alike: dict[tuple, list[str]] = {}  # joints with the same text: one line
     for j in found.joints:
         if not j.unique:
             sure = [c for c, unique in j.components.items() if unique]
@@ -245,7 +245,7 @@ def motion_lines(check: Check) -> list[str]:
 
 
 def friction_lines(check: Check) -> list[tuple[str, str]]:
-    """What friction by joint loads asks for: a line each where it is open, one for all others."""
+    """The loads of friction by joint loads: one line each where not unique, one for all others."""
     out, sure = [], [p for p in check.friction if not p.open]
     for p in check.friction:
         if p.open and check.load_rule is None:

@@ -1,6 +1,6 @@
-"""7 · analysis: which reactions can be believed, which equations depend on each other, and what could be released.
+"""7 · analysis: which reactions are reliable, which equations depend on each other, and what could be released.
 
-Three methods tell whether the reaction of a joint X is unique [Wojtyra, Fraczek 2013, section 3.3]; with C_X its rows
+Three methods decide whether the reaction of a joint X is unique [Wojtyra, Fraczek 2013, section 3.3]; with C_X its rows
 and C_Y all others:
 
     ranks             rank C_X + rank C_Y = rank C          (the space of reactions is a direct sum)
@@ -24,7 +24,7 @@ from dalembert.systems import is_driver
 
 METHODS = ("ranks", "singular values", "qr")
 RANKS_UP_TO = 300
-"""Rows up to which the method of ranks is used too: it factorises C once for each joint."""
+"""Largest number of rows for which the method of ranks is used too: it factorises C once for each joint."""
 
 Groups = Mapping[str, Sequence[int]]
 
@@ -73,8 +73,8 @@ def _zero(B: np.ndarray) -> bool:
 class JointSolvability:
     """One joint, driver, wheel or group of rows: is its reaction unique, and which components are.
 
-    `components` lists what the joint can carry, in the joint's frame; `values` the unique ones at this instant;
-    `methods` what each method says.
+    `components` lists what the joint can transmit, in the joint's frame; `values` the unique ones at this instant;
+    `methods` the answer of each method.
     """
 
     name: str
@@ -107,7 +107,7 @@ class UniqueSum:
 
 @dataclass(frozen=True)
 class DependentGroup:
-    """Locked directions of which each follows from the others, and none can be spared for that.
+    """A minimal set of locked directions of which each follows from the others.
 
     The coefficients are also a set of reactions without any effect (torques over the characteristic length).
     """
@@ -125,7 +125,7 @@ class DependentGroup:
 
 @dataclass(frozen=True)
 class Release:
-    """Directions of one joint that may be freed without any new motion; `becomes` says what is left of the joint."""
+    """Directions of one joint that may be freed without any new motion; `becomes` names the joint that remains."""
 
     joint: str
     directions: tuple[str, ...]
@@ -151,7 +151,7 @@ class Solvability:
 
     @property
     def agree(self) -> bool:
-        """Whether all methods say the same of every joint."""
+        """Whether all methods agree on every joint."""
         return all(len(set(j.methods.values())) <= 1 for j in self.joints)
 
     def joint(self, name: str) -> JointSolvability:
@@ -218,17 +218,17 @@ class Solver:
         self.directed_null = np.linalg.qr(directed)[0] if directed.size else directed
 
     def _value(self, value: float, unit: float) -> float:
-        """A number without the rounding that is left where it should be zero."""
+        """A number, with rounding set to zero."""
         return value if abs(value) * unit > 1e-11 * self.load else 0.0
 
     def joint(self, j: JointRows, methods) -> JointSolvability:
         components = self.uniqueness.components(j.name)
-        says = {method: answer[j.name] for method, answer in methods.items()}
+        answers = {method: answer[j.name] for method, answer in methods.items()}
         values = {}
         if self.lam is not None:
             found = dict(zip(j.labels, zip(j.functionals @ self.lam[list(j.rows)], j.units, strict=True), strict=True))
             values = {x: self._value(*map(float, found[x])) for x, unique in components.items() if unique}
-        return JointSolvability(j.name, readable(j.kind), all(says.values()), components, values, says)
+        return JointSolvability(j.name, readable(j.kind), all(answers.values()), components, values, answers)
 
     def sums(self) -> tuple[UniqueSum, ...]:
         """Short combinations of non-unique components that multipliers without effect leave as they are."""

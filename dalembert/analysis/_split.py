@@ -94,7 +94,7 @@ def inverse_dynamics(
     P = projectors(system, q, t=t)
     P_a, M, C, h = (np.asarray(x) for x in (P.P_a, P.M, P.C, equations.h))
     gap = C @ np.asarray(vdot) - np.asarray(equations.Gamma)
-    # by what the loads alone would make: a machine at rest has no accelerations to compare with
+    # relative to the acceleration by the loads alone: a machine at rest has none to compare with
     typical = np.abs(np.asarray(vdot)) + np.abs(np.linalg.solve(M, h))
     reach = np.abs(C) @ typical + np.abs(np.asarray(equations.Gamma)) + np.finfo(float).tiny
     if system.m and np.max(np.abs(gap) / np.max(reach)) > max(tolerance, 1e-7):
@@ -102,11 +102,11 @@ def inverse_dynamics(
         raise DalembertError(f"The constraints do not allow this acceleration: the rows of '{worst}' are not met.")
     B = np.eye(system.n) if actuators is None else np.asarray(actuators, float)
     R = np.eye(B.shape[1]) if metric is None else np.asarray(metric, float)
-    # measured: forces in the metric M⁻¹, efforts in R
+    # scaled: forces in the metric M⁻¹, efforts in R
     root = np.linalg.inv(np.linalg.cholesky(M))
     half = np.linalg.inv(np.linalg.cholesky(R)).T
     A, needed = root @ P_a.T @ B @ half, root @ P_a.T @ (M @ np.asarray(vdot) - h)
-    # what an actuator does along the constraints sets the scale: below it, it does not move the machine
+    # the effect of an actuator along the constraints sets the scale: below it, it does not move the machine
     small = TOLERANCE * np.linalg.norm(root @ B @ half, 2) / max(np.linalg.norm(A, 2), np.finfo(float).tiny)
     effort = half @ (np.linalg.pinv(A, rcond=small) @ needed)
     left = needed - A @ np.linalg.solve(half, effort)

@@ -20,14 +20,14 @@ class Local(eqx.Module):
 
     J: Float[Array, "κ n"]
     Chat: Float[Array, "m κ"]
-    Dhat: Float[Array, "κ free"] | None = None  # where the user knows it; else it is found
+    Dhat: Float[Array, "κ free"] | None = None  # where the user gives it; else it is computed
     dependent: bool = eqx.field(static=True, default=False)  # more local rates than independent ones: joints in loops
 
 
 class Choice(eqx.Module):
-    """What is held while a machine moves a little: E, which rows stand for all, and how good both were.
+    """What is held while a machine moves a little: E, which rows represent all, and the quality of both.
 
-    `rows` are indices kept as floats, so that a choice can travel in the state of an integrator (at rate zero); None
+    `rows` are indices kept as floats, so that a choice can be part of an integrator's state (at rate zero); None
     when all rows are independent. `quality` is that of [Cᵀ E] when chosen: 1 for orthogonal, 0 for singular.
     `local` holds the local directions Ê of `LocalCoordinates`.
     """
@@ -38,7 +38,7 @@ class Choice(eqx.Module):
     local: Float[Array, "κ free"] | None = None
 
     def pick(self, A: Array) -> Array:
-        """The rows of A (of C, b or Γ) that stand for all."""
+        """The rows of A (of C, b or Γ) that represent all."""
         return A if self.rows is None else A[jnp.round(self.rows).astype(int)]
 
 
@@ -54,7 +54,7 @@ class AbstractComplement(eqx.Module):
 
     `rank` is the rank of C, static: sizes may not depend on numbers inside a compiled program. `sized(rank)` sets it,
     and every formulation's `prepare` does so on the host. Redundant rows are normal: of m rows, `rank` well chosen
-    ones stand for all. A choice is made at one instant; with it held, D is a smooth function of C and M.
+    ones represent all. A choice is made at one instant; with it held, D is a smooth function of C and M.
     """
 
     rank: eqx.AbstractVar[int | None]
@@ -63,7 +63,7 @@ class AbstractComplement(eqx.Module):
     """Whether the factors C = Ĉ J are worth making for a model."""
 
     def holds_E(self, choice: Choice) -> bool:
-        """Whether D solves [C; Eᵀ] D = [0; I] with E held: then Ḋu + … = X Γ, and nothing need be differentiated."""
+        """Whether D solves [C; Eᵀ] D = [0; I] with E held: then Ḋu + … = X Γ, without differentiation."""
         return False
 
     def sized(self, rank: int) -> Self:
@@ -144,7 +144,7 @@ def orthonormalised(P: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[
 def dimensionless(C: Float[Array, "rank n"], mass: BlockMass) -> tuple[Float[Array, "rank n"], Float[Array, " n"]]:
     """S C diag(s)⁻¹ and s = √diag M: rows of unit length in coordinates of one unit.
 
-    The classical methods know no metric. Measured in these coordinates, no choice of theirs changes with units.
+    The classical methods use no metric. In these coordinates their choices do not depend on units.
     """
     s = jnp.sqrt(jnp.diagonal(mass.blocks, axis1=1, axis2=2).ravel())
     A = C / s
@@ -154,7 +154,7 @@ def dimensionless(C: Float[Array, "rank n"], mass: BlockMass) -> tuple[Float[Arr
 
 def solved(C: Float[Array, "rank n"], E: Float[Array, "n k"], mass: BlockMass) -> Completion:
     """[C; Eᵀ]⁻¹ = [X D]."""
-    # scaled to unit rows in coordinates of one unit, so that the pivoting sees no units
+    # scaled to unit rows in coordinates of one unit, so that the pivoting does not depend on units
     rank = C.shape[0]
     A, s = dimensionless(jnp.concatenate([C, E.T]), mass)
     sizes = jnp.linalg.norm(jnp.concatenate([C, E.T]) / s, axis=1)
@@ -169,7 +169,7 @@ def measured(mass: BlockMass, P: Float[Array, "n c"]) -> tuple[Float[Array, "n c
 
 
 DEPENDENT = 1e-6
-"""A quality below this says that E and the rows are dependent."""
+"""Below this quality E and the rows are dependent."""
 
 
 def check_choice(choice: Choice) -> Choice:

@@ -18,7 +18,7 @@ class LU(AbstractComplement):
     """Coordinate partitioning: the columns without a pivot of an LU with full pivoting are the independent velocities.
 
     [Wehage, Haug 1982]. u are entries of v, so D has a unit matrix in it. O(m²n) to choose, one n × n inverse at each
-    instant. Pivots see one elimination step at a time: the choice is regular but not the best conditioned.
+    instant. Pivoting considers one elimination step at a time: the choice is regular but not the best conditioned.
     """
 
     rank: int | None = eqx.field(static=True, default=None, kw_only=True)
@@ -38,8 +38,8 @@ class LU(AbstractComplement):
 class SVD(AbstractComplement):
     """The right singular vectors without a singular value [Mani, Haug, Atkinson 1985; Singh, Likins 1985].
 
-    E is dense and orthonormal, the best conditioned choice in its metric; u mixes all velocities. The dearest choice,
-    the completion costs as much as that of `LU`.
+    E is dense and orthonormal, the best conditioned choice in its metric; u mixes all velocities. The most expensive
+    choice; the completion costs as much as that of `LU`.
     """
 
     rank: int | None = eqx.field(static=True, default=None, kw_only=True)
@@ -58,7 +58,7 @@ class SVD(AbstractComplement):
 class ZeroEigenvalues(AbstractComplement):
     """The eigenvectors of CᵀC with eigenvalue zero [Walton, Steeves 1969; Kamman, Huston 1984].
 
-    The same space as `SVD`; squaring C halves the digits with which nearly dependent rows are told apart.
+    The same space as `SVD`; squaring C halves the digits that separate nearly dependent rows.
     """
 
     rank: int | None = eqx.field(static=True, default=None, kw_only=True)
@@ -130,7 +130,7 @@ class GramSchmidtByVectors(AbstractComplement):
         n = C.shape[1]
         A, _ = dimensionless(C, mass)
         Q, _ = orthonormalised(A.T)
-        # what of each unit vector lies outside the constraints
+        # the part of each unit vector outside the constraints
         rest = jnp.eye(n) - Q @ Q.T
         return jnp.eye(n)[:, pick_rows(rest, n - C.shape[0])[0]]
 

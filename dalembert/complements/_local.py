@@ -24,16 +24,16 @@ from dalembert.linalg import BlockMass, blocks_times, others, pick_rows, unit_ro
 
 
 class LocalCoordinates(AbstractComplement):
-    """Tangent directions found in the local frames of the constrained points and carried to the machine's coordinates.
+    """Tangent directions found in the local frames of the constrained points and mapped to the machine's coordinates.
 
     C = Ĉ J with the local constraint matrix Ĉ and J from velocities to local rates [Blajer, Bestle, Schiehlen 1994,
     eqs. 7, 10, 16]. n − κ of the velocities complete the κ local ones to J' = [J; G], chosen so that J' is
     well conditioned and chosen again when it is not; D = J'⁻¹ [D̂ 0; 0 I] (eqs. 15, 17) with the block inverse (18).
-    D̂ is the user's or found from Ĉ.
+    D̂ is the user's or computed from Ĉ.
 
     While marching a model the local rates are the relative twists at all joints. In loops these depend on each other,
     so J' = [C; ÊᵀJ; G] takes of the free ones the k that go best together, completed by velocities of bodies where the
-    joints do not say all: u are rates of joints. Where C alone is known the local coordinates are the gaps that the
+    joints are not enough: u are rates of joints. Where C alone is known the local coordinates are the gaps that the
     rows hold at zero, the paper's most favourable case: Ĉ = I, J = C, no D̂.
     """
 
@@ -116,7 +116,7 @@ def _complementary(J: Float[Array, "κ n"], mass: BlockMass) -> Float[Array, "n 
     """Gᵀ: the unit vectors of the n − κ velocities that complete J best."""
     kappa, n = J.shape
     A, _ = dimensionless(J, mass)
-    Z = jnp.linalg.qr(A.T, mode="complete")[0][:, kappa:]  # J Z = 0: the rows of Z say how free each velocity is
+    Z = jnp.linalg.qr(A.T, mode="complete")[0][:, kappa:]  # J Z = 0: the rows of Z measure how free each velocity is
     return jnp.eye(n)[:, pick_rows(Z, n - kappa)[0]]
 
 

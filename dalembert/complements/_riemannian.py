@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     R: Float[Array, "rank rank"]
 
     def lifted(self, g: Float[Array, " rank"]) -> Float[Array, " n"]:
-        """X g = W_c R⁻ᵀg: what of least mass norm has (chosen rows of C) X g = g."""
+        """X g = W_c R⁻ᵀg: of least mass norm with (chosen rows of C) X g = g."""
         raised = jax.lax.linalg.triangular_solve(self.R, g[:, None], left_side=True, transpose_a=True)
         return times(self.W_c, raised)[:, 0]
 
@@ -54,13 +54,13 @@ class Turning(NamedTuple):
         return blocks_times(self.inverse.transpose(0, 2, 1), reflected(self.P, padded)[0])[:, 0]
 
     def lifted(self, g: Float[Array, " rank"]) -> Float[Array, " n"]:
-        """X g = W_c R_cc⁻ᵀg: what of least mass norm has (chosen rows of C) X g = g."""
+        """X g = W_c R_cc⁻ᵀg: of least mass norm with (chosen rows of C) X g = g."""
         return self.along(self.raised(g[:, None])[:, 0])
 
 
 @jax.custom_jvp
 def reflected(P: Float[Array, "n n"], X: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[Array, "n n"]]:
-    """Q X and R of P = Q R, R's diagonal positive: the reflections meet the columns of X only, Q is not formed."""
+    """Q X and R of P = Q R, R's diagonal positive: only the columns of X are reflected, Q is not formed."""
     H, taus = jnp.linalg.qr(P, mode="raw")
     signs = jnp.where(jnp.diagonal(H) < 0, -1.0, 1.0)
     return jax.lax.linalg.ormqr(H.T, taus, signs[:, None] * X), jnp.triu(H.T) * signs[:, None]
@@ -78,7 +78,7 @@ class Riemannian(AbstractComplement):
 
     `criterion` picks E: "greedy" (the default) takes one unit vector after the other, always the one that is farthest
     in the mass metric from all taken so far, and cannot fail; "one-shot" takes those with the k largest sines
-    (eq. 5.5), which can be dependent among themselves (`Choice.quality` is then 0, and `check_choice` says so);
+    (eq. 5.5), which can be dependent among themselves (`Choice.quality` is then 0, and `check_choice` raises an error);
     "current" takes the covariant W_d itself, the best conditioned and dense (end of section 5). `algorithm`:
     "householder" is a QR of L⁻¹[Cᵀ E], M = L Lᵀ; "recursion" is the paper's (3.2), a column at a time, kept as its
     tested twin.

@@ -17,7 +17,7 @@ class Acceleration(eqx.Module):
     """What a formulation returns: v̇ and the constraint force r = Cᵀλ = M v̇ − h.
 
     Both are unique whenever the constraints are consistent, redundant or not. λ is not, so it is not here:
-    `reactions.py` makes it, by a rule with a name.
+    `reactions.py` computes it, by a named rule.
     """
 
     vdot: Velocities
@@ -34,8 +34,8 @@ class Ranks(NamedTuple):
 class Motion(NamedTuple):
     """One evaluation while marching: the state in full, the rate of the integrated velocities w, and v̇, r.
 
-    `noise` is what rounding leaves open in v̇, relative to the machine's scale, where it is more than usual: an error
-    that shorter steps would not cure. `near` is 1 beside a singular position, else 0.
+    `noise` is the uncertainty of v̇ due to rounding, relative to the machine's scale, where it is more than usual: an
+    error that shorter steps would not reduce. `near` is 1 beside a singular position, else 0.
     """
 
     equations: Equations
@@ -48,14 +48,14 @@ class Motion(NamedTuple):
 class AbstractFormulation(eqx.Module):
     """A way to get the accelerations.
 
-    `solve` maps equations to accelerations at one instant, by itself. A march integrates q, velocities w and a memory
+    `solve` maps equations to accelerations at one instant. A march integrates q, velocities w and a memory
     at rate zero. Here w = v and there is no memory; formulations that integrate tangent velocities u, or hold the
     choice of a complement over many steps, override `pack`, `unpack`, `repack` and `motion`. Outside a step the
     state is (q, v).
     """
 
     tangent: ClassVar[bool] = False
-    """Whether w are tangent velocities, so that φ = 0 by construction and Γ has no handle on Φ."""
+    """Whether w are tangent velocities, so that φ = 0 by construction and Γ has no effect on Φ."""
 
     needs_rank: ClassVar[bool] = False
     """Whether `sized` must be called before compiling."""
@@ -94,9 +94,9 @@ class AbstractFormulation(eqx.Module):
     ) -> Motion:
         """One evaluation while marching; `rhs` gives Γ, possibly with correcting terms.
 
-        `exact` allows to look at other states than this one beside a singular position; `loop` is the kind of loop that
+        `exact` allows evaluations at other states beside a singular position; `loop` is the kind of loop that
         does so: "lax" (with forward derivatives), "bounded" (with both), or "none". "ask" leaves out all that only
-        such a state needs and asks for it there, by an infinite `noise`.
+        such a state needs and requests it there, by an infinite `noise`.
         """
         equations = with_rhs(assemble(system, t, q, w), rhs)
         acceleration = self.solve(equations)

@@ -1,7 +1,7 @@
 """5 · formulations: on a complement D of C. The null-space form in v, and those in tangent velocities u.
 
-While marching, the choice of the complement (E and the rows that stand for all) is a memory that is kept as long as it
-is well conditioned; it is made anew, inside the compiled program, when its quality falls to `RENEW` of what it was.
+While marching, the choice of the complement (E and the rows that represent all) is a memory that is kept as long as it
+is well conditioned; it is made again, inside the compiled program, when its quality falls to `RENEW` of what it was.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _OnComplement(AbstractFormulation):
         return self.complement.choose(at.C, at.mass, at.local)
 
     def _renewed(self, at: Matrices, choice: Choice) -> Choice:
-        """The choice, made anew if its conditioning asks for it."""
+        """The choice, made again if its conditioning requires it."""
         quality = self.complement.quality(at.C, at.mass, choice, at.local)
         good = quality >= RENEW * choice.quality
         return jax.lax.cond(good, lambda: choice, lambda: self._choose(at))
@@ -51,7 +51,7 @@ class NullSpace(_OnComplement):
     """[DᵀM; C] v̇ = [Dᵀh; Γ]: reaction-free equations mixed with the constraints, in all velocities.
 
     [Blajer, Bestle, Schiehlen 1994, eqs. 5, 6; Wojtyra, Frączek 2013, eq. 13]. Ḋ is not needed, and a change of D does
-    not touch the state. One n × n LU beside the complement.
+    not change the state. One n × n LU beside the complement.
     """
 
     complement: AbstractComplement = LU()
@@ -151,7 +151,7 @@ class _Tangent(_OnComplement):
         """Ḋu − (X b)˙ by pushing Ċ, Ṁ and ḃ through the completion, u held."""
 
         def velocity(t, q):
-            # in one function of (t, q), so that what does not move (a constant M) costs nothing
+            # in one function of (t, q), so that constant parts (a constant M) cost nothing
             at = self._at(system, t, q)
             b = None if system.scleronomic else at.b
             return self.complement.velocity(at.C, at.mass, choice, at.local, w, b)
@@ -227,7 +227,7 @@ class IndependentCoordinates(_OnComplement):
     At each evaluation the positions are brought onto Φ = 0 with the independent ones held (Newton, `iterations` times
     with directions frozen), then v = D u with u the independent velocities. So both levels hold to rounding with no
     stabilisation. Independent positions and velocities are unit columns by `LU`; with nonholonomic rows there are more
-    of the former. The dependent coordinates ride along as the start of the iteration.
+    of the former. The dependent coordinates are kept as the start of the iteration.
     """
 
     complement: LU = LU()

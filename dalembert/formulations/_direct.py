@@ -1,4 +1,4 @@
-"""5 · formulations: direct ones, in all velocities and without a complement. No rank need be known."""
+"""5 · formulations: direct ones, in all velocities and without a complement. No rank is needed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dalembert.linalg import EPS, RANK_TOLERANCE, blocks_times, dense_of_blocks,
 class Augmented(AbstractFormulation):
     """The whole of `[M −Cᵀ; C 0] [v̇; λ] = [h; Γ]` at once, by LU with pivoting [Kövecses, Piedbœuf 2003, eq. 9].
 
-    Rows are scaled to unit length in the mass metric and the zero block is shifted by −10⁻¹³, which refinements take
-    out again: dependent rows are normal. O((n + m)³) dense; sparse by KLU for large systems.
+    Rows are scaled to unit length in the mass metric and the zero block is shifted by −10⁻¹³, which refinements remove
+    again: dependent rows are normal. O((n + m)³) dense; sparse by KLU for large systems.
     """
 
     def solve(self, equations):
@@ -23,7 +23,7 @@ class Augmented(AbstractFormulation):
         n, m = mass.n, C.shape[0]
         if m == 0:
             return with_reaction(equations, mass.solve(equations.h))
-        # velocities in units of √diag M, rows of unit length: nothing that pivoting sees has a unit
+        # velocities in units of √diag M, rows of unit length: pivoting does not depend on units
         s = jnp.sqrt(jnp.diagonal(mass.blocks, axis1=1, axis2=2).ravel())
         S = 1.0 / jnp.sqrt(_positive(equations.rows.weighted_square(mass.inverse)))
         rows = S[:, None] * C / s
@@ -75,7 +75,7 @@ class Projector(AbstractFormulation):
         if equations.rows.pattern.m == 0:
             return with_reaction(equations, free)
         saddle = equations.factorise()
-        # W only ever meets vectors in the range of C, where dependent rows agree
+        # W is only applied to vectors in the range of C, where dependent rows agree
         of_free, of_rhs = (saddle.solve(None, g)[0] for g in (equations.rows.mv(free), equations.Gamma))
         return with_reaction(equations, (free - of_free) + of_rhs)
 
@@ -83,13 +83,13 @@ class Projector(AbstractFormulation):
 class UdwadiaKalaba(AbstractFormulation):
     """v̇ = a + M^(−½)(C M^(−½))⁺(Γ − C a) with a = M⁻¹h, by singular values [Udwadia, Kalaba 1992].
 
-    The pseudo-inverse takes dependent rows as they are. The dearest of the direct ones: an SVD of m × n numbers.
+    The pseudo-inverse handles dependent rows. The most expensive of the direct ones: an SVD of m × n numbers.
     """
 
     def solve(self, equations):
         C, mass = equations.C, equations.mass
         a = mass.solve(equations.h)
-        # any root of M⁻¹ will do: they differ by a rotation, which the pseudo-inverse does not see
+        # any root of M⁻¹ will do: they differ by a rotation, which does not change the result
         L = jnp.linalg.cholesky(mass.blocks)
         root = dense_of_blocks(jax.vmap(lambda L: jnp.linalg.inv(L).T)(L))
         rows = C @ root

@@ -1,4 +1,4 @@
-"""5 · formulations: the default, which takes redundant constraints and singular positions as they come."""
+"""5 · formulations: the default, which handles redundant constraints and singular positions."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from dalembert.formulations._base import AbstractFormulation, Acceleration, Moti
 from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt
 
 CORRECTIONS = 4
-"""At most so many of a state, which is moved onto the constraints first where it is near a singular position: a
-violation e makes accelerations wrong by e/σ, and a step cannot tell that from the motion."""
+"""Most corrections of a state, which is first moved onto the constraints where it is near a singular position: a
+violation e makes accelerations wrong by e/σ, and a step cannot separate that from the motion."""
 FALLS = 1e-13
-"""Violation below which a correction must halve it to be followed by another: else it is rounding."""
+"""Below this violation another correction follows only if the last one halved it: else it is rounding."""
 ASIDE = 3e-2
-"""How far aside the accelerations beside a singular position are taken, in the machine's size (or radians). A state
-that is put onto the constraints carries rounding/σ³ in its acceleration; that grows as fast towards the position as the
-error of an interpolation, O(ASIDE¹⁰), falls."""
+"""Distance at which accelerations beside a singular position are taken, in the machine's size (or radians). The
+acceleration of a projected state has an error of rounding/σ³; that grows as fast towards the position as the error of
+an interpolation, O(ASIDE¹⁰), falls."""
 SIDES = (1, -1, 2, -2, 3, -3, 4, -4, 5, -5)
 """Places about the singular position, in units of `ASIDE`."""
 GROWN = 3.0
-"""How much larger than loads and speed explain an acceleration may be to be believed as a first guess."""
+"""An acceleration may exceed what loads and speed explain by this factor to be used as a first guess."""
 SPREAD = 1e-6
-"""Relative disagreement of two interpolations up to which it is taken for rounding."""
+"""Relative difference of two interpolations up to which it counts as rounding."""
 CLOSED, DISAGREE = 1e-9, 1e-2
-"""Violation up to which a side counts, and relative disagreement of two interpolations up to which they do."""
+"""Largest violation of a side that counts, and largest relative difference of two interpolations that count."""
 INSIDE = 0.8
 """Share of σ aside below which a state is between the first two sides."""
 PROBES, LAST = 2, 3 + len(SIDES)
 
 
 class Visit(eqx.Module):
-    """Where an evaluation stands: at the state itself (place 0), a probe, a side, or at the state again."""
+    """Progress of an evaluation: at the state itself (place 0), a probe, a side, or at the state again."""
 
     going: Array
     place: Array
@@ -49,8 +49,8 @@ class Visit(eqx.Module):
     at: tuple  # t, q, v
     tau: Array  # the time to one side
     shift: Array  # how far the state is from the singular position, in units of tau
-    vdot: Array  # of the state, as far as it is known
-    spread: Array  # how far the two sums below disagreed
+    vdot: Array  # of the state, as computed so far
+    spread: Array  # difference of the two sums below
     total: Array  # over the sides
     outer: Array  # the same over all but the two nearest
     roots: Array  # of the margins of the state and the two probes
@@ -58,18 +58,18 @@ class Visit(eqx.Module):
 
 
 class Proximal(AbstractFormulation):
-    """The augmented equations [M Cᵀ; C 0], solved so that dependent rows and singular positions are normal.
+    """The augmented equations [M Cᵀ; C 0], solved so that dependent rows and singular positions are handled.
 
     Small systems eliminate v̇ (range space: Blajer, Bestle, Schiehlen 1994, eq. 35) and take a Cholesky of the scaled
-    Delassus matrix; large ones factorise the sparse saddle-point matrix [Wojtyra, Fraczek 2013, eq. 11] with KLU. What
-    these give is refined until it solves the equations; where that fails singular values are taken. Beside a singular
+    Delassus matrix; large ones factorise the sparse saddle-point matrix [Wojtyra, Fraczek 2013, eq. 11] with KLU. Their
+    results are refined until they solve the equations; where that fails singular values are used. Beside a singular
     position, and with dependent rows, a stage of a step is first put onto the constraints. Where constraints
     contradict each other it gives the least-squares motion in the mass metric, and the march reports it. Cost O(m³)
     dense, about linear in the bodies when sparse.
 
-    `kept` (1 or 0 a row) says which rows stand for all where others depend on them, `usual` are the pivots of these
+    `kept` (1 or 0 per row) marks rows that represent all where others depend on them, `usual` are the pivots of these
     (`Attempt.pivots`) at generic states: where one is far below, a singular position is near. A light body makes some
-    of them small everywhere. `simulate` finds both; without, every row counts.
+    of them small everywhere. `simulate` finds both; without them, every row counts.
     """
 
     kept: Rows | None = None
@@ -84,7 +84,7 @@ class Proximal(AbstractFormulation):
         return ~(self._apart(found) > NEAR)
 
     def _apart(self, found: Attempt):
-        """How far apart the rows are, 1 for as far as usual."""
+        """How independent the rows are; 1 for as usual."""
         return jnp.min(found.pivots / self.usual)
 
     def solve(self, equations: Equations) -> Acceleration:
@@ -99,7 +99,7 @@ class Proximal(AbstractFormulation):
             good = self._solved(found) & ~(jnp.array(exact) & self._near(found))
             return Motion(equations, found.x, with_reaction(equations, found.x), jnp.where(good, 0.0, jnp.inf))
         inside, aside, spread = jnp.array(False), w, jnp.zeros(())
-        if exact and loop != "none":  # else a drift that the method is meant to show is not taken away
+        if exact and loop != "none":  # else do not correct a drift that the method is meant to show
             visit, equations, found = self._visit(system, t, q, w, rhs, loop)
             inside, aside, spread = visit.inside, visit.vdot, visit.spread
         else:
@@ -108,7 +108,7 @@ class Proximal(AbstractFormulation):
         quick = jnp.where(inside, aside, found.x)
 
         def otherwise():
-            # directions that the violation itself could have made are not trusted, if they are weaker than usual
+            # directions that may be due to the violation itself are not used, if they are weaker than usual
             made = jnp.minimum(10 * equations.violation(system.scale()), 0.1 * jnp.sqrt(self.margin))
             cut = jnp.maximum(RANK_TOLERANCE, made)
             return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
@@ -121,7 +121,7 @@ class Proximal(AbstractFormulation):
         return Motion(equations, vdot, with_reaction(equations, vdot), *marks)
 
     def _solved(self, found: Attempt):
-        """Whether a quick solution can be taken: with dependent rows only where those that stand for all are apart."""
+        """Whether a quick solution can be taken: of dependent rows, only where the kept ones are independent."""
         solved = found.residual <= SOLVED
         return solved if self.kept is None else solved & ~self._near(found)
 
@@ -149,7 +149,7 @@ class Proximal(AbstractFormulation):
                 # a violation that is larger than rounding, or that still falls
                 larger = (gap > FALLS) | (gap < 0.5 * visit.gap)
                 more = (gap > ROUNDED) & (visit.corrections < CORRECTIONS) & larger
-                waits = side & more  # a side is looked at when it is on the constraints
+                waits = side & more  # a side is evaluated when it is on the constraints
                 found = quick
                 if equations.klu is None or aside:
                     # on both equations: a light body leaves a side as weak as a singular position
@@ -158,7 +158,7 @@ class Proximal(AbstractFormulation):
                     found = _where(wanted, found, quick)
                 near = self._near(found)
                 off = waits | (near & ((visit.place == LAST) if aside else first) & ~visit.inside & more)
-                # of dependent rows nothing may be left to rounding
+                # with dependent rows some directions are mere rounding: do not reduce the damping
                 measure = self.margin if self.kept is None else 1.0
                 at = jax.lax.cond(
                     unvmap_any(off),
@@ -221,7 +221,7 @@ class Proximal(AbstractFormulation):
 
 
 def _guess(system, equations: Equations, found: Attempt):
-    """v̇ to look aside with: as found, but not larger than loads and speed explain (a violation may have made it so)."""
+    """v̇ for the step to a side: as found, but not larger than loads and speed explain (a violation may enlarge it)."""
     size = system.scale()
     found_, free, fast = (
         jnp.max(jnp.abs(x) / size, initial=0.0) for x in (found.x, equations.mass.solve(equations.h), equations.v)
@@ -231,7 +231,7 @@ def _guess(system, equations: Equations, found: Attempt):
 
 
 def _weights(at, sides):
-    """Of values at sides for the value between them at `at` (Lagrange)."""
+    """Weights of the values at the sides for the value at `at` between them (Lagrange)."""
     nodes = np.asarray(sides, float)
     apart = nodes[:, None] - nodes + np.eye(len(nodes))
     ratios = jnp.where(np.eye(len(nodes), dtype=bool), 1.0, (at - nodes)[None, :] / apart)

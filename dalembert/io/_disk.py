@@ -13,7 +13,7 @@ LARGEST = 5_000_000  # bytes of a model file, or of a table beside it
 
 
 def read_text(path: Path, *, follow: bool = True) -> str:
-    """The text of a plain file, or a `DalembertError` that says why not. Devices and pipes are never opened."""
+    """The text of a plain file, or a `DalembertError` with the reason. Devices and pipes are never opened."""
     data = _plain_bytes(path, follow=follow, largest=LARGEST)
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -25,7 +25,7 @@ def _plain_bytes(path: Path, *, follow: bool, largest: int) -> bytes:
     try:
         before = path.stat(follow_symlinks=follow)
         _need_plain(before, largest)
-        # a pipe put in its place meanwhile must not make us wait
+        # a pipe that replaced it meanwhile must not block
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         handle = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
         with os.fdopen(handle, "rb") as file:
@@ -42,9 +42,9 @@ def _plain_bytes(path: Path, *, follow: bool, largest: int) -> bytes:
 
 
 def beside(folder: Path, name: str) -> tuple[str, bool]:
-    """A file that another file names, as a name in its folder or below, and whether it is there.
+    """A file that another file names, as a name in its folder or below, and whether it exists.
 
-    Refused with `DalembertError`: ways out of the folder, other machines, links. `package://NAME/…` is looked for in
+    Refused with `DalembertError`: ways out of the folder, other machines, links. `package://NAME/…` is searched for in
     the folder, with NAME and without it.
     """
     text = name.strip()

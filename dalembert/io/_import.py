@@ -1,4 +1,4 @@
-"""edge · files: robots from URDF and MJCF files as models, with remarks on all that was not taken over as it stands."""
+"""edge · files: robots from URDF and MJCF files as models, with remarks on all that was not imported unchanged."""
 
 from __future__ import annotations
 

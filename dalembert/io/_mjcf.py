@@ -1,8 +1,8 @@
 """edge · files: MJCF, MuJoCo's XML, by MuJoCo's own compiler.
 
-What the compiler gets is written anew from the elements that were looked at here: includes put in their places, only
-what a rigid machine is made of, and every file it is to open handed over as bytes from the model's folder. So it never
-opens a file itself, and what has no counterpart here is named before anything is compiled.
+The compiler gets new XML, written from the elements that were checked here: includes are resolved, only parts of a
+rigid machine remain, and every file is passed as bytes from the model's folder. So it never opens a file itself, and
+what has no counterpart here is named before anything is compiled.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dalembert.io._xml import LARGEST_NUMBER, Complaints, Element, need_extra, r
 
 KEPT = ("compiler", "option", "default", "asset", "worldbody", "deformable", "equality", "keyframe")
 UNUSED = ("contact", "tendon", "actuator", "sensor")
-"""Sections that act on bodies and joints in ways that are not known here: compiled, named, and left out."""
+"""Sections that act on bodies and joints in ways that are not supported: compiled, named, and left out."""
 SETTINGS = {
     "size": "", "visual": "global quality headlight map scale rgba", "statistic": "", "custom": "numeric text tuple",
 }  # fmt: skip
-"""Sections that say nothing about the machine, with what may stand in them: named, and not even compiled."""
+"""Sections that do not describe the machine, with their permitted content: named, and not even compiled."""
 FOREIGN = ("extension", "plugin", "flexcomp", "composite", "attach", "model", "flex")
 UNSEEN = ("camera", "light")
 PAINT = ("texture", "layer", "skin", "hfield")  # not even compiled: it would open files
@@ -35,7 +35,7 @@ COUNTS = ("dim", "nsample", "actdim", "maxhullvert")  # what makes MuJoCo's memo
 MESHES = (".stl", ".obj", ".msh")
 LARGEST_MESH, MOST_FILES, MOST_COPIES = 50_000_000, 500, 2000
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
-_STUCK: list[bool] = []  # whether the compiler failed for a reason that it does not know itself
+_STUCK: list[bool] = []  # whether the compiler failed with an unknown exception
 
 
 def read_mjcf(
@@ -69,7 +69,7 @@ def _mujoco() -> Any:
 
 
 class _Source:
-    """The elements of a file and of those it includes, looked at and cleaned; `compile` hands them to MuJoCo."""
+    """The elements of a file and of those it includes, checked and cleaned; `compile` passes them to MuJoCo."""
 
     def __init__(self, root: Element, complaints: Complaints, strict: bool):
         self.root, self.complaints, self.folder = root, complaints, root.path.parent
@@ -149,14 +149,14 @@ class _Source:
                     )
 
     def _guard_files(self, section: Element) -> None:
-        """Files that nobody will open are looked at as strictly as the others."""
+        """Files that will not be opened are checked as strictly as the others."""
         for element in section.walk():
             for key, value in element.attributes.items():
                 if key.startswith("file"):
                     self._beside(element, value)
 
     def _compiler(self) -> dict[str, str]:
-        """Where assets lie; those settings are not handed on."""
+        """The folders of assets; those settings are not passed on."""
         found: dict[str, str] = {}
         for element in self.root.all("compiler"):
             for key in ("assetdir", "meshdir", "texturedir", "strippath"):
@@ -165,7 +165,7 @@ class _Source:
         return found
 
     def _clean(self, element: Element, copies: int) -> None:
-        """Without pictures of pictures; meshes as bytes; no more copies than a machine can have."""
+        """Without textures; meshes as bytes; a limited number of copies."""
         for child in element.children:
             if child.tag in FOREIGN:
                 self._wrong(
@@ -250,7 +250,7 @@ class _Source:
         name = element.attributes.get("file", "")
         element.attributes.pop("content_type", None)
         if not name:
-            return  # its points stand in the file
+            return  # its points are in the file
         if self.settings.get("strippath", "").lower() == "true":
             name = PurePosixPath(name).name
         folder = self.settings.get("meshdir") or self.settings.get("assetdir") or ""
@@ -287,14 +287,16 @@ class _Source:
     # ---- MuJoCo ----------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The elements as XML again, one a line."""
+        """The elements as XML again, one per line."""
         self.lines = []
         out: list[str] = []
 
         def write(element: Element) -> None:
             self.lines.append(element)
-            said = "".join(f" {k}={quoteattr(x)}" for k, x in element.attributes.items() if not k.startswith("xmlns"))
-            out.append(f"<{element.tag}{said}{'' if element.children else '/'}>")
+            attributes = "".join(
+                f" {k}={quoteattr(x)}" for k, x in element.attributes.items() if not k.startswith("xmlns")
+            )
+            out.append(f"<{element.tag}{attributes}{'' if element.children else '/'}>")
             for child in element.children:
                 write(child)
             if element.children:
@@ -307,10 +309,10 @@ class _Source:
     def compile(self):
         """MuJoCo's compiled model, or None with its complaint at the element it is about."""
         mujoco = _mujoco()
-        if _STUCK:  # it keeps a lock then, and would wait for ever
+        if _STUCK:  # it then holds a lock, and would block for ever
             raise DalembertError("MuJoCo's compiler failed before in a way it does not recover from; start anew.")
-        text, told = self.text(), []
-        with _quiet(told):
+        text, messages = self.text(), []
+        with _quiet(messages):
             try:
                 found = mujoco.MjModel.from_xml_string(text, self.files)
             except Exception as error:  # the compiler's complaints are of several classes
@@ -324,7 +326,7 @@ class _Source:
                 self._wrong(
                     element, f"MuJoCo's compiler: {message.removeprefix('XML Error: ').removeprefix('Error: ')}"
                 )
-        self.warnings = [f"MuJoCo's compiler warns: {' '.join(message.split())}" for message in told]
+        self.warnings = [f"MuJoCo's compiler warns: {' '.join(message.split())}" for message in messages]
         return None if self.complaints.found else found
 
     def element_of(self, tag: str, name: str) -> Element | None:
@@ -332,16 +334,16 @@ class _Source:
 
 
 def _is_field(element: Element) -> bool:
-    """Whether a geom is a height field: ground to walk on, which touches nothing here."""
+    """Whether a geom is a height field: ground to walk on, which has no contact here."""
     return element.tag == "geom" and (element.attributes.get("type") == "hfield" or "hfield" in element.attributes)
 
 
 @contextmanager
-def _quiet(told: list[str]):
-    """Warnings of MuJoCo, which it would write into a file of the current folder."""
+def _quiet(messages: list[str]):
+    """Collect MuJoCo's warnings, which it would write into a file of the current folder."""
     mujoco = _mujoco()
     before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(told.append)
+    mujoco.set_mju_user_warning(messages.append)
     try:
         yield
     finally:
@@ -349,7 +351,7 @@ def _quiet(told: list[str]):
 
 
 class _Compiled:
-    """What a compiled model says, as a `Robot`."""
+    """A compiled model as a `Robot`."""
 
     def __init__(self, m: Any, source: _Source, complaints: Complaints):
         mujoco = _mujoco()
@@ -384,7 +386,7 @@ class _Compiled:
         self._pictures(robot)
         self._equalities(robot)
         self._actuators(robot, keyframe, controls)
-        self._tell_left_out(robot)
+        self._remark_left_out(robot)
         return robot
 
     def _names(self, kind, count: int, word: str) -> list[str]:
@@ -420,8 +422,8 @@ class _Compiled:
         keys = [self.name_of(self.kind.mjOBJ_KEY, k) for k in range(m.nkey)]
         if keyframe is None:
             if keys:
-                told = listed(k or f"number {n + 1}" for n, k in enumerate(keys))
-                self.remarks.append(f"It starts from qpos0; there are also keyframes: {told} (keyframe=).")
+                named = listed(k or f"number {n + 1}" for n, k in enumerate(keys))
+                self.remarks.append(f"It starts from qpos0; there are also keyframes: {named} (keyframe=).")
             return np.array(m.qpos0), np.zeros(m.nv)
         if keyframe not in keys:
             raise DalembertError(f"there is no keyframe '{keyframe}'; there are {listed(keys) or 'none'}.")
@@ -580,7 +582,7 @@ class _Compiled:
         robot.ties.append(Tie(name, self.joints[first], other, float(data[1]), float(data[0]), element))
 
     def _actuators(self, robot: Robot, keyframe: str | None, controls: dict[str, Any]) -> None:
-        """Drives of joints, straight lines of control, value and rate; others stay named as left out."""
+        """Drives of joints, linear in control, value and rate; others stay named as left out."""
         m = self.m
         count = getattr(m, "nactuator", m.nu)
         names = self._names(self.kind.mjOBJ_ACTUATOR, count, "actuator")
@@ -636,14 +638,14 @@ class _Compiled:
             if name not in controls:
                 idle.append(f"{name} ({control:g})")
         if robot.actuators:
-            told = f" Inputs that were not given (controls=): {listed(idle)}." if idle else ""
+            inputs = f" Inputs that were not given (controls=): {listed(idle)}." if idle else ""
             taken = listed(a.name for a in robot.actuators)
-            self.remarks.append(f"Taken over, {len(robot.actuators)} <actuator>: {taken}.{told}")
+            self.remarks.append(f"Taken over, {len(robot.actuators)} <actuator>: {taken}.{inputs}")
         if odd:
             self.remarks.append(f"Ranges of actuators are left out: {listed(odd)}.")
 
     def _drives_a_joint(self, k: int) -> bool:
-        """Whether an actuator acts on a hinge or a slide, without a state, by a line of control, value and rate."""
+        """Whether an actuator acts on a hinge or a slide, without a state, linear in control, value and rate."""
         m, mj = self.m, self.mujoco
         if int(m.actuator_trntype[k]) not in (int(mj.mjtTrn.mjTRN_JOINT), int(mj.mjtTrn.mjTRN_JOINTINPARENT)):
             return False
@@ -702,25 +704,25 @@ class _Compiled:
 
     # ---- the rest --------------------------------------------------------------------------------------------
 
-    def _tell_left_out(self, robot: Robot) -> None:
+    def _remark_left_out(self, robot: Robot) -> None:
         m = self.m
         remarks = self.remarks
         remarks += self.source.warnings
         for what, names in self.source.left_out.items():
-            told = listed(n for n in names if n)
-            remarks.append(f"Left out, {len(names)} {what}{': ' + told if told else ''}.")
+            named = listed(n for n in names if n)
+            remarks.append(f"Left out, {len(names)} {what}{': ' + named if named else ''}.")
         for word, kind in (("body", "BODY"), ("geom", "GEOM"), ("site", "SITE")):
             count = getattr(m, f"n{word}")
             there = [self.name_of(getattr(self.kind, f"mjOBJ_{kind}"), k) for k in range(count)]
-            said = [e.attributes["name"] for e in self.source.lines if e.tag == word and "name" in e.attributes]
-            gone = [name for name in said if not any(n.startswith(name) for n in there)]  # copies get longer names
+            declared = [e.attributes["name"] for e in self.source.lines if e.tag == word and "name" in e.attributes]
+            gone = [name for name in declared if not any(n.startswith(name) for n in there)]  # copies get longer names
             if gone:
                 remarks.append(f"The compiler dropped or merged each <{word}> named {listed(gone)}.")
         if m.opt.density or m.opt.viscosity:
             remarks.append("Forces of a fluid (density, viscosity, wind) are left out.")
-        rubbing = [mo.name for j in robot.joints for mo in j.motions if mo.friction]
-        if rubbing:
-            remarks.append(f"Friction of joints {listed(rubbing)} is smooth through rest, and creeps there.")
+        frictional = [mo.name for j in robot.joints for mo in j.motions if mo.friction]
+        if frictional:
+            remarks.append(f"Friction of joints {listed(frictional)} is smooth through rest, and creeps there.")
         if any(mo.limit for j in robot.joints for mo in j.motions):
             remarks.append("Limits of joints are kept as information and not enforced, unless by stops.")
         if robot.loops or robot.ties:

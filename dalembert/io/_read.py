@@ -1,4 +1,4 @@
-"""edge · files: a model from a file. Every mistake is found in one reading and told with its line and column."""
+"""edge · files: a model from a file. Every mistake is found in one reading and reported with its line and column."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from pydantic import BaseModel, ValidationError
 
 from dalembert._results import Complaint, DalembertError, FileError, RemarkWarning, did_you_mean
 from dalembert.io._disk import read_text
-from dalembert.io._schema import FORMAT, HEAD, TOP, element_class, head_class, kind_of, run_class, told
+from dalembert.io._schema import FORMAT, HEAD, TOP, as_text, element_class, head_class, kind_of, run_class
 from dalembert.io._yaml import Node, read_tree, resolve
 from dalembert.model import ELEMENTS, SECTIONS, TYPED, Mistake, Model, Statement, sketching
 
 FILE_ENDINGS = (".yaml", ".yml")
 ROBOT_ENDINGS = (".urdf", ".xml", ".mjcf", ".xacro")
-ENOUGH = 60  # complaints after which a file is not looked at any further
+ENOUGH = 60  # complaints after which a file is not checked any further
 LONGEST = 600  # characters of one complaint
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a file says: the model, how it is usually run (t_end, rtol, integrator, dt, max_steps), a summary."""
+    """The content of a file: the model, how it is usually run (t_end, rtol, integrator, dt, max_steps), a summary."""
 
     model: Model
     run: dict[str, Any]
     summary: str = ""
-    remarks: tuple[str, ...] = ()  # on what a robot file says that was not taken over as it stands
+    remarks: tuple[str, ...] = ()  # on what was not imported unchanged from a robot file
 
 
 def load(path, **options) -> Model:
     """The model in a file, or `FileError` with every mistake and its place. Nothing in a file is executed.
 
-    A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What a robot file says that is not taken
-    over as it stands is told by a `RemarkWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
+    A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What is not imported
+    unchanged is reported by a `RemarkWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
     loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops),
     controls={actuator: value} (MJCF; a number, a formula of t or a function of time),
     strict=True (what has no part in the motion and cannot be used is refused, not left out with a remark).
@@ -50,7 +50,7 @@ def load(path, **options) -> Model:
 
 
 def read(path, **options) -> ModelFile:
-    """A model file or a robot file with all it says; see `load`."""
+    """A model file or a robot file with all its content; see `load`."""
     path = Path(path)
     if path.suffix in ROBOT_ENDINGS:
         from dalembert.io._import import read_robot
@@ -69,7 +69,7 @@ def read(path, **options) -> ModelFile:
 
 
 def read_from_text(text: str, path: Path) -> ModelFile:
-    """The same from the text of a file; `path` names it in messages and says where its tables lie."""
+    """The same from the text of a file; `path` names it in messages and is where its tables are found."""
     tree, complaints = read_tree(text)
     if tree is None:
         raise FileError(path, complaints)
@@ -84,7 +84,7 @@ def read_from_text(text: str, path: Path) -> ModelFile:
 
 @dataclass
 class _Entry:
-    """One item of a section: its kind, what it was told, and which keys are wrong."""
+    """One item of a section: its kind, its arguments, and which keys are wrong."""
 
     section: str
     node: Node
@@ -101,12 +101,12 @@ class _Entry:
 
 
 class _Reader:
-    """Looks at a tree from top to bottom: the head, each entry by its class, then all of it as a `Model`."""
+    """Checks a tree from top to bottom: the head, each entry by its class, then all of it as a `Model`."""
 
     def __init__(self, tree: Node, folder: Path):
         self.tree, self.folder = tree, folder
         self.complaints: list[Complaint] = []
-        self.lost: set[str] = set()  # names of entries that could not be used: others may speak of them
+        self.lost: set[str] = set()  # names of entries that could not be used: others may refer to them
 
     def complain(self, place: tuple[int, int], text: str) -> None:
         if len(text) > LONGEST:
@@ -124,26 +124,26 @@ class _Reader:
                     top.at_key(key), f"'{key[:60]}' is unknown; known are {', '.join(TOP)}.{did_you_mean(key, TOP)}"
                 )
         head = Node({k: x for k, x in top.value.items() if k in HEAD}, top.line, top.column, top.keys)
-        wrong, said = self._look(head_class(), head, "")
+        wrong, values = self._check(head_class(), head, "")
         run = self._run()
         entries = [e for section in SECTIONS for e in self._section(section)]
-        said = head.plain() | said
+        values = head.plain() | values
         if "space" in wrong or len(self.complaints) > ENOUGH:
             return None
-        gravity = None if "gravity" in wrong else said.get("gravity")
-        closing = None if "closing" in wrong else said.get("closing")
-        name = "model" if "name" in wrong else str(said.get("name"))
-        blank = functools.partial(Model, name, space=said["space"], gravity=gravity, closing=closing)
+        gravity = None if "gravity" in wrong else values.get("gravity")
+        closing = None if "closing" in wrong else values.get("closing")
+        name = "model" if "name" in wrong else str(values.get("name"))
+        blank = functools.partial(Model, name, space=values["space"], gravity=gravity, closing=closing)
         with sketching() as left_out:
-            model = self._tell(blank(), entries)
+            model = self._add_all(blank(), entries)
         if left_out and not self.complaints:
-            model = self._tell(blank(), entries)
-        return ModelFile(model, run, said.get("summary") or "") if not self.complaints else None
+            model = self._add_all(blank(), entries)
+        return ModelFile(model, run, values.get("summary") or "") if not self.complaints else None
 
     # ---- by the schema ---------------------------------------------------------------------------------------
 
-    def _look(self, cls: type[BaseModel], node: Node, who: str) -> tuple[set[str], dict[str, Any]]:
-        """Complain about every key that is not as its class says; returns those keys, and the values of the others."""
+    def _check(self, cls: type[BaseModel], node: Node, who: str) -> tuple[set[str], dict[str, Any]]:
+        """Complain about every key that does not fit its class; returns those keys, and the values of the others."""
         values: dict[str, Any] = {}
         try:
             cls.model_validate(node.plain(), context=values)
@@ -162,7 +162,7 @@ class _Reader:
                 hint = did_you_mean(key, known)
                 self.complain(node.at_key(key), f"{start}'{key[:60]}' is unknown; known are {', '.join(known)}.{hint}")
             elif wrong["type"] == "literal_error":
-                got = told(node.value[key].plain())
+                got = as_text(node.value[key].plain())
                 self.complain(node.at((key,)), f"{start}{key} must be {context['expected']}, not {got}.")
             else:
                 self._wrong_value(node, start, key, context)
@@ -186,9 +186,9 @@ class _Reader:
         if node is None or node.value is None:
             return {}
         if not isinstance(node.value, dict):
-            self.complain(node.place, f"run must be a mapping such as {{t_end: 10}}, not {told(node.plain())}.")
+            self.complain(node.place, f"run must be a mapping such as {{t_end: 10}}, not {as_text(node.plain())}.")
             return {}
-        return {k: x for k, x in self._look(run_class(), node, "run")[1].items() if x is not None}
+        return {k: x for k, x in self._check(run_class(), node, "run")[1].items() if x is not None}
 
     def _section(self, section: str) -> list[_Entry]:
         node = self.tree.value.get(section)
@@ -196,7 +196,7 @@ class _Reader:
             return []
         if not isinstance(node.value, list):
             self.complain(
-                node.place, f"{section} must be a list, each item beginning with '- ', not {told(node.plain())}."
+                node.place, f"{section} must be a list, each item beginning with '- ', not {as_text(node.plain())}."
             )
             return []
         found = []
@@ -207,7 +207,7 @@ class _Reader:
                 found.append(self._entry(section, item, k + 1))
             else:
                 self.complain(
-                    item.place, f"{section}: item {k + 1} must be a mapping with a name, not {told(item.plain())}."
+                    item.place, f"{section}: item {k + 1} must be a mapping with a name, not {as_text(item.plain())}."
                 )
         return found
 
@@ -224,9 +224,9 @@ class _Reader:
             entry.usable = False
         else:
             entry.kind = str(kind)
-            entry.wrong, values = self._look(element_class(entry.kind), node, entry.who)
+            entry.wrong, values = self._check(element_class(entry.kind), node, entry.who)
             entry.arguments |= values
-            self._mend(entry)
+            self._repair(entry)
             self._tables(entry)
         if not entry.usable and entry.name:
             self.lost.add(entry.name)
@@ -240,22 +240,22 @@ class _Reader:
         elif not isinstance(kind, str) or kind not in ELEMENTS:
             hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
             known = hint or f" Known are {', '.join(kinds)}."
-            self.complain(node.at(("type",)), f"{who}: {told(kind)} is no type of {entry.section}.{known}")
+            self.complain(node.at(("type",)), f"{who}: {as_text(kind)} is no type of {entry.section}.{known}")
         elif kind not in kinds:
             self.complain(node.at(("type",)), f"{who}: a {kind} stands under {ELEMENTS[kind].section}, not here.")
         else:
             return kind
         return None
 
-    def _mend(self, entry: _Entry) -> None:
-        """Put something harmless where a key is wrong, so that the rest of the file can be looked at as well."""
+    def _repair(self, entry: _Entry) -> None:
+        """Replace the value of a wrong key by a harmless one, so that the rest of the file can be checked as well."""
         parameters = ELEMENTS[entry.kind].parameters
         values = {key: entry.arguments.pop(key, None) for key in sorted(entry.wrong)}
         missing = [key for key in parameters if key in entry.wrong and key not in entry.node.value]
         for key, value in values.items():
             if key not in parameters and isinstance(value, str):  # perhaps a missing key, misspelt
-                meant = [k for k in missing if did_you_mean(key, [k])]
-                entry.arguments |= dict.fromkeys(meant[:1], value)
+                candidates = [k for k in missing if did_you_mean(key, [k])]
+                entry.arguments |= dict.fromkeys(candidates[:1], value)
         for key in entry.wrong & set(parameters) - set(entry.arguments):
             if parameters[key].default is parameters[key].empty:
                 entry.arguments[key] = kind_of(parameters[key].annotation).stand_in
@@ -314,9 +314,9 @@ class _Reader:
 
     # ---- as a model ------------------------------------------------------------------------------------------
 
-    def _tell(self, model: Model, entries: list[_Entry]) -> Model:
-        """Tell a model all that can be told, and complain about what it finds wrong."""
-        told_of: dict[int, _Entry] = {}
+    def _add_all(self, model: Model, entries: list[_Entry]) -> Model:
+        """Add all usable entries to a model, and complain about what it finds wrong."""
+        entry_of: dict[int, _Entry] = {}
         for entry in entries:
             if not entry.usable:
                 continue
@@ -327,23 +327,23 @@ class _Reader:
                 getattr(model, entry.kind)(**entry.arguments)
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 self.complain(entry.node.place, f"{entry.who}: its numbers cannot be used ({error}).")
-            told_of[id(model.statements[-1])] = entry
+            entry_of[id(model.statements[-1])] = entry
             if len(model._mistakes) > before and len(model._mistakes) > ENOUGH:
                 break
-        self._doubts(model, told_of)
+        self._doubts(model, entry_of)
         return model
 
-    def _doubts(self, model: Model, told_of: dict[int, _Entry]) -> None:
+    def _doubts(self, model: Model, entry_of: dict[int, _Entry]) -> None:
         """Complain about what the model finds wrong, but not about what merely follows from another mistake."""
         mistakes, top = model.mistakes(), self.tree.value
         unsure = {id(m.statement) for m in mistakes if _UNRESOLVED.search(m)}
         for mistake in mistakes:
-            entry = None if mistake.statement is None else told_of.get(id(mistake.statement))
+            entry = None if mistake.statement is None else entry_of.get(id(mistake.statement))
             text = as_written(mistake)
             if entry is not None:
                 path = locate(mistake, entry.node, mistake.statement)
-                shaken = entry.wrong or id(mistake.statement) in unsure or self._speaks_of_lost(entry)
-                if shaken and not self._stands_alone(text, entry, path):
+                doubtful = entry.wrong or id(mistake.statement) in unsure or self._refers_to_lost(entry)
+                if doubtful and not self._stands_alone(text, entry, path):
                     continue
                 self.complain(entry.node.at(path), text)
             elif not text.startswith("There is no body"):
@@ -352,7 +352,7 @@ class _Reader:
                 self.complain(self.tree.at_key("bodies"), "bodies: there is none; add one.")
 
     def _stands_alone(self, text: str, entry: _Entry, path: tuple) -> bool:
-        """Whether a sentence is about one value that is wrong whatever else is."""
+        """Whether a message is about one value that is wrong independently of others."""
         missing = re.search(r"there is no (?:joint|body or marker) '(.*?)'\.", text)
         if missing:
             return missing[1] not in self.lost
@@ -364,7 +364,7 @@ class _Reader:
             return False
         return bool(_ALONE.search(text) or (not entry.wrong and _ALONE_AMONG_KNOWN_KEYS.search(text)))
 
-    def _speaks_of_lost(self, entry: _Entry) -> bool:
+    def _refers_to_lost(self, entry: _Entry) -> bool:
         return bool(self.lost) and any(isinstance(x, str) and x in self.lost for x in entry.arguments.values())
 
 
@@ -372,14 +372,14 @@ _UNRESOLVED = re.compile(r"there is no (?:joint|body or marker) '|: this name is
 _ALONE = re.compile(
     r": \w+ must (?:be greater than zero|be finite|not be negative)|has no direction|: expression .* \(at char"
 )
-# what an unknown key may have caused, but an unknown body cannot
+# mistakes that an unknown key may cause, but an unknown body cannot
 _ALONE_AMONG_KNOWN_KEYS = re.compile(
     r": \w+ must be \d(?: or \d)* numbers|: expression '[^']*': '\w+' is unknown|must be perpendicular in the start"
 )
 
 
 def _title(section: str, kind: Any) -> str:
-    """What `Model` calls such a thing in its sentences."""
+    """What `Model` calls such an item in its messages."""
     if section != "joints":
         titles = {"bodies": "Body", "markers": "Marker", "forces": "Force", "limits": "Limit", "shapes": "Shape"}
         return titles[section]
@@ -392,7 +392,7 @@ def _title(section: str, kind: Any) -> str:
 
 
 def as_written(text: str) -> str:
-    """A sentence of `Model` in the words of a file: `at: [...]` for at=(...)."""
+    """A message of `Model` in the notation of a file: `at: [...]` for at=(...)."""
     text = re.sub(r"\b([a-z_]+)=\(\.\.\.\)", r"\1: [...]", str(text))
     return re.sub(r"\b([a-z_]+)=(?=[\s,.;)]|$)", r"\1:", text)
 
@@ -419,8 +419,8 @@ def locate(mistake: Mistake, node: Node, statement: Statement | None) -> tuple:
         return tuple(path)
     if found := _quoted(text, "parameter|joint|body", node):
         return found
-    said = [word for word in re.findall(r"\w{2,}", text) if word in node.value]
-    return (said[0],) if said else ()
+    named = [word for word in re.findall(r"\w{2,}", text) if word in node.value]
+    return (named[0],) if named else ()
 
 
 def _quoted(text: str, words: str, node: Node) -> tuple:

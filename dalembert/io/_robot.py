@@ -11,7 +11,7 @@ import numpy as np
 from dalembert.io._xml import Element
 from dalembert.model import axis_angle, frame_on_axis, rotation_matrix
 
-TRIFLE = 1e-9  # cosines and distances (of the robot's size) up to which axes are at right angles, or meet
+SMALL = 1e-9  # cosines and distances (of the robot's size) up to which axes are at right angles, or meet
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Joint:
 
 @dataclass(eq=False)
 class Loop:
-    """A joint that closes a loop: the frames that meet, one in each link (z is the axis), by a kind of `Model`."""
+    """A joint that closes a loop: the frames that coincide, one in each link (z is the axis), by a kind of `Model`."""
 
     name: str
     kind: str
@@ -146,7 +146,7 @@ class Actuator:
 
 @dataclass(eq=False)
 class Robot:
-    """All of it. `roots` are links that nothing carries: fixed to the ground at their pose, unless free."""
+    """All of it. `roots` are links without a parent: fixed to the ground at their pose, unless free."""
 
     name: str
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
@@ -161,7 +161,7 @@ class Robot:
 
 
 def listed(names, most: int = 12) -> str:
-    """Names as a person lists them."""
+    """Names as a list in text."""
     names = list(dict.fromkeys(names))
     shown = ", ".join(f"'{n}'" for n in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
@@ -186,7 +186,7 @@ def combined(motions: list[Motion], size: float) -> Combined | None:
     kinds = " ".join(m.kind for m in motions)
     axes = [m.axis for m in motions]
     points = [m.point for m in motions]
-    square = all(abs(a @ b) < TRIFLE for a, b in itertools.combinations(axes, 2))
+    square = all(abs(a @ b) < SMALL for a, b in itertools.combinations(axes, 2))
     if kinds == "":
         return Combined("weld", Pose(), ())
     if kinds == "turn":
@@ -229,7 +229,7 @@ def _turn_and_slide(motions: list[Motion], *, turn_first: bool, square: bool) ->
     turn, slide = motions if turn_first else motions[::-1]
     order = slice(None) if turn_first else slice(None, None, -1)
     along = turn.axis @ slide.axis
-    if abs(along) > 1 - TRIFLE**2 / 2 or np.linalg.norm(np.cross(turn.axis, slide.axis)) < TRIFLE:
+    if abs(along) > 1 - SMALL**2 / 2 or np.linalg.norm(np.cross(turn.axis, slide.axis)) < SMALL:
         frame = Pose(frame_on_axis(turn.axis), turn.point)
         return Combined("cylindrical", frame, (("angle", 1.0), ("displacement", float(np.sign(along))))[order])
     if not square:
@@ -250,7 +250,7 @@ def _meeting(motions: list[Motion], size: float) -> np.ndarray | None:
     at = np.linalg.lstsq(np.vstack(rows), np.concatenate(values), rcond=None)[0]
     off = max(np.linalg.norm(np.cross(m.axis, at - m.point)) for m in motions)
     parallel = any(np.linalg.norm(np.cross(a.axis, b.axis)) < 1e-3 for a, b in itertools.pairwise(motions))
-    return None if parallel or off > TRIFLE * max(size, 1e-3) else at
+    return None if parallel or off > SMALL * max(size, 1e-3) else at
 
 
 # ---- poses ---------------------------------------------------------------------------------------------------------

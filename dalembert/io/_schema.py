@@ -1,8 +1,8 @@
 """edge · files: the schema of model files, made from the library itself.
 
 Each element of `dalembert.model.ELEMENTS` becomes a pydantic class: its arguments are the keys, and the names their
-annotations have in `model/_statements.py` say what each may hold (`KINDS` below). What depends on other values (the
-number of components, signs, names that exist) is for `Model` to say.
+annotations have in `model/_statements.py` define what each may hold (`KINDS` below). What depends on other values (the
+number of components, signs, names that exist) is checked by `Model`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Wrong(Exception):
         self.path, self.text, self.key = path, text, key
 
 
-def told(value: Any) -> str:
-    """A value as a person would name it."""
+def as_text(value: Any) -> str:
+    """A value described in a message."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def _number(value: Any, path: tuple = ()) -> int | float:
     if isinstance(value, str):
         value = _constant(value, path)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Wrong(path, f"must be a number, not {told(value)}")
+        raise Wrong(path, f"must be a number, not {as_text(value)}")
     if not math.isfinite(value):
         raise Wrong(path, f"must be finite, not {value}")
     if abs(value) > LARGEST_NUMBER:
@@ -83,14 +83,14 @@ def _constant(text: str, path: tuple) -> float:
     try:
         return value_of(text)
     except DalembertError as error:
-        # a word is no formula; what looks like one is told where it is wrong
+        # a word is no formula; for what looks like one the mistake is located
         why = f"; {error}" if re.search(r"[-+*/^()0-9]", text) else ""
-        raise Wrong(path, f"must be a number, not {told(text)}{why}".removesuffix(".")) from None
+        raise Wrong(path, f"must be a number, not {as_text(text)}{why}".removesuffix(".")) from None
 
 
 def _text(value: Any, path: tuple = ()) -> str:
     if not isinstance(value, str):
-        raise Wrong(path, f"must be a text, not {told(value)}" + ("; put it in quotes" if _quotable(value) else ""))
+        raise Wrong(path, f"must be a text, not {as_text(value)}" + ("; put it in quotes" if _quotable(value) else ""))
     if not value.strip():
         raise Wrong(path, "must not be empty")
     return value
@@ -116,7 +116,7 @@ def _title(value: Any, path: tuple = ()) -> str:
 
 def _whole(value: Any, path: tuple = ()) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Wrong(path, f"must be a whole number, not {told(value)}")
+        raise Wrong(path, f"must be a whole number, not {as_text(value)}")
     if abs(value) > 10**6:
         raise Wrong(path, f"is too large ({value})")
     return value
@@ -124,7 +124,7 @@ def _whole(value: Any, path: tuple = ()) -> int:
 
 def _count(value: Any, path: tuple = ()) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Wrong(path, f"must be a whole number, not {told(value)}")
+        raise Wrong(path, f"must be a whole number, not {as_text(value)}")
     if value > MOST_STEPS:
         raise Wrong(path, f"must be at most {MOST_STEPS}, not {value:.3g}")
     return value
@@ -132,14 +132,14 @@ def _count(value: Any, path: tuple = ()) -> int:
 
 def _flag(value: Any, path: tuple = ()) -> bool:
     if not isinstance(value, bool):
-        raise Wrong(path, f"must be true or false, not {told(value)}")
+        raise Wrong(path, f"must be true or false, not {as_text(value)}")
     return value
 
 
 def _list_of(check: Callable, words: str, sizes: tuple[int, ...] = ()) -> Callable:
     def look(value: Any, path: tuple = ()) -> list:
         if not isinstance(value, list) or (sizes and len(value) not in sizes):
-            raise Wrong(path, f"must be {words}, not {told(value)}")
+            raise Wrong(path, f"must be {words}, not {as_text(value)}")
         return [check(x, (*path, k)) for k, x in enumerate(value)]
 
     return look
@@ -153,7 +153,7 @@ _names = _list_of(_name, "a list of names")
 
 def _matrix(value: Any, path: tuple = ()) -> list:
     if not isinstance(value, list) or not value:
-        raise Wrong(path, f"must be a matrix (a list of rows), not {told(value)}")
+        raise Wrong(path, f"must be a matrix (a list of rows), not {as_text(value)}")
     return [(_numbers if isinstance(row, list) else _number)(row, (*path, k)) for k, row in enumerate(value)]
 
 
@@ -178,14 +178,14 @@ def _points(value: Any, path: tuple = ()) -> Any:
 def _file(value: Any, path: tuple = ()) -> str:
     _text(value, path)
     if not re.fullmatch(r"\w[\w -]{0,90}(\.\w[\w-]{0,20})*\.csv", value):
-        raise Wrong(path, f"must be the plain name of a .csv file beside the model file, not {told(value)}")
+        raise Wrong(path, f"must be the plain name of a .csv file beside the model file, not {as_text(value)}")
     return value
 
 
 def _keys(value: Any, path: tuple, known: dict[str, Callable], needed: set[str]) -> dict:
     """A mapping with known keys."""
     if not isinstance(value, dict):
-        raise Wrong(path, f"must be a mapping with {', '.join(known)}, not {told(value)}")
+        raise Wrong(path, f"must be a mapping with {', '.join(known)}, not {as_text(value)}")
     found = {}
     for key, inside in value.items():
         if key not in known:
@@ -200,7 +200,7 @@ def _keys(value: Any, path: tuple, known: dict[str, Callable], needed: set[str])
 
 def _parameters(value: Any, path: tuple = ()) -> dict:
     if not isinstance(value, dict):
-        raise Wrong(path, f"must be names with numbers, such as {{speed: 2.0}}, not {told(value)}")
+        raise Wrong(path, f"must be names with numbers, such as {{speed: 2.0}}, not {as_text(value)}")
     found = {}
     for key, number in value.items():
         if not re.fullmatch(r"[A-Za-z_]\w{0,99}", key, re.ASCII) or key in FORMULA_WORDS:
@@ -242,14 +242,14 @@ def _motion(value: Any, path: tuple = ()) -> Any:
         return _text(value, path)
     if isinstance(value, dict):
         if len(value) != 1:
-            raise Wrong(path, f"must have exactly one of {', '.join(_MAKERS)}, not {told(value)}")
+            raise Wrong(path, f"must have exactly one of {', '.join(_MAKERS)}, not {as_text(value)}")
         ((kind, inside),) = value.items()
         if kind not in _MAKERS:
             known = f"known are {', '.join(_MAKERS)}"
             raise Wrong(path, f": '{kind[:40]}' is no function of time; {known}.{did_you_mean(kind, _MAKERS)}", kind)
         return {kind: _MAKERS[kind](inside, (*path, kind))}
     if isinstance(value, list) or value is None:
-        raise Wrong(path, f"must be a number, a formula or a function of time, not {told(value)}")
+        raise Wrong(path, f"must be a number, a formula or a function of time, not {as_text(value)}")
     return _number(value, path)
 
 
@@ -284,7 +284,7 @@ def _term(value: Any, path: tuple) -> Any:
 
 def _along(value: Any, path: tuple = ()) -> str:
     if value not in ("world", "body") or not isinstance(value, str):
-        raise Wrong(path, f"must be world or body, not {told(value)}")
+        raise Wrong(path, f"must be world or body, not {as_text(value)}")
     return value
 
 
@@ -294,7 +294,7 @@ _SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "plane", "mesh")
 def _shape(value: Any, path: tuple = ()) -> str:
     if not isinstance(value, str) or value not in _SHAPES:
         hint = did_you_mean(value, _SHAPES) if isinstance(value, str) else ""
-        raise Wrong(path, f"must be one of {', '.join(_SHAPES)}, not {told(value)}.{hint}".removesuffix("."))
+        raise Wrong(path, f"must be one of {', '.join(_SHAPES)}, not {as_text(value)}.{hint}".removesuffix("."))
     return value
 
 
@@ -305,24 +305,24 @@ _colour = _list_of(_number, "4 numbers: red, green, blue, opacity", (4,))
 def _mesh(value: Any, path: tuple = ()) -> str:
     _text(value, path)
     if not inside_folder(value):
-        raise Wrong(path, f"must be the name of a file in the model file's folder, not {told(value)}")
+        raise Wrong(path, f"must be the name of a file in the model file's folder, not {as_text(value)}")
     return value
 
 
 def _rule(value: Any, path: tuple = ()) -> str:
     if value not in RULES or not isinstance(value, str):
-        raise Wrong(path, f"must be one of {', '.join(RULES)}, not {told(value)}")
+        raise Wrong(path, f"must be one of {', '.join(RULES)}, not {as_text(value)}")
     return value
 
 
 def _format(value: Any, path: tuple = ()) -> int:
     if type(value) is not int or value != FORMAT:
-        raise Wrong(path, f"must be {FORMAT}, not {told(value)}")
+        raise Wrong(path, f"must be {FORMAT}, not {as_text(value)}")
     return value
 
 
 class Kind(NamedTuple):
-    """What an argument may hold: the check, which returns it, the same in JSON Schema, in words, and a stand-in."""
+    """What an argument may hold: the check, which returns it, the same in JSON Schema and as text, and a default."""
 
     check: Callable
     schema: dict[str, Any]

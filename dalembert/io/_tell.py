@@ -1,4 +1,4 @@
-"""edge · files: how a `Robot` becomes a `Model`, told by the model's ordinary methods.
+"""edge · files: how a `Robot` becomes a `Model`, by the model's ordinary methods.
 
 A link with mass is a body; one without is a frame (a marker) of the body it is fixed to. Joints that stand on one link,
 or on either side of a link without mass, act as one joint of the library where there is such a joint.
@@ -23,20 +23,20 @@ def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -
 
     `stops` is the stiffness of end stops at the limits of joints; without it limits are information.
     """
-    teller = _Teller(robot, complaints, stops)
-    model = teller.tell()
-    said = {s.name: s for s in model.statements}
+    builder = _Builder(robot, complaints, stops)
+    model = builder.build()
+    by_name = {s.name: s for s in model.statements}
     if not complaints.found:
         for mistake in model.mistakes():
-            statement = mistake.statement or said.get("")
-            element = None if statement is None else teller.elements.get(statement.name)
+            statement = mistake.statement or by_name.get("")
+            element = None if statement is None else builder.elements.get(statement.name)
             nothing = "no link has a mass; give those that move an inertia (URDF: <inertial>)."
             complaints.add(element, nothing if mistake.startswith("There is no body") else str(mistake))
     return model
 
 
-class _Teller:
-    """Groups links that are fixed to each other, joins joints, and tells the model all of it in order."""
+class _Builder:
+    """Groups links that are fixed to each other, joins joints, and adds all of it to the model in order."""
 
     def __init__(self, robot: Robot, complaints: Complaints, stops: float | None):
         self.robot, self.complaints, self.stops = robot, complaints, stops
@@ -51,7 +51,7 @@ class _Teller:
         self.twist: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # angular, and linear at the world's origin
         self.coordinate: dict[str, tuple[str, str | None, float] | None] = {}  # of each motion: joint, which, sign
 
-    def tell(self) -> Model:
+    def build(self) -> Model:
         robot = self.robot
         self.above = {j.child: j for j in robot.joints}
         self.below: dict[str, list[Joint]] = {}
@@ -70,20 +70,20 @@ class _Teller:
         names = {name: self._name(name, robot.links[name].element, "link") for name in order}
         for name in order:
             if robot.links[name].mass > 0:
-                self._tell_body(name, names[name])
+                self._add_body(name, names[name])
         self._bodies_of_links(order, groups)
-        self._tell_frames(order, names)
+        self._add_frames(order, names)
         for name in order:
             if name in self.above:
-                self._tell_joint(self.above[name])
+                self._add_joint(self.above[name])
             elif robot.links[name].mass > 0 and not robot.free_base and self.body[name] is not self.model.ground:
                 self._weld_root(name)
-        self._tell_loops()
-        self._tell_ties()
+        self._add_loops()
+        self._add_ties()
         for actuator in robot.actuators:
-            self._tell_actuator(actuator)
+            self._add_actuator(actuator)
         for name in order:
-            self._tell_pictures(name)
+            self._add_pictures(name)
         if self.massless:
             robot.remarks.append(f"Links without mass are frames of their bodies: {', '.join(self.massless)}.")
         if self.needless:
@@ -96,7 +96,7 @@ class _Teller:
     # ---- names -----------------------------------------------------------------------------------------------
 
     def _name(self, wanted: str, element: Element | None, what: str = "", *, own: bool = True) -> str:
-        """A name that is free; `own` says that a person gave it, so that a change is told."""
+        """A name that is free; `own`: the user gave it, so that a change is reported."""
         clean = _clean_name(wanted) or what
         name = clean
         if name in self.taken and own:
@@ -116,7 +116,7 @@ class _Teller:
     def _lump(self) -> None:
         """A link whose inertia no rigid body has, fixed to one with mass: the two are one body, and it is a frame.
 
-        Where that does not make a body that can be, all links that are fixed to each other there are one body.
+        Where that is not a possible body, all links that are fixed to each other there are one body.
         """
         links = self.robot.links
         groups: dict[str, list[str]] = {}
@@ -199,9 +199,9 @@ class _Teller:
     def _drop_massless(self) -> None:
         """A link without mass that moves, with one joint below it: its joints act as one."""
         robot = self.robot
-        spoken = {name for loop in robot.loops for name in (loop.first[0], loop.second[0])}
+        in_loops = {name for loop in robot.loops for name in (loop.first[0], loop.second[0])}
         while True:
-            found = next((name for name in robot.links if self._between(name, spoken)), None)
+            found = next((name for name in robot.links if self._between(name, in_loops)), None)
             if found is None:
                 return
             upper, lower = self.above[found], self.below[found][0]
@@ -217,7 +217,7 @@ class _Teller:
             names = listed(m.name for m in motions)
             robot.remarks.append(f"Link '{found}' has no mass: joints {names} act as one, without it{lost}.")
 
-    def _between(self, name: str, spoken: set[str]) -> bool:
+    def _between(self, name: str, in_loops: set[str]) -> bool:
         link, below = self.robot.links[name], self.below.get(name, [])
         return (
             link.mass == 0
@@ -226,7 +226,7 @@ class _Teller:
             and len(below) == 1
             and bool(below[0].motions)
             and not link.frames
-            and name not in spoken
+            and name not in in_loops
         )
 
     def _order(self) -> list[str]:
@@ -274,9 +274,9 @@ class _Teller:
                 w, v = dw, dv  # its pose and rates are those in the world
             self.at[name], self.twist[name] = pose, (w, v)
 
-    # ---- telling ---------------------------------------------------------------------------------------------
+    # ---- elements --------------------------------------------------------------------------------------------
 
-    def _tell_body(self, link_name: str, name: str) -> None:
+    def _add_body(self, link_name: str, name: str) -> None:
         link, pose = self.robot.links[link_name], self.at[link_name]
         w, v = self.twist[link_name]
         centre = pose.point(link.centre)
@@ -314,7 +314,7 @@ class _Teller:
                 else:
                     self.body[name] = first[top[name]]
 
-    def _tell_frames(self, order: list[str], names: dict[str, str]) -> None:
+    def _add_frames(self, order: list[str], names: dict[str, str]) -> None:
         for name in order:
             link, body, at = self.robot.links[name], self.body[name], self.at[name]
             if link.mass == 0 and not (name == "world" and body is self.model.ground):
@@ -334,10 +334,10 @@ class _Teller:
         self.model.weld(weld, self.model.ground, self.body[name])
         self.robot.remarks.append(f"Nothing carries link '{name}': it is welded to the ground (joint '{weld}').")
 
-    def _tell_joint(self, joint: Joint) -> None:
+    def _add_joint(self, joint: Joint) -> None:
         i, j = self.body[joint.parent], self.body[joint.child]
         if not joint.motions:
-            if j is i:  # a link without mass: told as a frame
+            if j is i:  # a link without mass: a frame
                 self.needless.append(joint.name)
                 return
             self.model.weld(self._name(joint.name, joint.element, "joint"), i, j)
@@ -360,27 +360,27 @@ class _Teller:
         for m in joint.motions:
             self.coordinate[m.name] = None
         if found.kind == "free":
-            self._tell_free(joint, j)
+            self._add_free(joint, j)
             return
         name = self._name(wanted, joint.element, "joint", own=len({m.name for m in joint.motions}) == 1)
-        self._tell_combined(name, found, joint, i, j)
+        self._add_combined(name, found, joint, i, j)
         for m, which in zip(joint.motions, found.coordinates, strict=True):
             if which is not None:
                 coordinate = which[0] if len([c for c in found.coordinates if c]) > 1 else None
                 self.coordinate[m.name] = (name, coordinate, which[1])
-            self._tell_motion(m, name, found)
+            self._add_motion(m, name, found)
         if len({m.name for m in joint.motions}) > 1:
             free = [
                 f"'{m.name}' is {'-' if w[1] < 0 else ''}{w[0]}"
                 for m, w in zip(joint.motions, found.coordinates, strict=True)
                 if w
             ]
-            told = f" ({', '.join(free)})" if free else ""
+            coordinates = f" ({', '.join(free)})" if free else ""
             self.robot.remarks.append(
-                f"Joints {listed(m.name for m in joint.motions)} are one {found.kind} joint, '{name}'{told}."
+                f"Joints {listed(m.name for m in joint.motions)} are one {found.kind} joint, '{name}'{coordinates}."
             )
 
-    def _tell_combined(self, name: str, found: Combined, joint: Joint, i: Body, j: Body) -> None:
+    def _add_combined(self, name: str, found: Combined, joint: Joint, i: Body, j: Body) -> None:
         """By a point and axes where its coordinates are zero at the start, else by two markers."""
         zero = self.at[joint.parent] @ joint.pose @ found.frame
         now = self.at[joint.child] @ found.frame
@@ -419,7 +419,7 @@ class _Teller:
             return
         getattr(model, found.kind)(name, i, j, at=at, **ways.get(found.kind, {"axis": z}))
 
-    def _tell_free(self, joint: Joint, body: Body) -> None:
+    def _add_free(self, joint: Joint, body: Body) -> None:
         names = listed(m.name for m in joint.motions)
         self.robot.remarks.append(f"Joint {names}: body '{body.name}' is free; it needs no joint here.")
         for m in joint.motions:
@@ -433,11 +433,11 @@ class _Teller:
                     m.element, f"Joint '{m.name}': a free body with stiffness, friction or armature is not known here."
                 )
 
-    def _tell_motion(self, m: Motion, joint: str, found: Combined) -> None:
+    def _add_motion(self, m: Motion, joint: str, found: Combined) -> None:
         """Springs, damping, friction and limits on one coordinate."""
         where = self.coordinate[m.name]
         if where is None:
-            self._tell_on_ball(m, joint, alone=m.kind == "ball")
+            self._add_on_ball(m, joint, alone=m.kind == "ball")
             return
         _, coordinate, sign = where
         which = {} if coordinate is None else {"coordinate": coordinate}
@@ -462,8 +462,8 @@ class _Teller:
                 stop = self._name(f"{m.name}_stop", m.element, own=False)
                 model.stop(stop, joint, stiffness=self.stops, **ends, **which)
 
-    def _tell_on_ball(self, m: Motion, joint: str, *, alone: bool) -> None:
-        """A ball has no coordinate: its spring is a bushing alike about all axes, its damping -d (ω_j - ω_i)."""
+    def _add_on_ball(self, m: Motion, joint: str, *, alone: bool) -> None:
+        """A ball has no coordinate: its spring is a bushing, equal about all axes, its damping -d (ω_j - ω_i)."""
         if m.limit:
             self.robot.remarks.append(f"Joint '{m.name}': its range is left out; a ball has no coordinate here.")
         if m.friction or (m.acts and not alone):
@@ -486,7 +486,7 @@ class _Teller:
         if m.armature:
             self.model.armature(self._name(f"{m.name}_armature", m.element, own=False), joint, m.armature)
 
-    def _tell_loops(self) -> None:
+    def _add_loops(self) -> None:
         for loop in self.robot.loops:
             name = self._name(loop.name, loop.element, "loop")
             ends = []
@@ -496,9 +496,9 @@ class _Teller:
                 ends.append(self._marker(self._name(f"{name}_{word}", None, own=False), body, here, loop.element))
             length = {} if loop.length is None else {"length": loop.length}
             getattr(self.model, loop.kind)(name, *ends, **length)
-            self.model.closing = (*self.model.closing, name)  # the robot's own joints carry
+            self.model.closing = (*self.model.closing, name)  # the robot's own joints form the tree
 
-    def _tell_ties(self) -> None:
+    def _add_ties(self) -> None:
         for tie in self.robot.ties:
             joints = [name for name in (tie.joint, tie.other) if name is not None]
             ends = [end for name in joints if (end := self.coordinate.get(name)) is not None]
@@ -516,7 +516,7 @@ class _Teller:
             terms = [_term(joint, which, sign), _term(other, other_which, -tie.factor * other_sign)]
             self.model.coupling(name, terms, constant=tie.offset)
 
-    def _tell_actuator(self, a: Actuator) -> None:
+    def _add_actuator(self, a: Actuator) -> None:
         where = self.coordinate.get(a.joint)
         if where is None:
             text = f"Left out, <actuator> '{a.name}': joint '{a.joint}' has no coordinate of its own here."
@@ -555,7 +555,7 @@ class _Teller:
             text = f"Left out, <actuator> '{a.name}': its law is no torque, position or speed."
             self.robot.remarks.append(text)
 
-    def _tell_pictures(self, link_name: str) -> None:
+    def _add_pictures(self, link_name: str) -> None:
         body = self.body[link_name]
         for picture in self.robot.links[link_name].pictures:
             pose = self.at[link_name] @ picture.pose
@@ -568,7 +568,7 @@ class _Teller:
 
 
 def _physical(link: Link) -> bool:
-    """Whether a rigid body can have its inertia (as `Model.body` asks for)."""
+    """Whether a rigid body can have its inertia (as required by `Model.body`)."""
     if link.mass <= 0:
         return False
     moments = np.linalg.eigvalsh(0.5 * (link.inertia + link.inertia.T))
@@ -629,7 +629,7 @@ def _clean_name(name: str) -> str:
 
 
 def _tidy(values, size: float = 1.0) -> np.ndarray:
-    """Without the last rounding of zeros, as far as that is below what is known of the others."""
+    """With zeros instead of round-off, where it is below the accuracy of the other numbers."""
     array = np.array(values, float)
     array[np.abs(array) < 1e-15 * max(size, float(np.max(np.abs(array), initial=0.0)))] = 0.0
     return array

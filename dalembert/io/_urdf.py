@@ -1,4 +1,4 @@
-"""edge · files: URDF, the robots' XML: every element and attribute is taken over, named in a remark, or refused.
+"""edge · files: URDF, the robots' XML: every element and attribute is imported, named in a remark, or refused.
 
 What has no part in the motion (pictures, elements and attributes of other programs) is left out with a remark; what has
 is refused, and so is what looks like a misspelt part of it. A strict reading refuses both.
@@ -28,8 +28,8 @@ from dalembert.model import frame_on_axis
 
 FOREIGN = ("transmission", "gazebo", "sensor", "ros2_control", "mujoco", "plugin", "contact", "self_collision_checking")
 MOVES = ("link", "joint", "inertial", "mass", "inertia", "parent", "child", "axis", "dynamics", "limit", "mimic")
-"""Elements that say how the machine moves: an unknown element around one of them is not left out."""
-MISSPELT = 0.8  # likeness (difflib's ratio) from which on a word is taken for a misspelt known one
+"""Elements that define how the machine moves: an unknown element around one of them is not left out."""
+MISSPELT = 0.8  # likeness (difflib's ratio) above which a word counts as a misspelt known one
 JOINTS = ("fixed", "revolute", "continuous", "prismatic", "floating", "planar")
 LOOPS = {
     "fixed": "weld", "revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic",
@@ -80,7 +80,7 @@ class _Urdf(Reader):
         for e in root.all("material"):
             with self._picture():
                 self._material("Robot", e, defines=True)
-        for link in root.all("link"):  # colours may be defined anywhere before they are called
+        for link in root.all("link"):  # colours may be defined anywhere before they are used
             for visual in link.all("visual"):
                 for e in visual.all("material"):
                     self._material("Robot", e, defines=True, quiet=True)
@@ -90,7 +90,7 @@ class _Urdf(Reader):
             self.wrong(root, "there is no link; add one.")
         for e in root.all("joint"):
             self._joint(robot, e)
-        strict, self.strict = self.strict, True  # loops are this package's own words
+        strict, self.strict = self.strict, True  # loops are this package's own elements
         for e in root.children:
             if e.tag in ("loop_joint", "constraint"):
                 self._loop(robot, e)
@@ -107,7 +107,7 @@ class _Urdf(Reader):
         return e.tag in FOREIGN or (bool(self.prefixes) and e.tag.startswith(self.prefixes))
 
     def unknown(self, who: str, element: Element, key: str | None, known: list[str], text: str) -> None:
-        """For other programs, unless it looks like something that is known here, or holds it."""
+        """For other programs, unless it looks like something that is supported here, or contains it."""
         word = element.tag if key is None else key
         like = difflib.get_close_matches(word[:100].lower(), known, n=1, cutoff=MISSPELT)
         holds = key is None and any(e.tag in MOVES for e in element.walk())
@@ -119,33 +119,33 @@ class _Urdf(Reader):
 
     @contextmanager
     def _picture(self) -> Iterator[None]:
-        """What is wrong inside concerns a picture: named in a remark, unless the reading is strict."""
+        """Mistakes inside concern a picture: named in a remark, unless the reading is strict."""
         before, strict = len(self.complaints.found), self.strict
         try:
             yield
         finally:
             if not strict:
-                told = self.complaints.found[before:]
-                self.pictures += [f"line {c.line}: {c.text}" for c in told]
+                wrong = self.complaints.found[before:]
+                self.pictures += [f"line {c.line}: {c.text}" for c in wrong]
                 del self.complaints.found[before:]
 
     def _remarks(self, robot: Robot) -> None:
         if self.pictures:
             more = f" (and {len(self.pictures) - 3} more)" if len(self.pictures) > 3 else ""
-            told = " ".join(self.pictures[:3])
-            robot.remarks.append(f"Left out, as they are pictures only, {len(self.pictures)}: {told}{more}")
+            text = " ".join(self.pictures[:3])
+            robot.remarks.append(f"Left out, as they are pictures only, {len(self.pictures)}: {text}{more}")
         robot.remarks.append("Gravity is (0, 0, -9.81): a URDF does not say.")
         for tag, names in self.left_out.items():
-            told = listed(n for n in names if n)
+            text = listed(n for n in names if n)
             what = f"<{tag}" if ">" in tag and "<" not in tag else f"<{tag}>"  # <limit> current: an attribute
-            robot.remarks.append(f"Left out, {len(names)} {what}{': ' + told if told else ''}.")
+            robot.remarks.append(f"Left out, {len(names)} {what}{': ' + text if text else ''}.")
         if self.missing:
             robot.remarks.append(f"Meshes that are not in the folder, kept by name: {listed(self.missing)}.")
         if any(m.limit for j in robot.joints for m in j.motions):
             robot.remarks.append("Limits of joints are kept as information and not enforced, unless by stops.")
-        rubbing = [m.name for j in robot.joints for m in j.motions if m.friction]
-        if rubbing:
-            robot.remarks.append(f"Friction of joints {listed(rubbing)} is smooth through rest, and creeps there.")
+        frictional = [m.name for j in robot.joints for m in j.motions if m.friction]
+        if frictional:
+            robot.remarks.append(f"Friction of joints {listed(frictional)} is smooth through rest, and creeps there.")
 
     # ---- links -----------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class _Urdf(Reader):
         material = self.one(who, e, "material")
         colour = None
         if material is not None:
-            with self._picture():  # a shape without its colour is a shape
+            with self._picture():  # a shape without its colour is kept
                 colour = self._material(who, material)
         if geometry is None:
             return
@@ -265,7 +265,7 @@ class _Urdf(Reader):
                 self.wrong(found[0], f"{who}: <color>: rgba must be numbers from 0 to 1.")
             broken = len(self.complaints.found) > before
             if quiet:
-                del self.complaints.found[before:]  # told where the link is read
+                del self.complaints.found[before:]  # reported where the link is read
             if broken:
                 return None
             if name and defines:
@@ -485,7 +485,7 @@ class _Urdf(Reader):
             self.wrong(robot.links[lost[0]].element or root, text)
 
     def _start(self, robot: Robot, root: Element, start: dict[str, float]) -> None:
-        """The joints' values at the start: zero, as asked for, or as mimic joints follow."""
+        """The joints' values at the start: zero, as requested, or as mimic joints follow."""
         motions = {
             m.name: m for j in robot.joints for m in j.motions if m.kind in ("turn", "slide") and len(j.motions) == 1
         }

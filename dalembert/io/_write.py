@@ -1,4 +1,4 @@
-"""edge · files: a model as a file that a person likes to read, and from which the same model comes back."""
+"""edge · files: a model as a readable file, from which the same model can be loaded."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _holds_function(value: Any) -> bool:
 
 
 def _entry(statement: Statement) -> list[str]:
-    said = ({"type": statement.kind} if statement.section in TYPED else {}) | statement.arguments
-    lines = [line for key, value in said.items() for line in _pair(key, value, 4)]
+    keys = ({"type": statement.kind} if statement.section in TYPED else {}) | statement.arguments
+    lines = [line for key, value in keys.items() for line in _pair(key, value, 4)]
     return [f"  - {lines[0].strip()}", *lines[1:]]
 
 
@@ -159,7 +159,7 @@ def _escaped(c: str) -> str:
 
 
 def starter(name: str) -> str:
-    """A file to begin with: a pendulum, and in comments what else there is."""
+    """A file to start from: a pendulum, and other elements in comments."""
     return _STARTER.replace("NAME", _scalar(name))
 
 

@@ -1,6 +1,6 @@
-"""edge · files: XML text as a tree that knows the place of every element. No DTD, no entities, nothing is fetched.
+"""edge · files: XML text as a tree with the place of every element. No DTD, no entities, nothing is fetched.
 
-The parser is expat behind `defusedxml`, which refuses all that could make it grow or open another file.
+The parser is expat behind `defusedxml`, which refuses all that could make it expand or open another file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Element:
 
 
 class Complaints:
-    """What is wrong with a file, collected; `raise_all` tells it."""
+    """Mistakes of a file, collected; `raise_all` raises them."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -64,7 +64,7 @@ class Complaints:
 
 
 def need_extra(module: str, what: str) -> None:
-    """A clear sentence where the extra packages for robot files are missing."""
+    """A clear message where the extra packages for robot files are missing."""
     import importlib.util
 
     if importlib.util.find_spec(module) is None:
@@ -98,7 +98,7 @@ def read_xml(text: str, path: Path) -> Element:
     except xml.sax.SAXParseException as error:
         line, column = error.getLineNumber() or 1, (error.getColumnNumber() or 0) + 1
         _refuse(path, line, column, f"this is not XML: {error.getMessage()}.")
-    except (ValueError, LookupError) as error:  # an encoding that Python does not know, lone surrogates
+    except (ValueError, LookupError) as error:  # an encoding that Python does not support, lone surrogates
         _refuse(path, 1, 1, f"this is not XML: {str(error).split(chr(10))[0][:200]}.")
     if builder.root is None:
         _refuse(path, 1, 1, "the file is empty.")
@@ -165,8 +165,8 @@ def _builder(path: Path):
 
 
 class Reader:
-    """Looks at elements strictly: each attribute and child is known, or told. Something harmless stands in for what is
-    wrong, so that all mistakes are found in one reading."""
+    """Checks elements strictly: unknown attributes and children are reported. Wrong values are replaced by harmless
+    ones, so that all mistakes are found in one reading."""
 
     def __init__(self, complaints: Complaints):
         self.complaints = complaints
@@ -199,7 +199,7 @@ class Reader:
             self.unknown(who, element, "text", [], text)
 
     def unknown(self, who: str, element: Element, key: str | None, known: list[str], text: str) -> None:
-        """What to do with an attribute (`key`) or an element that is not known there."""
+        """What to do with an unknown attribute (`key`) or element."""
         self.wrong(element, text)
 
     def one(self, who: str, element: Element, tag: str, *, needed: bool = False) -> Element | None:

@@ -1,7 +1,7 @@
-"""edge · files: YAML text as a tree that knows the place of every value. No tags, anchors, aliases or merges.
+"""edge · files: YAML text as a tree with the place of every value. No tags, anchors, aliases or merges.
 
-The events are PyYAML's; what a scalar means is decided here, by YAML 1.2's plain words: a number, true, false, null,
-or else a text. So `on`, `no`, `1:30` and `2024-01-01` are texts, and nothing in a file can make an object.
+The events are PyYAML's; what a scalar means is decided here, by YAML 1.2's core types: a number, true, false, null,
+or else a text. So `on`, `no`, `1:30` and `2024-01-01` are texts, and nothing in a file can create an object.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Builder:
         self.root: Node | None = None
         self.complaints: list[Complaint] = []
         self.stack: list[Node] = []
-        self.keys: list[tuple[str, bool] | None] = []  # for each open mapping: the key that waits for its value
+        self.keys: list[tuple[str, bool] | None] = []  # for each open mapping: the key without a value so far
         self.documents = self.nodes = 0
 
     def complain(self, mark, text: str) -> None:

@@ -1,4 +1,4 @@
-"""linalg · block matrices with a static pattern: rows C (few blocks a row) and a block-diagonal mass M."""
+"""linalg · block matrices with a static pattern: rows C (few blocks per row) and a block-diagonal mass M."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 class Group:
     """`count` alike row blocks: rows[c, r] is a row's index in C, columns[c, k] a block column (nb: none).
 
-    Static data: compared by content, hashed once (a hash of thousands of indices at each call would be felt).
+    Static data: compared by content, hashed once (a hash of thousands of indices at each call would be measurable).
     """
 
     def __init__(self, rows, columns):
@@ -49,7 +49,7 @@ class BlockPattern:
         self.rows = np.concatenate(rows) if rows else np.zeros(0, np.int32)
         self.cols = np.concatenate(cols) if cols else np.zeros(0, np.int32)
         self.inside = np.flatnonzero(self.cols < self.n)
-        # rows come out group by group; this brings them into the order of C
+        # rows are computed group by group; this brings them into the order of C
         made = np.concatenate([g.rows.ravel() for g in self.groups]) if self.groups else np.zeros(0, np.int32)
         self.row_order = np.argsort(made, kind="stable")
         self.key = (m, blocks, width, self.rows.tobytes(), self.cols.tobytes())
@@ -107,7 +107,7 @@ class BlockRows(eqx.Module):
         return out
 
     def weighted_square(self, weights: Float[Array, "nb d d"]) -> Float[Array, " m"]:
-        """diag(C W Cᵀ) for block-diagonal W: one number a row, without forming the product; or for one full block W."""
+        """diag(C W Cᵀ) for block-diagonal W: one number per row, the product is not formed; or for one full block W."""
         if weights.shape[0] != self.pattern.blocks:
             C = self.dense()
             return jnp.sum(C * (C @ weights[0]), axis=1)

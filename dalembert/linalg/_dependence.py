@@ -20,13 +20,13 @@ ZERO = 1e-7
 """Below this share of its natural size a number counts as zero in a null vector: null vectors of well separated
 singular values are exact to 1e-12 and better, designed ratios of lengths are far above."""
 LARGE = 150
-"""Rows from which on full rank is first looked for by a sparse factorisation."""
+"""From this number of rows on, full rank is first tested by a sparse factorisation."""
 SEARCHED = 150
-"""Members of a group of dependent rows up to which short dependencies are searched for."""
+"""Largest group of dependent rows in which short dependencies are searched for."""
 
 
 class Dependence:
-    """Ĉ = U Σ Vᵀ and what it says: `rank`, `null` (m × p, orthonormal, ĈᵀZ = 0), `sizes` (λ = λ̂/sizes)."""
+    """Ĉ = U Σ Vᵀ and what follows from it: `rank`, `null` (m × p, orthonormal, ĈᵀZ = 0), `sizes` (λ = λ̂/sizes)."""
 
     def __init__(
         self, C: np.ndarray, M_blocks: np.ndarray, tolerance: float = RANK_TOLERANCE, share: np.ndarray | None = None
@@ -55,7 +55,7 @@ class Dependence:
 
     @functools.cached_property
     def _sparse(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """The solver of [I Ĉᵀ; Ĉ 0] where many rows are independent by a wide margin; else dense algebra decides."""
+        """The solver of [I Ĉᵀ; Ĉ 0] where many rows are independent by a wide margin; else None (use dense algebra)."""
         return solver_if_independent(self.rows) if len(self.rows) >= LARGE else None
 
     @functools.cached_property
@@ -81,7 +81,7 @@ class Dependence:
         return null_by_qr(self.rows, self.tolerance)[1]
 
     def multipliers(self, h: np.ndarray, Gamma: np.ndarray) -> np.ndarray:
-        """One λ with M v̇ = h + Cᵀλ, C v̇ = Γ (of least norm in Ĉ's measure): enough to read what is unique."""
+        """One λ with M v̇ = h + Cᵀλ, C v̇ = Γ (of least norm in Ĉ's measure): enough to compute what is unique."""
         free = np.linalg.solve(self.L, h.reshape(*self.L.shape[:2], 1)).ravel()
         if self._sparse is not None:  # x̂ = free + Ĉᵀy, Ĉ x̂ = right
             return -self._sparse(np.concatenate([free, Gamma / self.sizes]))[len(free) :] / self.sizes
@@ -97,7 +97,7 @@ class Dependence:
 def solver_if_independent(rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
     """The solver of [I Ĉᵀ; Ĉ 0], if unit rows are independent by a wide margin (σ > 1e-4): one sparse factorisation.
 
-    None means only: look closer.
+    None only means that dense algebra must decide.
     """
     import scipy.sparse
     from scipy.sparse.linalg import splu
@@ -250,7 +250,7 @@ def _sparse_vector(basis: np.ndarray, held: int) -> np.ndarray | None:
     zero = np.abs(z) <= 1e-6 * np.max(np.abs(z))
     free = null_space(basis[zero], rcond=1e-9) if zero.any() else np.eye(d)
     if free.shape[1] != 1:
-        return None  # not a vertex: another row's programme will find the parts
+        return None  # not a vertex: another row's programme finds the parts
     return basis @ free[:, 0]
 
 

@@ -1,4 +1,4 @@
-"""linalg · KLU on a fixed pattern: the symbolic analysis is made once and its handle is data, not a constant."""
+"""linalg · KLU on a fixed pattern: the symbolic analysis is done once and its handle is data, not a constant."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """linalg · greedy choices inside a compiled program: independent rows, pivot columns; sizes are static.
 
-All of them look at dimensionless numbers only: the caller measures its vectors (in the mass metric, say) first.
+All of them use dimensionless numbers only: the caller scales its vectors (for example in the mass metric) first.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dalembert.linalg._blocks import BlockMass
 def pick_rows(A: Float[Array, "m n"], count: int) -> tuple[Int[Array, " count"], Float[Array, " count"]]:
     """The `count` rows of A that are least dependent, and how long each was when it was taken.
 
-    Pivoted Gram–Schmidt: take the longest row, take its direction out of all others, go on. The lengths fall; one that
-    is (nearly) zero says that fewer rows than asked for are independent. Each direction is taken out twice, so that
-    the lengths are right down to rounding.
+    Pivoted Gram–Schmidt: take the longest row, remove its direction from all others, repeat. The lengths fall; if one
+    is (nearly) zero, fewer rows than requested are independent. Each direction is removed twice, so that the lengths
+    are right down to rounding.
     """
     m = A.shape[0]
     if count == 0:

@@ -12,7 +12,7 @@ configuration closed to 1e-12 leaves, well below any designed lever ratio."""
 def measured_rows(
     C: np.ndarray, M_blocks: np.ndarray, share: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(Ĉ, sizes, L): Ĉ = S C L⁻ᵀ with M = L Lᵀ, each row of length 1 (or `share`); `sizes` is what S takes out."""
+    """(Ĉ, sizes, L): Ĉ = S C L⁻ᵀ with M = L Lᵀ, each row of length 1 (or `share`); `sizes` is the inverse of diag S."""
     nb, d, _ = M_blocks.shape
     L = np.linalg.cholesky(M_blocks)
     rows = C.reshape(len(C), nb, d).transpose(1, 2, 0)

@@ -1,11 +1,11 @@
 """linalg · the saddle-point problem M x − Cᵀ λ = a, C x = g, for full-rank, redundant and singular C alike.
 
 Everything is measured in the mass metric on rows of unit length: Ĉ = S C L⁻ᵀ with M = L Lᵀ and
-S = diag(C M⁻¹ Cᵀ)^(−1/2), so nothing depends on units. Two ways stand behind one answer:
+S = diag(C M⁻¹ Cᵀ)^(−1/2), so nothing depends on units. Two methods are combined:
 
-- a factorisation that is quick: Cholesky of the Delassus matrix ĈĈᵀ + ε, or KLU of [M Cᵀ; C −ε S⁻²]. It is a
-  preconditioner, not an answer: what it gives is refined on the equations themselves, and taken only if the residual
-  is at rounding level. Dependent but consistent rows pass: x and Cᵀλ are exact, λ is one of many.
+- a quick factorisation: Cholesky of the Delassus matrix ĈĈᵀ + ε, or KLU of [M Cᵀ; C −ε S⁻²]. It is a
+  preconditioner only: its solution is refined on the equations themselves, and used only if the residual is at
+  rounding level. Dependent but consistent rows pass: x and Cᵀλ are exact, λ is one of many.
 - singular values of Ĉ, where the quick way fails (of sparse systems up to `DENSE_UP_TO`): the conditioning is not
   squared, directions with σ below `RANK_TOLERANCE` of the largest are dropped. One threshold, the same as for every
   rank on the host.
@@ -30,17 +30,17 @@ far below σ² of the weakest direction that the refinements must recover."""
 SPARSE_EPS = 1e-15
 """The same for KLU, which pivots: a first solution holds to rounding wherever rows are well apart."""
 SOLVED = 1e-12
-"""Residual, relative to the terms of the equation, up to which a quick solution is taken."""
+"""Residual, relative to the terms of the equation, up to which a quick solution is used."""
 WELL_APART = 1e-8
 """Smallest pivot of ĈĈᵀ + ε above which its Cholesky factor is a good preconditioner (σ above some 1e-4)."""
 NEAR = 4e-3
 """Share of its usual pivot at which a row is so near to dependent that the state counts as near a singular position."""
 DENSE_UP_TO = 1500
-"""Rows or velocities of a sparse system up to which singular values are taken where its factorisation does not do."""
+"""Rows or velocities of a sparse system up to which singular values are used where its factorisation is not enough."""
 ROUNDING = 4e-15
-"""Residual that no refinement makes smaller."""
+"""Residual below which refinement has no effect."""
 SPARSE_REFINEMENTS = 4
-"""At most; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
+"""Most refinements; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
 
 
 class Attempt(eqx.Module):
@@ -62,7 +62,7 @@ class Attempt(eqx.Module):
 
 
 class DenseSaddle(eqx.Module):
-    """Cholesky of the scaled Delassus matrix (range space), singular values where that does not do; O(m³)."""
+    """Cholesky of the scaled Delassus matrix (range space), singular values where that is not enough; O(m³)."""
 
     mass: BlockMass
     C: Float[Array, "m n"]
@@ -81,7 +81,7 @@ class DenseSaddle(eqx.Module):
         S = _inverse_root(jnp.sum(CW * C, axis=1)) * (1.0 if share is None else share)
         B = S[:, None] * CW
         A = (B @ C.T) * S
-        # a row that is left out (or zero at this instant) stands apart from all others
+        # a row that is left out (or zero at this instant) is independent of all others
         return cls(mass, C, B, A, S, _factor(A, shift + (jnp.diagonal(A) == 0)), len(A) <= INVERT_UP_TO)
 
     def leading(self, m: int) -> DenseSaddle:
@@ -100,7 +100,7 @@ class DenseSaddle(eqx.Module):
         return 1.0 / pivots if self.inverted else pivots
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
-        """One quick solution for use in a march, where x matters; the caller looks at the residual."""
+        """One quick solution for use in a march, where x matters; the caller checks the residual."""
         if 0 in self.C.shape:
             return Attempt(self.mass.solve(a), jnp.zeros(len(self.C)), jnp.zeros(()), jnp.ones(1))
         x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished))
@@ -129,7 +129,7 @@ class DenseSaddle(eqx.Module):
     def correct(self, g: Float[Array, "m r"]) -> Float[Array, "n r"]:
         """x of least mass norm with C x = g, for several g at once and without refinement.
 
-        For use inside an iteration that looks at its residual again.
+        For use inside an iteration that checks its residual again.
         """
         if self.C.shape[0] == 0:
             return jnp.zeros((self.mass.n, g.shape[1]))
@@ -215,7 +215,7 @@ class DenseSaddle(eqx.Module):
             return blocks_times(W.transpose(0, 2, 1), x[:, None])[:, 0], -(U @ (weight * (goal - along)))
 
         x, z = by_values(a, b)
-        # once more on both equations: what rounding left
+        # once more on both equations, to remove rounding
         more = by_values(a - mass.mv(x) - (S * z) @ C, b - S * (C @ x))
         return x + more[0], z + more[1]
 
@@ -268,14 +268,14 @@ class SparseSaddle(eqx.Module):
         return x[:, 0], lam[:, 0]
 
     def exact(self, a, g, tolerance=RANK_TOLERANCE):
-        """The same as `solve`, which knows when to take singular values."""
+        """The same as `solve`, which decides when to use singular values."""
         return self.solve(a, g)
 
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
-        """(x, λ) for several right-hand sides, with one factorisation (and one a refinement).
+        """(x, λ) for several right-hand sides, with one factorisation (and one per refinement).
 
-        Directions with σ² below ε are out of its reach: where the equations do not come to hold, singular values of
-        the dense rows are taken, unless there are too many.
+        Directions with σ² below ε are not resolved: where the equations do not hold, singular values of the dense rows
+        are used, unless there are too many.
         """
         n, m = self.mass.n, g.shape[0]
         rhs = self._padded(a, g)
@@ -325,7 +325,7 @@ class SparseSaddle(eqx.Module):
     def _solve(
         self, rhs: Float[Array, "nm r"], refinements: int, enough: float = 1e-2 * SOLVED
     ) -> Float[Array, "nm r"]:
-        """(x, −λ), refined until both equations hold well enough, or neither comes to hold better."""
+        """(x, −λ), refined until both equations hold well enough, or neither improves."""
         held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
@@ -356,7 +356,7 @@ def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
 
 
 def factorise(mass: BlockMass, rows: BlockRows, klu: KLU | None, share=None, **options) -> DenseSaddle | SparseSaddle:
-    """Dense or, when an analysed pattern is at hand, sparse; `shift=` softens `correct` beside singular positions."""
+    """Dense or, when an analysed pattern is at hand, sparse; `shift=` damps `correct` beside singular positions."""
     if klu is None:
         return DenseSaddle.factorise(mass, rows.dense(), share, **options)
     return SparseSaddle.factorise(mass, rows, klu, **options)

@@ -64,7 +64,7 @@ def mechanism(name: str, **numbers) -> Model:
 
 
 def find(name: str) -> Mechanism:
-    """The entry of a built-in mechanism, or a sentence with the nearest names."""
+    """The entry of a built-in mechanism, or an error with the nearest names."""
     table = mechanisms()
     if name not in table:
         close = difflib.get_close_matches(name, table, n=3, cutoff=0.4)

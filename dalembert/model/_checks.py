@@ -1,5 +1,5 @@
-"""1 · model: every value a person gives passes here. A wrong one is noted, with its name, and something harmless
-takes its place, so that all mistakes of a model are found together."""
+"""1 · model: checks of all values given by the user. A wrong one is recorded, with its name, and replaced by a harmless
+one, so that all mistakes of a model are found together."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dalembert.model._kinds import coordinates_of
 from dalembert.model._statements import Mistake, Place, Statement, name_mistake
 
 OF_MARKERS = frozenset(("point_i", "frame_i", "point_j", "frame_j"))
-"""Numbers that say where an element's markers sit in their bodies; its parameters stand beside them."""
+"""Keys of an element's numbers that place its markers in their bodies; the others are its parameters."""
 OF_ROWS = OF_MARKERS | {"side", "active", "held_at"}
-"""The same for rows, with the side that teeth bear on and the switches of rows."""
+"""The same for rows, with the contact side of teeth and the switches of rows."""
 
 
 class Checks:
-    """The part of `Model` that looks at values."""
+    """The part of `Model` that checks values."""
 
     space: str
     ground: Body
@@ -34,7 +34,7 @@ class Checks:
     limits: dict
     shapes: dict
     statements: list[Statement]
-    _saying: Statement | None
+    _statement: Statement | None
     _mistakes: list[Mistake]
 
     @property
@@ -46,7 +46,7 @@ class Checks:
         return "the plane" if self.space == "plane" else "space"
 
     def _wrong(self, text: str) -> None:
-        self._mistakes.append(Mistake(text, self._saying))
+        self._mistakes.append(Mistake(text, self._statement))
 
     # ---- names -------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Checks:
         return None
 
     def _coordinate_of(self, who: str, joint: Constraint, coordinate: str | None) -> str | None:
-        """The name of the joint's coordinate that is meant, or None after noting what is wrong."""
+        """The name of the joint's coordinate, or None after recording what is wrong."""
         free = coordinates_of(self.space, joint.kind)
         if not free:
             self._wrong(f"{who}: joint '{joint.name}' ({joint.kind}) has no free coordinate to act on.")
@@ -201,7 +201,7 @@ class Checks:
         vector = self._vector(what, value, d)
         length = np.linalg.norm(vector)
         if length < 1e-12:
-            if len(self._mistakes) == before:  # else zeros stand in for what is wrong
+            if len(self._mistakes) == before:  # else zeros replace what is wrong
                 self._wrong(f"{what} has no direction (zero vector).")
             return np.eye(d)[0]
         return vector / length
@@ -331,7 +331,7 @@ class Checks:
 
 
 def _shown(name: str) -> str:
-    """A name as one short line, whatever is in it."""
+    """A name as one short line, whatever it contains."""
     text = repr(name)[1:-1]
     return text if len(text) <= 60 else f"{text[:60]}…"
 

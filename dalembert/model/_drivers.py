@@ -134,7 +134,7 @@ class Drivers(Joints):
         """Σ factor · coordinate = constant, over the coordinates of two or more joints.
 
         A term is (joint, factor), (joint, coordinate, factor) or {joint, coordinate, factor}. `constant` is what the
-        start configuration gives, unless said. In space angles are known up to full turns; the row is closed modulo
+        start configuration gives, unless stated. In space angles are known up to full turns; the row is closed modulo
         what full turns of rational factors add up to, and becomes a row on speeds where the factors are not rational.
         """
         who = f"Coupling '{name}'"
@@ -177,7 +177,7 @@ class Drivers(Joints):
     ) -> Constraint:
         """Your own rows g(t, frames) = 0, or g(t, frames, p) with named `parameters`.
 
-        `frames` has one entry a body: `.p` position of the centre of mass, `.R` rotation, `.point(s)` the world
+        `frames` has one entry per body: `.p` position of the centre of mass, `.R` rotation, `.point(s)` the world
         position of a body-fixed point. Return `size` numbers. Write it with jax.numpy; or give formulas of t, the
         parameters and `body.x`, `body.y`, `body.z`, in the plane `body.angle`.
         """

@@ -1,7 +1,7 @@
 """1 · model: the things that connect bodies (joints, drivers, wheels, forces), as names and numbers.
 
 What each kind *does* (its rows, its force law) is written in `systems/_constraints.py` and
-`systems/_forces.py`; here is only what a person says about it.
+`systems/_forces.py`; here is only what the user states about it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Constraint:
         return tuple(m.body for m in self.markers)
 
     def __repr__(self) -> str:
-        return _told(self)
+        return _summary(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Force:
     markers: tuple[Marker, ...]
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     functions: tuple[Callable, ...] = ()
-    joint: str | None = None  # for friction by a joint's own load: that joint
+    joint: str | None = None  # for load-dependent friction: the joint
     rule: str | None = None  # and the rule that picks the load where it is not unique
 
     @property
@@ -57,11 +57,11 @@ class Force:
         return tuple(m.body for m in self.markers)
 
     def __repr__(self) -> str:
-        return _told(self)
+        return _summary(self)
 
 
-def _told(item: Constraint | Force) -> str:
-    """A line for a person: kind, name, what it connects."""
+def _summary(item: Constraint | Force) -> str:
+    """A line of text: kind, name, what it connects."""
     names = list(dict.fromkeys(b.name for b in item.bodies))
     where = f" between {' and '.join(names)}" if len(names) == 2 else f" on {', '.join(names)}" if names else ""
     return f"{item.kind.split(':')[0].replace('_', ' ')} '{item.name}'{where}"

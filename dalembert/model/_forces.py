@@ -353,7 +353,7 @@ class Forces(Gears):
         """
         who = f"Force '{name}'"
         load, function = self._motion(f"{who}: normal", normal, None, "normal_")
-        numbers = load | self._rubbing(who, coulomb, static, stribeck_speed, transition_speed, viscous)
+        numbers = load | self._stribeck(who, coulomb, static, stribeck_speed, transition_speed, viscous)
         numbers["radius"] = np.asarray(self._number(f"{who}: radius", radius, positive=True))
         return self._on_coordinate("friction", name, joint, coordinate, numbers, (function,))
 
@@ -378,26 +378,26 @@ class Forces(Gears):
         −[μ(v) · N · radius · tanh(v/transition_speed) + viscous · v], μ as in `friction`. N is the reaction across the
         joint's axis (of a ball: all of it, and v is the relative angular velocity). With `length`, a bearing borne at
         its two ends, centred on marker j: N = |F/2 + M/length| + |F/2 − M/length|. An angle or a ball needs the
-        `radius` of its bearing; a slider has none. Two coordinates of one joint rub apart, each under the whole load.
+        `radius` of its bearing; a slider has none. Each coordinate of a joint has its own friction, at full load.
 
         Where the rigid-body model does not determine N (redundant constraints) this is refused, unless `rule`, or
-        `simulate(…, rule=…)`, names what picks it: "weighted", "minimum_norm", "penalty_limit", "eliminated".
+        `simulate(…, rule=…)`, names a rule that picks it: "weighted", "minimum_norm", "penalty_limit", "eliminated".
         """
         who = f"Force '{name}'"
-        numbers = self._rubbing(who, coulomb, static, stribeck_speed, transition_speed, viscous)
+        numbers = self._stribeck(who, coulomb, static, stribeck_speed, transition_speed, viscous)
         if rule is not None and rule not in RULES:
             self._wrong(f"{who}: rule={rule!r} is unknown; use one of {', '.join(RULES)}.")
         found = self._joint_of(who, joint)
-        pressing = None if found is None else BEARINGS.get((self.space, found.kind))
-        if found is not None and pressing is None:
+        loaded = None if found is None else BEARINGS.get((self.space, found.kind))
+        if found is not None and loaded is None:
             kinds = ", ".join(kind for space, kind in BEARINGS if space == self.space)
             self._wrong(
                 f"{who}: joint '{found.name}' ({found.kind.split(':')[0]}) has no bearing whose load could rub; "
                 f"these have: {kinds}. For any other, give the load to friction(normal=…)."
             )
         ball = found is not None and found.kind == "spherical"
-        which = "ball" if ball or found is None or pressing is None else self._coordinate_of(who, found, coordinate)
-        if found is None or pressing is None or which is None:
+        which = "ball" if ball or found is None or loaded is None else self._coordinate_of(who, found, coordinate)
+        if found is None or loaded is None or which is None:
             return self._force(name, "bearing_friction:weld:angle", (), numbers)
         turning = ball or which.startswith("angle")
         if turning == (radius is None):
@@ -408,7 +408,7 @@ class Forces(Gears):
             )
         numbers["radius"] = np.asarray(1.0 if radius is None else self._number(f"{who}: radius", radius, positive=True))
         if length is not None:
-            if not pressing[1]:
+            if not loaded[1]:
                 self._wrong(f"{who}: joint '{found.name}' carries no torque that a bearing's length would bear.")
             numbers["length"] = np.asarray(self._number(f"{who}: length", length, positive=True))
         kind = f"bearing_friction:{found.kind}:{which}"
@@ -508,7 +508,7 @@ class Forces(Gears):
         found, which = target
         return self._force(name, f"{kind}:{found.kind.replace(':', '/')}:{which}", found.markers, numbers, functions)
 
-    def _rubbing(self, who, coulomb, static, stribeck_speed, transition_speed, viscous) -> dict[str, np.ndarray]:
+    def _stribeck(self, who, coulomb, static, stribeck_speed, transition_speed, viscous) -> dict[str, np.ndarray]:
         """The numbers of Stribeck's law."""
         mu = self._number(f"{who}: coulomb", coulomb, negative=False)
         mu_static = mu if static is None else self._number(f"{who}: static", static, negative=False)
@@ -621,7 +621,7 @@ class Forces(Gears):
         # on ground a balanced rotor's mass does not matter
         m = J if mass is None else self._number(f"{who}: rotor_mass", mass, positive=True)
         point, frame = housing.start_position, housing.start_rotation
-        # it turns from the start as the joint does: else the joint would have to give it its speed
+        # it starts with the speed of the joint: else the joint would have to accelerate it at once
         velocity, spin = _start_motion(housing)
         turning = ratio * _start_rate(found, which)
         if self.space == "plane":
@@ -638,7 +638,7 @@ class Forces(Gears):
 
 @dataclass(frozen=True)
 class Shares:
-    """Formulas for all bodies, cut into (force, torque) a body."""
+    """Formulas for all bodies, split into (force, torque) per body."""
 
     formulas: FrameFormulas
     d: int
@@ -650,7 +650,7 @@ class Shares:
 
 
 def _start_motion(marker: Marker):
-    """Velocity of a marker's point and angular velocity (a number in the plane), world axes, as said for the start."""
+    """Velocity of a marker's point and angular velocity (a number in the plane), world axes, as given at the start."""
     b = marker.body
     r = b.rotation @ marker.position
     if len(r) == 2:
@@ -676,8 +676,8 @@ def _start_rate(joint: Constraint, which: str) -> float:
     if which.startswith("angle"):
         return float(along @ (wj - wi))
     d = mj.start_position - mi.start_position
-    carried = wi * np.array([-d[1], d[0]]) if plane else np.cross(wi, d)
-    return float(along @ (vj - vi - carried))
+    transport = wi * np.array([-d[1], d[0]]) if plane else np.cross(wi, d)
+    return float(along @ (vj - vi - transport))
 
 
 def _constant_effort(t, *values_and_p):

@@ -10,7 +10,7 @@ from dalembert.model._functions import evaluate, names_in, parse
 
 
 def frame_variables(space: str, velocities: bool) -> tuple[str, ...]:
-    """What a formula may say of a body after the dot: world components at the centre of mass."""
+    """The quantities of a body in a formula, after the dot: world components at the centre of mass."""
     if space == "plane":
         return ("x", "y", "angle") + (("vx", "vy", "w") if velocities else ())
     return ("x", "y", "z") + (("vx", "vy", "vz", "wx", "wy", "wz") if velocities else ())
@@ -26,7 +26,7 @@ def _value(frame, which: str):
 
 
 def _by_number(tree: tuple, variables: Mapping[str, tuple[int, str]]) -> tuple:
-    """The tree of a formula with "crank.x" told as "0.x"."""
+    """The tree of a formula with "crank.x" written as "0.x"."""
     if tree[0] == "name":
         name = tree[1]
         return ("name", "{}.{}".format(*variables[name])) if name in variables else tree
@@ -35,7 +35,7 @@ def _by_number(tree: tuple, variables: Mapping[str, tuple[int, str]]) -> tuple:
 
 @dataclass(frozen=True)
 class FrameFormulas:
-    """Formulas as one function (t, frames, p) → a vector; equal to its like."""
+    """Formulas as one function (t, frames, p) → a vector; equal for equal formulas."""
 
     trees: tuple[tuple, ...]
     variables: tuple[tuple[str, int, str], ...]  # name in the trees, number of the body, which of its numbers

@@ -130,7 +130,7 @@ class Marker:
 
 
 def _few(values) -> str:
-    """Numbers for a person: a diagonal tensor as its diagonal, six digits."""
+    """Numbers for printing: a diagonal tensor as its diagonal, six digits."""
     x = np.asarray(values, float)
     if x.ndim == 2 and not np.any(x - np.diag(np.diagonal(x))):
         x = np.diagonal(x)

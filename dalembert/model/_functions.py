@@ -26,7 +26,7 @@ from dalembert.model._frames import deg
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a function is compiled: its kind, its parts or the tree of its expression. Called with its numbers."""
+    """The compiled part of a function: its kind, its parts or the tree of its expression. Called with its numbers."""
 
     kind: str
     parts: tuple[Shape, ...] = ()
@@ -53,11 +53,11 @@ class Shape:
 class Function:
     """A function of time as data. `f(t)` evaluates it; `+` and `*` combine functions and numbers."""
 
-    def __init__(self, shape: Shape, numbers: dict[str, np.ndarray], said: Any):
-        self.shape, self.numbers, self.said = shape, numbers, said
+    def __init__(self, shape: Shape, numbers: dict[str, np.ndarray], data: Any):
+        self.shape, self.numbers, self.data = shape, numbers, data
 
     def __call__(self, t):
-        from dalembert import _runtime as _runtime  # float64 first: a person may call this before anything else
+        from dalembert import _runtime as _runtime  # float64 first: a user may call this before anything else
 
         return self.shape(t, self.numbers)
 
@@ -79,13 +79,13 @@ class Function:
         return product(-1.0, self)
 
     def __eq__(self, other):
-        return isinstance(other, Function) and self.said == other.said
+        return isinstance(other, Function) and self.data == other.data
 
     def __hash__(self):
         return hash(self.shape)
 
     def __repr__(self):
-        return f"Function({self.said!r})"
+        return f"Function({self.data!r})"
 
 
 # ---- the makers ----------------------------------------------------------------------------------------------
@@ -105,32 +105,32 @@ def polynomial(coefficients: Sequence[float]) -> Function:
 
 def harmonic(amplitude: float, omega: float, phase: float = 0.0, offset: float = 0.0) -> Function:
     """offset + amplitude · sin(omega t + phase); omega in rad/s."""
-    said = {"amplitude": amplitude, "omega": omega, "phase": phase, "offset": offset}
-    said = {k: _finite(f"harmonic: {k}", x) for k, x in said.items()}
-    return Function(Shape("harmonic"), {k: np.asarray(x) for k, x in said.items()}, {"harmonic": said})
+    data = {"amplitude": amplitude, "omega": omega, "phase": phase, "offset": offset}
+    data = {k: _finite(f"harmonic: {k}", x) for k, x in data.items()}
+    return Function(Shape("harmonic"), {k: np.asarray(x) for k, x in data.items()}, {"harmonic": data})
 
 
 def step(begin: float, end: float, low: float = 0.0, high: float = 1.0) -> Function:
     """From `low` before `begin` to `high` after `end` by a quintic: speed and acceleration vanish at both ends."""
-    said = {"begin": begin, "end": end, "low": low, "high": high}
-    said = {k: _finite(f"step: {k}", x) for k, x in said.items()}
-    if not said["end"] > said["begin"]:
+    data = {"begin": begin, "end": end, "low": low, "high": high}
+    data = {k: _finite(f"step: {k}", x) for k, x in data.items()}
+    if not data["end"] > data["begin"]:
         raise DalembertError(f"step: end={end} must be later than begin={begin}.")
-    return Function(Shape("step"), {k: np.asarray(x) for k, x in said.items()}, {"step": said})
+    return Function(Shape("step"), {k: np.asarray(x) for k, x in data.items()}, {"step": data})
 
 
 def table(times: Sequence[float], values: Sequence[float], degree: int = 3) -> Function:
-    """A spline through the points (times, values), `degree` 1 to 5; beyond the ends it goes on in a straight line."""
+    """A spline through the points (times, values), `degree` 1 to 5; beyond the ends it is linear."""
     x, y = _numbers("table: times", times), _numbers("table: values", values)
     breaks, coefficients = spline_through(x, y, degree, "table")
-    said = {"table": {"times": x.tolist(), "values": y.tolist()} | ({} if degree == 3 else {"degree": degree})}
-    return Function(Shape("table"), {"breaks": breaks, "coefficients": coefficients}, said)
+    data = {"table": {"times": x.tolist(), "values": y.tolist()} | ({} if degree == 3 else {"degree": degree})}
+    return Function(Shape("table"), {"breaks": breaks, "coefficients": coefficients}, data)
 
 
 def expression(text: str, parameters: dict[str, float] | None = None) -> Function:
     """A formula of t, e.g. "0.1*sin(2*pi*t) + step(t, 0, 1)"; `parameters` are numbers it calls by name.
 
-    It knows `pi` and `deg` (π/180): "360*deg*t" is a turn a second.
+    It knows `pi` and `deg` (π/180): "360*deg*t" is one turn per second.
     """
     given = {k: _finite(f"parameter '{k}'", x) for k, x in (parameters or {}).items()}
     tree = parse(text, given)
@@ -139,9 +139,9 @@ def expression(text: str, parameters: dict[str, float] | None = None) -> Functio
         raise DalembertError(
             f"expression '{text}': '{unknown[0]}' is unknown; it may use t and {list(given) or 'numbers'}."
         )
-    said: Any = text if not given else {"expression": {"text": text, "parameters": given}}
+    data: Any = text if not given else {"expression": {"text": text, "parameters": given}}
     return Function(
-        Shape("expression", tree=tree, names=tuple(given)), {k: np.asarray(x) for k, x in given.items()}, said
+        Shape("expression", tree=tree, names=tuple(given)), {k: np.asarray(x) for k, x in given.items()}, data
     )
 
 
@@ -156,7 +156,7 @@ def product(*parts) -> Function:
 
 
 def function_of(value) -> Function:
-    """A function from what a file or a person may say: a number, a formula, a mapping with one maker, a Function."""
+    """A function from what a file or a user may state: a number, a formula, a mapping with one maker, a Function."""
     if isinstance(value, Function):
         return value
     if isinstance(value, bool) or value is None:
@@ -195,7 +195,7 @@ def _combine(kind: str, parts) -> Function:
     if not functions:
         raise DalembertError(f"{kind}: give at least one part.")
     numbers = {f"{k}_{key}": x for k, f in enumerate(functions) for key, x in f.numbers.items()}
-    return Function(Shape(kind, tuple(f.shape for f in functions)), numbers, {kind: [f.said for f in functions]})
+    return Function(Shape(kind, tuple(f.shape for f in functions)), numbers, {kind: [f.data for f in functions]})
 
 
 def _finite(what: str, value) -> float:
@@ -345,7 +345,7 @@ ARITIES = {
     "max": (2,), "step": (3, 5),
 }  # fmt: skip
 FORMULA_WORDS = frozenset(("t", *CONSTANTS, *ARITIES))
-"""Words that mean something in every formula; a parameter cannot have these names."""
+"""Reserved words of all formulas; a parameter cannot have these names."""
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*(?:\.\w+)?)|(\*\*|[-+*/^(),]))"
 )
@@ -388,7 +388,7 @@ class _Parser:
         return tree
 
     def _fixed(self, tree: tuple) -> float | None:
-        """The value of what does not vary, where + − * / ^ make it; refuses 1/0 and numbers beyond all bounds."""
+        """The value of what does not vary, where + − * / ^ make it; refuses 1/0 and overflow."""
         kind, *rest = tree
         if kind == "number":
             return rest[0]

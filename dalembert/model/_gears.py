@@ -22,7 +22,7 @@ PRESSURE_ANGLE = 20 * deg
 class Turning:
     """A wheel (or a rack) as its joint places it at the start: its body, a point on its axis, and that axis.
 
-    The axis points such that the joint's coordinate counts the motion of `body` along it; None where nothing says it.
+    The axis points such that the joint's coordinate counts the motion of `body` along it; None where it is unknown.
     """
 
     body: Body
@@ -55,7 +55,7 @@ class Gears(Drivers):
         the axes. Or give both pitch radii. The axes are parallel and held by other joints; they may move (planets).
 
         The reaction is what acts on the wheel of `other`: the tangential force (the multiplier) and the radial force
-        tan(pressure_angle) times as large, which pushes the wheels apart whichever flank bears (0: none). In space
+        tan(pressure_angle) times as large, which pushes the wheels apart on either flank (0: none). In space
         `helix_angle` (positive: right-hand teeth on the wheel of `joint`) adds the axial force; the pressure angle is
         then that of the normal section. The wheels lie in the plane through `at`, by default through the first joint.
         """
@@ -68,7 +68,7 @@ class Gears(Drivers):
         radii = self._pitch_radii(who, ratio, radius, radius_other, distance)
         helix = self._helix(who, helix_angle)
         numbers = self._wheel_numbers(*radii, distance)
-        slope = math.copysign(self._pressing(who, pressure_angle), radii[0] * radii[1]) / math.cos(helix)
+        slope = math.copysign(self._radial_slope(who, pressure_angle), radii[0] * radii[1]) / math.cos(helix)
         numbers |= _sided(slope)
         if helix:
             numbers["helix"] = np.asarray(math.copysign(math.tan(helix), helix * radii[0]))
@@ -93,7 +93,7 @@ class Gears(Drivers):
         Without `pretension` the tight span bears it and the slack one nothing: the least load the bearings can have.
         With it (the tension of both spans at rest) one span gains what the other loses, as in an elastic belt with
         fixed axes: the bearings bear the sum of T₀ ± half the difference along the spans. The slack span is then at
-        T₀ − half the difference; where that is negative the belt would slip, and a warning says so. The pull of the
+        T₀ − half the difference; where that is negative the belt would slip, and a warning is given. The pull of the
         pretension is a force of its own, `<name>_pretension`, and no part of the belt's reaction.
         """
         who = f"Coupling '{name}'"
@@ -144,7 +144,7 @@ class Gears(Drivers):
         if signed == 0.0:
             self._wrong(f"{who}: radius must not be zero.")
             signed = 1.0
-        slope = self._pressing(who, pressure_angle)
+        slope = self._radial_slope(who, pressure_angle)
         wheel, slide = self._pinion(who, pinion, rack)
         if wheel is None or slide is None or slide.axis is None:
             return self._nothing(name, "rack_and_pinion")
@@ -181,7 +181,7 @@ class Gears(Drivers):
         return made
 
     def _nothing(self, name, kind) -> Constraint:
-        """What stands for an element with a mistake: the model is refused before it is built."""
+        """A placeholder for an element with a mistake: the model is refused before it is built."""
         made = Constraint(name, kind, ())
         self._register(self.constraints, name, made, "Coupling")
         return made
@@ -210,7 +210,7 @@ class Gears(Drivers):
         elif ratio is None:
             assert one is not None and two is not None
             if (one, two) != (radius, radius_other):
-                pass  # said already
+                pass  # already reported
             elif abs(one + two - distance) <= CLOSE * distance:
                 ratio = two / one
             elif abs(abs(one - two) - distance) <= CLOSE * distance:
@@ -231,7 +231,7 @@ class Gears(Drivers):
         first = distance / (1.0 + ratio)
         return first, ratio * first
 
-    def _pressing(self, who: str, angle) -> float:
+    def _radial_slope(self, who: str, angle) -> float:
         """tan of the pressure angle."""
         value = self._number(f"{who}: pressure_angle", angle)
         if not 0.0 <= value < math.pi / 4:
@@ -287,7 +287,7 @@ class Gears(Drivers):
         return point + z * (z @ (through - point))
 
     def _wheels(self, who: str, joint, other) -> tuple[Turning, Turning] | None:
-        """The two wheels; the body that their joints share carries them."""
+        """The two wheels; the body that their joints share is the carrier."""
         found = [self._named(who, x) for x in (joint, other)]
         if found[0] is None or found[1] is None:
             return None
@@ -309,7 +309,7 @@ class Gears(Drivers):
             isinstance(place, str) and (place == "ground" or place in self.bodies or place in self.markers)
         ):
             return self._place(who, place)
-        return self._joint_of(who, place)  # says that there is none
+        return self._joint_of(who, place)  # reports that there is none
 
     def _wheel(self, who: str, me, you) -> Turning | None:
         if isinstance(me, Marker):

@@ -1,4 +1,4 @@
-"""1 · model: what does not move anything: pictures of bodies, and what a joint is said to allow."""
+"""1 · model: what has no effect on the motion: pictures of bodies, and stated limits of joints."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """What a joint coordinate is said to allow; information, not enforced (a `stop` does that)."""
+    """Stated limits of a joint coordinate; information, not enforced (a `stop` does that)."""
 
     name: str
     joint: Constraint

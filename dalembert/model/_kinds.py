@@ -1,7 +1,7 @@
 """1 · model: the joint kinds by name: where they exist and which coordinates they leave free.
 
-What a kind's rows and coordinates *are* is written in `systems/_constraints.py`; the tests hold the two together.
-A generic joint's kind carries its held directions: "generic:x,y,rz".
+What a kind's rows and coordinates *are* is written in `systems/_constraints.py`; the tests keep the two consistent.
+A generic joint's kind includes its held directions: "generic:x,y,rz".
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ BEARINGS: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
     ("space", "point_on_line"): (("Fx", "Fy"), ()),
     ("space", "spherical"): (("Fx", "Fy", "Fz"), ()),
 }
-"""Joints that rub under their own load: the force components that press (across the axis; of a ball, all), and the
-torques that press the two ends of a bearing which has a length."""
+"""Joints with load-dependent friction, and the reaction components that form the normal load: forces (across the axis;
+of a ball, all), and torques, which load the two ends of a bearing with a length."""
 
 RULES = ("minimum_norm", "weighted", "penalty_limit", "eliminated")
-"""The reaction rules that can be named where nothing else need be said about them."""
+"""The reaction rules that can be given by name alone."""
 
 
 def coordinates_of(space: str, kind: str) -> tuple[str, ...]:

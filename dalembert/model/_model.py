@@ -1,4 +1,4 @@
-"""1 · model: `Model`, the list of what a person said, and all that can be wrong with it."""
+"""1 · model: `Model`, the list of the user's statements, and the checks of a whole model."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Model(Information):
     Nothing is refused while the model is being written: `validate` (which `da.build` calls) collects every
     mistake and raises them together. All points and axes given by `at` and `axis` are in the world frame, in
     the start configuration that the bodies' poses describe. Units: any consistent set (SI in all examples).
-    Two models are equal when they were told the same (`statements`).
+    Two models are equal when their `statements` are equal.
 
-    `closing` names joints that close loops: in joint coordinates they are rows, and the others carry. Without it
-    `da.build` chooses.
+    `closing` names joints that close loops: in joint coordinates they are rows, and the others form the tree. Without
+    it `da.build` chooses.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Model(Information):
         self.closing = tuple(closing or ())
         self.space: Space = space
         self.statements: list[Statement] = []
-        self._saying: Statement | None = None
+        self._statement: Statement | None = None
         self._mistakes: list[Mistake] = []
         if space not in ("plane", "space"):
             self._wrong(f"space={space!r} is unknown; use 'plane' or 'space'.")
@@ -85,7 +85,7 @@ class Model(Information):
         return out
 
     def sections(self) -> dict[str, list[Statement]]:
-        """What was said, by section, in order."""
+        """The statements, by section, in order."""
         return {section: [s for s in self.statements if s.section == section] for section in SECTIONS}
 
     # ---- validation -----------------------------------------------------------------------------------
@@ -93,25 +93,25 @@ class Model(Information):
     def mistakes(self) -> list[Mistake]:
         """All that is wrong with the model, each a sentence with the name of the item and what to do."""
         found = list(self._mistakes)
-        said = {s.name: s for s in reversed(self.statements)}  # of two with one name the first is kept
+        by_name = {s.name: s for s in reversed(self.statements)}  # of two with one name the first is kept
         if not self.bodies:
             found.append(Mistake("There is no body. Add one with model.body(...)."))
         for name in self.closing:
             if name not in self.constraints:
                 hint = did_you_mean(name, self.constraints)
                 found.append(Mistake(f"closing: there is no joint '{name}'.{hint}"))
-        # ground stands in for a name that is unknown: what follows from that is not told
+        # ground replaces an unknown name: mistakes that follow from that are not reported
         unknown = {id(m.statement) for m in self._mistakes if ": there is no body or marker '" in m}
         for c in self.constraints.values():
-            if c.drives not in (None, c.name):  # the joint's are told
+            if c.drives not in (None, c.name):  # those of the joint are reported
                 continue
-            texts = self._constraint_mistakes(c) if id(said.get(c.name)) not in unknown else []
-            found += [Mistake(text, said.get(c.name)) for text in (*texts, *self._kind_mistakes(c))]
+            texts = self._constraint_mistakes(c) if id(by_name.get(c.name)) not in unknown else []
+            found += [Mistake(text, by_name.get(c.name)) for text in (*texts, *self._kind_mistakes(c))]
         for f in self.forces.values():
             moving = [b for b in f.bodies if not b.is_ground]
-            of_joint = f.name in said and "joint" in said[f.name].arguments  # whose own mistake it is
-            if f.markers and not moving and not of_joint and id(said.get(f.name)) not in unknown:
-                found.append(Mistake(f"Force '{f.name}' acts only on ground; name a body.", said.get(f.name)))
+            of_joint = f.name in by_name and "joint" in by_name[f.name].arguments  # whose own mistake it is
+            if f.markers and not moving and not of_joint and id(by_name.get(f.name)) not in unknown:
+                found.append(Mistake(f"Force '{f.name}' acts only on ground; name a body.", by_name.get(f.name)))
         rules = sorted({f.rule for f in self.forces.values() if f.rule is not None})
         if len(rules) > 1:
             found.append(Mistake(f"Bearing friction names the rules {' and '.join(rules)}; name one for all."))

@@ -1,7 +1,7 @@
-"""1 · model: what a person said, kept word for word.
+"""1 · model: the recorded builder calls of a model.
 
-Each method of `Model` that adds something is marked `@element`. Its call is kept as a `Statement`: the method's name
-and its arguments as plain data. Two models are equal when they were told the same; a model file is the list of
+Each method of `Model` that adds something is marked `@element`. Its call is recorded as a `Statement`: the method's
+name and its arguments as plain data. Two models are equal when their statements are; a model file is the list of
 statements, and the arguments' annotations (the names below) are its schema.
 """
 
@@ -38,7 +38,7 @@ Matrix = Sequence[Sequence[float]] | np.ndarray
 Inertia = float | Sequence[float] | Matrix
 Angular = float | Sequence[float] | np.ndarray  # a number in the plane, 3 numbers in space
 Motion = float | str | Mapping | TimeFunction | Callable  # a function of time
-Motions = Motion | Sequence[Motion]  # one a component
+Motions = Motion | Sequence[Motion]  # one per component
 Formula = str | Mapping | TimeFunction | Callable  # of the variables that its element names
 Formulas = str | Sequence[str] | Callable
 Loads = Callable | Sequence[Mapping]
@@ -74,7 +74,7 @@ TYPED = ("joints", "forces")  # the sections with several kinds of elements
 
 @dataclass(frozen=True)
 class Statement:
-    """One sentence of a model: which section it belongs to, its kind (the method's name) and its arguments."""
+    """One builder call of a model: the section it belongs to, its kind (the method's name) and its arguments."""
 
     section: str
     kind: str
@@ -86,7 +86,7 @@ class Statement:
 
 
 class Mistake(str):
-    """A sentence about what is wrong, and the statement it is about."""
+    """A message about a mistake, and the statement it is about."""
 
     statement: Statement | None
 
@@ -120,8 +120,8 @@ def element(section: str):
         ELEMENTS[method.__name__] = Element(section, method.__name__, parameters, summary)
 
         @functools.wraps(method)
-        def said(self, *args, **kwargs):
-            if self._saying is not None:  # an element that is made of others: only the outer one is kept
+        def recorded(self, *args, **kwargs):
+            if self._statement is not None:  # an element that is made of others: only the outer one is recorded
                 return method(self, *args, **kwargs)
             if unknown := [k for k in kwargs if k not in parameters]:
                 hint = did_you_mean(unknown[0], parameters)
@@ -129,14 +129,14 @@ def element(section: str):
                 raise DalembertError(f"{method.__name__}: '{unknown[0]}' is unknown; known are {known}.{hint}")
             bound = signature.bind(self, *args, **kwargs).arguments
             arguments = {k: plain(x) for k, x in bound.items() if k != "self" and x is not None}
-            self._saying = Statement(section, method.__name__, arguments)
-            self.statements.append(self._saying)
+            self._statement = Statement(section, method.__name__, arguments)
+            self.statements.append(self._statement)
             try:
                 return method(self, *args, **kwargs)
             finally:
-                self._saying = None
+                self._statement = None
 
-        return said
+        return recorded
 
     return mark
 
@@ -146,7 +146,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Body | Marker | Constraint | Force):
         return value.name
     if isinstance(value, TimeFunction):
-        return value.said
+        return value.data
     if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
         return np.asarray(value).tolist()
     if isinstance(value, np.generic):

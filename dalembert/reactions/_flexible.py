@@ -1,4 +1,4 @@
-"""5c· reactions: how bodies yield between their joints, for the weighted rule."""
+"""5c· reactions: elasticity of bodies between their joints, for the weighted rule."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dalembert.systems import BodySystem
 
 
 class AbstractFlexibility(eqx.Module):
-    """How the markers of some joints move against the body's rigid core when forces and torques act at them.
+    """How the markers of some joints move relative to the body's rigid core under forces and torques at them.
 
-    The mass sits on the core; what joins it to the markers is elastic and massless.
+    The mass is in the core; the connections to the markers are elastic and massless.
     """
 
     joints: eqx.AbstractVar[tuple[str, ...]]
@@ -31,7 +31,7 @@ class AbstractFlexibility(eqx.Module):
 
 
 class Bar(AbstractFlexibility):
-    """A bar that yields along the line between two of its joints, by N L/EA; half of it on each side of its middle."""
+    """A bar, elastic along the line between two of its joints: N L/EA, half of it on each side of its middle."""
 
     joints: tuple[str, ...] = eqx.field(static=True)
     EA: float | Array
@@ -146,7 +146,7 @@ def _two_ends(first, second):
 
 
 def check_flexible(system: BodySystem, bodies: dict[str, AbstractFlexibility]) -> None:
-    """Refuse names that are not there, with a sentence."""
+    """Refuse names that do not exist, with a message."""
     names = [j.name for j in system.joints]
     for body, flexible in bodies.items():
         if body not in system.body_names:

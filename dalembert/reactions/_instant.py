@@ -1,4 +1,4 @@
-"""5c· reactions: a system at one instant: rank, dependent rows and unique reactions, for all who ask."""
+"""5c· reactions: a system at one instant: rank, dependent rows and unique reactions, for all callers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dalembert.systems import AbstractSystem, State
 
 class Instant:
     """A system at one state: its equations, which rows depend on each other, and which reactions are unique; each is
-    found when asked for, on the host.
+    computed on first use, on the host.
 
     `dependence` is that of the system's own rows; reactions are stated on the rows of all joints, `machine` and
     `among_joints`, which in joint coordinates are more.
@@ -73,7 +73,7 @@ class Instant:
 
     @functools.cached_property
     def loaded(self) -> Instant:
-        """The same instant with teeth and belts that bear on the side of their load."""
+        """The same instant with teeth and belts in contact on the side of their load."""
         if not self.machine.sided:
             return self
         lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))

@@ -1,8 +1,8 @@
-"""5c· reactions: those of the joints that carry a tree, which have no multiplier in joint coordinates.
+"""5c· reactions: those of the tree joints, which have no multiplier in joint coordinates.
 
 Let C_T be the rows of the tree's joints in absolute velocities, C_c those that close loops, λ_T and λ_c their
 multipliers. The tree's joints are independent (C_T has full row rank) and v_abs = J u spans the motions they allow
-(C_T J = 0). Cut the machine above a body: what its joint transmits balances all that hangs below,
+(C_T J = 0). Cut the machine above a body: what its joint transmits balances the whole subtree below,
 
     wrench of C_Tᵀλ_T on the body = Σ over all below (M v̇ − h − C_cᵀλ_c)                                          (a)
 
@@ -12,9 +12,9 @@ of which the part along the joint's free axes is zero by the equations of motion
 **Which reactions are unique.** [Wojtyra, Fraczek 2013] leave this open for relative coordinates. If
 C_Tᵀλ_T + C_cᵀλ_c = 0, then (C_c J)ᵀλ_c = 0, on multiplying by Jᵀ. Conversely, if (C_c J)ᵀλ_c = 0, then C_cᵀλ_c is
 orthogonal to all J u, that is to the null space of C_T; so it lies in the range of C_Tᵀ, and one λ_T balances it: that
-of (a) with M v̇ − h = 0. So carrying the null vectors of the loops' own matrix C_c J through the tree by (a) gives all
+of (a) with M v̇ − h = 0. So mapping the null vectors of the loops' own matrix C_c J through the tree by (a) gives all
 null vectors of C, one for one: the redundancy p is the same, and the reaction of any joint X, cut or not, is unique if
-and only if C_XᵀZ_X of the carried vectors Z vanishes.
+and only if C_XᵀZ_X of the mapped vectors Z vanishes.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def reaction_on_bodies(
 def dependence_on_bodies(
     system: AbstractSystem, equations: Equations, own: Dependence | None = None
 ) -> tuple[Equations, Dependence]:
-    """The machine's equations, and which of all joints' rows depend on each other; on the host. `own` is what is known
-    of the system's own rows."""
+    """The machine's equations, and which of all joints' rows depend on each other; on the host. `own` is the
+    dependence of the system's own rows."""
     own = equations.dependence() if own is None else own
     if system.machine is system:
         return equations, own
-    carried = CarriedDependence(system, equations, own)
-    return carried.bodies, carried
+    dependence = TreeDependence(system, equations, own)
+    return dependence.bodies, dependence
 
 
-class CarriedDependence(Dependence):
+class TreeDependence(Dependence):
     """The dependencies among all joints' rows, from those among the rows that close loops, by (a)."""
 
     def __init__(self, system: AbstractSystem, equations: Equations, closing: Dependence):
@@ -74,16 +74,16 @@ class CarriedDependence(Dependence):
 
     @functools.cached_property
     def null(self) -> np.ndarray:
-        return self._carried(self.closing.null)
+        return self._mapped(self.closing.null)
 
     def null_by_qr(self) -> np.ndarray:
-        return self._carried(null_by_qr(self.closing.rows, self.tolerance)[1])
+        return self._mapped(null_by_qr(self.closing.rows, self.tolerance)[1])
 
-    def _carried(self, null: np.ndarray) -> np.ndarray:
+    def _mapped(self, null: np.ndarray) -> np.ndarray:
         if null.shape[1] == 0:
             return np.zeros((len(self.rows), 0))
-        carried = np.asarray(_carry_all(self.system, self.bodies, null / self.closing.sizes[:, None]))
-        return np.linalg.qr(carried * self.sizes[:, None])[0]
+        mapped = np.asarray(_map_all(self.system, self.bodies, null / self.closing.sizes[:, None]))
+        return np.linalg.qr(mapped * self.sizes[:, None])[0]
 
     def multipliers(self, h: np.ndarray, Gamma: np.ndarray) -> np.ndarray:
         """One λ of all rows; `h` and `Gamma` are those of the joint coordinates."""
@@ -102,6 +102,6 @@ def _loaded(system: AbstractSystem, equations: Equations, bodies: Equations, lam
 
 
 @compiled_quickly
-def _carry_all(system: AbstractSystem, bodies: Equations, null):
+def _map_all(system: AbstractSystem, bodies: Equations, null):
     nothing = jnp.zeros(bodies.v.shape)
     return jax.vmap(lambda lam: system.multipliers_of_machine(bodies.q, bodies.rows, nothing, lam), 1, 1)(null)

@@ -1,4 +1,4 @@
-"""5c· reactions: who decides the loads that friction asks for: the constraints alone, or a rule with a name."""
+"""5c· reactions: what determines the joint loads for friction: the constraints alone, or a named rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULES: dict[str, type[AbstractReactionRule]] = {
     "penalty_limit": PenaltyLimit,
     "eliminated": Eliminated,
 }
-"""The rules that a model file, and a person, can name."""
+"""The rules that a model file, or a user, can name."""
 
 
 def rule_of(rule: AbstractReactionRule | str | None) -> AbstractReactionRule | None:
@@ -39,7 +39,7 @@ def rule_of(rule: AbstractReactionRule | str | None) -> AbstractReactionRule | N
 
 
 class Pressing(NamedTuple):
-    """What one bearing's friction asks for: its joint's components, and those that the rigid-body model leaves open."""
+    """The load of one bearing's friction: its joint's components, and those that are not unique."""
 
     friction: str
     joint: str
@@ -54,10 +54,10 @@ def decide_loads(
     t: float = 0.0,
     rule: AbstractReactionRule | str | None = None,
 ) -> AbstractSystem:
-    """The system with its friction by joint loads made ready: the loads are unique, or `rule` picks them.
+    """The system with its friction by joint loads prepared: the loads are unique, or `rule` picks them.
 
     Without a rule, here or in the friction elements, a load that is not unique is refused with its joint and
-    components. `simulate` does this by itself, except under jit, vmap and grad, where numbers cannot be looked at.
+    components. `simulate` does this itself, except under jit, vmap and grad, where values are not available.
     A system without such friction is returned as it is.
     """
     rule = rule_of(rule)
@@ -78,12 +78,12 @@ def decide_loads(
 
 
 def named_rule(system: BodySystem) -> AbstractReactionRule | None:
-    """The rule that the friction elements name."""
+    """The rule named by the friction elements."""
     return next((rule_of(f.rule) for f in system.bearings if f.rule is not None), None)
 
 
 def pressing(instant: Instant) -> list[Pressing]:
-    """What every bearing's friction asks for, at one instant."""
+    """The loads of the friction of every bearing, at one instant."""
     bodies = instant.system.bodies
     if bodies is None:
         return []
@@ -110,7 +110,7 @@ def refusal(p: Pressing) -> str:
 
 
 def _generic(system: BodySystem, state, t: float) -> Instant:
-    """The constraints at the state, or beside it where it is singular: an instant must not decide for a motion."""
+    """The constraints at the state, or beside it where it is singular, so that it holds for a whole motion."""
     q, v = (None, None) if state is None else state
     here = consistent_state(system, q, v, t=t)
     first = Instant(system, t, here)

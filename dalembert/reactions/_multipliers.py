@@ -1,4 +1,4 @@
-"""5c· reactions: multipliers by the routes of the papers, without a factorisation of the whole."""
+"""5c· reactions: multipliers by the methods of the papers, without factorising the whole."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class OrthonormalMultipliers(eqx.Module):
     def physical(self, B: Float[Array, "n rank"]) -> Float[Array, " rank"]:
         """λ_f with B*λ_f = W*_c λ_w: the sizes of physical reactions that B distributes, from well-chosen equations.
 
-        B says how each reaction acts on the coordinates (a column each, of the same span as Cᵀ); with joint forces
+        B maps each reaction to the coordinates (one column each, of the same span as Cᵀ); with joint forces
         along axes of your own, Cᵀ times the directions. Of the n equations those are taken, one after the other, that
         lie most in the constrained subspace.
         """

@@ -34,7 +34,7 @@ class AbstractReactionRule(Named):
         """The rule's name as it is printed beside every number that it picked."""
 
     def prepare(self, system: AbstractSystem, equations: Equations) -> AbstractReactionRule:
-        """The rule made ready for a system, on the host; refuses, with a sentence, what it cannot decide."""
+        """The rule prepared for a system, on the host; refuses, with a message, what it cannot decide."""
         return self
 
 
@@ -56,8 +56,8 @@ class Eliminated(AbstractReactionRule):
     """Rows dropped until the rest is independent; the multipliers of dropped rows are zero.
 
     `rows`: numbers of rows of C (from 0), names of joints, or "C[1]" for the second row of joint C; without them the
-    last rows that others make superfluous. What other programs do; it loads the remaining rows with what the dropped
-    ones would carry [Wojtyra, Fraczek 2013, section 3.1]. With `simulate(…, rule=Eliminated(…))` the motion itself is
+    last rows that others make superfluous. What other programs do; it loads the remaining rows with the share of the
+    dropped ones [Wojtyra, Fraczek 2013, section 3.1]. With `simulate(…, rule=Eliminated(…))` the motion itself is
     computed without these rows, and ends if one of them drifts.
     """
 
@@ -97,7 +97,7 @@ class Eliminated(AbstractReactionRule):
 
 
 class AbstractQuadraticRule(AbstractReactionRule):
-    """The λ of least λᵀAλ with Cᵀλ = r. Dense: a pseudo-inverse of m × n numbers an instant."""
+    """The λ of least λᵀAλ with Cᵀλ = r. Dense: a pseudo-inverse of m × n numbers per instant."""
 
     @abstractmethod
     def compliance(self, system: AbstractSystem, equations: Equations) -> Float[Array, "m m"]:
@@ -113,7 +113,7 @@ class MinimumNorm(AbstractQuadraticRule):
     ℓ is the machine's characteristic length (`system.size`), so the answer does not depend on the unit of length,
     on how a joint's rows are written, or on the choice of axes. For a `FunctionSystem`, which has no forces and
     torques, each named group of rows is measured in the mass metric instead, min Σ |C_jᵀλ_j|² in M⁻¹. It is a
-    convention, not physics: part of the reaction is what it says, the rest is what the rigid-body model leaves open.
+    convention, not physics: it picks the part of the reaction that the rigid-body model leaves open.
     """
 
     def compliance(self, system, equations):
@@ -137,7 +137,7 @@ class PenaltyLimit(AbstractQuadraticRule):
     """The limit of a penalty method, λ = −α (C v̇ − Γ) with all α → ∞ in fixed proportion: least Σ λ²/α.
 
     `factors`: α by joint name, a number or one for each row, in the units of the rows ("*" for all others). Without
-    them each α is 1/(C M⁻¹Cᵀ) of its own row, the inertia that the row feels, which does not depend on units.
+    them each α is 1/(C M⁻¹Cᵀ) of its own row, the effective inertia of the row, which does not depend on units.
     """
 
     factors: dict[str, Any] | None = None
@@ -176,9 +176,9 @@ class Weighted(AbstractQuadraticRule):
     - `stiffness` of joints, by name ("*": all others; joints that are not named are rigid). A number k: k for forces,
       k ℓ² for torques, with ℓ = `length` (default `system.size`); a dict {"Fx": …, "Mz": …} ("F" and "M" for the
       rest, the others are rigid); w numbers or a w × w matrix along the joint's axes.
-    - `bodies`: how bodies yield between their joints, by name: `Bar`, `Beam` or `Compliance`. A, and so W, is full.
+    - `bodies`: elasticity of bodies between their joints, by name: `Bar`, `Beam` or `Compliance`. A, and so W, is full.
 
-    Without either all joints are equally stiff with ℓ as above, and `describe` says so. Only proportions matter.
+    Without either all joints are equally stiff with ℓ as above, and `describe` states this. Only proportions matter.
     """
 
     stiffness: Any = None
@@ -322,7 +322,7 @@ def _unit_compliance(system: BodySystem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _given_compliance(name: str, k, w: int) -> Array:
-    """A joint's stiffness as the user said it → its compliance (w × w) along the joint's axes."""
+    """A joint's stiffness as given by the user → its compliance (w × w) along the joint's axes."""
     labels = LABELS[w]
     if isinstance(k, Mapping):
         unknown = set(k) - {*labels, "F", "M"}
@@ -352,7 +352,7 @@ def _joint_energy(system: BodySystem, equations, given, by_length, length=None) 
 
 
 def _group_metric(system: AbstractSystem, equations: Equations) -> Float[Array, "m m"]:
-    """Blocks of C M⁻¹Cᵀ, one a named group of rows."""
+    """Blocks of C M⁻¹Cᵀ, one per named group of rows."""
     C = equations.C
     D = C @ jax.vmap(equations.mass.solve, 1, 1)(C.T)
     G = jnp.zeros((system.m, system.m))

@@ -68,7 +68,7 @@ class JointRows:
 
     @functools.cached_property
     def units(self) -> np.ndarray:
-        """What brings each component to the size of a force."""
+        """Scale factors that turn each component into a force."""
         if self.in_rows or self.wrench is None:
             return np.ones(len(self.rows))
         d = 2 if len(self.wrench) == 3 else 3
@@ -76,7 +76,7 @@ class JointRows:
 
     @functools.cached_property
     def transmitted(self) -> np.ndarray:
-        """Which components the joint can carry at all."""
+        """Which components the joint can transmit at all."""
         if self.in_rows:
             return np.ones(len(self.rows), bool)
         return np.max(np.abs(self._unit_columns), axis=1, initial=0.0) > ZERO
@@ -90,7 +90,7 @@ class JointRows:
 
     @functools.cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """The locked directions, along the joint's axes where its rows allow it, whatever algebra the rows are in."""
+        """The locked directions, along the joint's axes where its rows allow it, however the rows are written."""
         count = len(self.rows)
         if self.in_rows or self.wrench is None:
             return tuple(Direction(self.name, self.labels[k], np.eye(count)[k], False) for k in range(count))
@@ -116,7 +116,7 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     found = {}
     for family, (wrenches, axes) in zip(bodies.families, _row_wrenches(bodies, equations), strict=True):
         count = family.group.columns.shape[1]
-        wrenches, axes = np.asarray(wrenches), np.asarray(axes)  # all at once: a JAX array is slow to take apart
+        wrenches, axes = np.asarray(wrenches), np.asarray(axes)  # all at once: indexing a JAX array is slow
         for k, name in enumerate(family.names):
             rows = tuple(int(r) for r in family.group.rows[k])
             frame = wrenches[k].T, axes[k]
@@ -154,7 +154,7 @@ class Uniqueness:
         return self.freedom(joint, j.functionals[j.labels.index(label)]) <= ZERO
 
     def components(self, joint: str) -> dict[str, bool]:
-        """The components that the joint carries, and whether each is unique."""
+        """The components that the joint transmits, and whether each is unique."""
         j = self.joints[joint]
         return {x: self.component(joint, x) for x, there in zip(j.labels, j.transmitted, strict=True) if there}
 
@@ -182,12 +182,12 @@ class Uniqueness:
         if j.wrench is None or j.axes is None:
             return np.full(len(j.labels), self.reaction(joint))
         d, W = len(j.axes), self._wrench(joint, frame)
-        # rounding of a component that is not carried must not look like freedom; compared per multiplier of a unit row
-        # and as forces, so that no unit enters
+        # round-off of a component that is not transmitted must not count as freedom; compared per multiplier of a unit
+        # row and as forces, so that no unit enters
         scaled = W / self.dependence.sizes[list(j.rows)]
         sizes = np.linalg.norm(scaled, axis=1) / np.where(np.arange(len(W)) < d, 1.0, j.length)
-        carried = sizes > ZERO * np.max(sizes, initial=0.0)
-        return np.array([not c or self.freedom(joint, a) <= ZERO for a, c in zip(W, carried, strict=True)])
+        transmitted = sizes > ZERO * np.max(sizes, initial=0.0)
+        return np.array([not c or self.freedom(joint, a) <= ZERO for a, c in zip(W, transmitted, strict=True)])
 
 
 def uniqueness(system: AbstractSystem, equations: Equations) -> Uniqueness:

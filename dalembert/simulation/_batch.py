@@ -1,7 +1,7 @@
 """6 · simulation: many runs in one `Solution`, as `vmap` returns them: `solution[k]` is one, `dataset` has them all.
 
-Every array of a batch has one axis more in front. What a person asks for is answered run by run and put together along
-`run`; instants that a run did not reach hold NaN.
+Every array of a batch has one more axis in front. Queries are evaluated run by run and concatenated along `run`;
+instants that a run did not reach hold NaN.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_batch(solution: Solution) -> bool:
 
 
 def need_one(solution: Solution, what: str) -> None:
-    """Refuse, with a sentence, what makes sense for one run only."""
+    """Refuse, with a message, what makes sense for one run only."""
     if is_batch(solution):
         raise DalembertError(f"This is a batch of {_many(solution)} runs; take one of them: solution[0].{what}.")
 
@@ -48,7 +48,7 @@ def statuses(solution: Solution) -> np.ndarray:
 
 
 def member(solution: Solution, k) -> Solution:
-    """One run of a batch (or some, by a slice), as far as it came."""
+    """One run of a batch (or some, by a slice), up to where it ended."""
     if not is_batch(solution):
         raise DalembertError("This is one run, not a batch; its saved instants are solution.t, .q, .v.")
     count = np.shape(solution.status_code)[0]
@@ -68,7 +68,7 @@ def _cut(one: Solution, count: int) -> Solution:
     return dataclasses.replace(one, **{k: getattr(one, k)[:count] for k in SAVED})
 
 
-def together(solution: Solution, ask: Callable[[Solution], xr.Dataset], what: str) -> xr.Dataset:
+def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: str) -> xr.Dataset:
     """A dataset of every run, along `run`."""
     import xarray as xr
 
@@ -83,10 +83,10 @@ def together(solution: Solution, ask: Callable[[Solution], xr.Dataset], what: st
     times = max(zip(lengths, (one.t for one in runs), strict=True), key=lambda pair: pair[0])[1]
     alike = all(np.array_equal(one.t[:n], times[:n]) for n, one in zip(lengths, runs, strict=True))
     first = lengths.index(max(lengths))
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        parts: list[Any] = [_asked(ask, one, n) if n else None for n, one in zip(lengths, runs, strict=True)]
-    for w in {str(w.message): w for w in heard}.values():  # each once
+        parts: list[Any] = [_padded(query, one, n) if n else None for n, one in zip(lengths, runs, strict=True)]
+    for w in {str(w.message): w for w in caught}.values():  # each once
         warnings.warn(w.message, w.category, stacklevel=4)
     parts = [parts[first] if p is None else p for p in parts]
     parts = [_masked(p, n) for p, n in zip(parts, lengths, strict=True)]
@@ -102,21 +102,21 @@ def together(solution: Solution, ask: Callable[[Solution], xr.Dataset], what: st
     return out.assign_coords(run=np.arange(count), status=("run", names), t_end=("run", whole.t_end, {"units": "s"}))
 
 
-def _asked(ask, one: Solution, count: int) -> xr.Dataset:
-    """The answer for a run; instants that it did not reach repeat the last one, so that all runs have one size."""
+def _padded(query, one: Solution, count: int) -> xr.Dataset:
+    """The result for a run; instants that it did not reach repeat the last one, so that all runs have one size."""
     total = len(one.t)
     index = np.minimum(np.arange(total), count - 1)
-    return ask(dataclasses.replace(one, **{k: getattr(one, k)[index] for k in SAVED}))
+    return query(dataclasses.replace(one, **{k: getattr(one, k)[index] for k in SAVED}))
 
 
 def _masked(data: xr.Dataset, count: int) -> xr.Dataset:
-    """The answer with NaN where the run did not come; its time stays a number only if it was reached."""
+    """The result with NaN at instants that the run did not reach, in its time as well."""
     if count == data.sizes["time"]:
         return data
     there = np.arange(data.sizes["time"]) < count
     hidden = {}
     for name, x in data.data_vars.items():
-        if "time" in x.dims and x.dtype.kind in "fb":  # of what was not reached nothing is sure
+        if "time" in x.dims and x.dtype.kind in "fb":  # instants that were not reached have no values
             shape = [-1 if d == "time" else 1 for d in x.dims]
             hidden[name] = x.copy(
                 data=np.where(there.reshape(shape), x.values, np.nan if x.dtype.kind == "f" else False)
@@ -124,9 +124,9 @@ def _masked(data: xr.Dataset, count: int) -> xr.Dataset:
     return data.assign(hidden)
 
 
-def for_each(solution: Solution, ask: Callable[[Solution], float]) -> np.ndarray:
+def for_each(solution: Solution, query: Callable[[Solution], float]) -> np.ndarray:
     """A number of every run; NaN for one that has no saved instant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RedundancyWarning)
         runs = [member(solution, k) for k in range(len(solution))]
-        return np.array([ask(one) if len(one.t) else np.nan for one in runs])
+        return np.array([query(one) if len(one.t) else np.nan for one in runs])

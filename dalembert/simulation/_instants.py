@@ -1,8 +1,8 @@
-"""6 · simulation: what can be believed at each saved instant: rank, digits, and values at singular positions.
+"""6 · simulation: what is reliable at each saved instant: rank, digits, and values at singular positions.
 
-Two things are looked at where the rows come near to dependent. A state is **perturbed by rounding**, put back onto the
-constraints and observed again: what differs is lost to conditioning, whatever its cause. At an instant of lower rank
-the equations leave open what the motion does not: v̇, and those reactions that do not grow without bound, are continued
+Two things are done where the rows are nearly dependent. A state is **perturbed by rounding**, projected onto the
+constraints and observed again: the difference is lost to conditioning, whatever its cause. At an instant of lower rank
+the equations leave open what the motion determines: v̇, and reactions that do not grow without bound, are continued
 from **both sides of the instant** (means of the values at ±τ, ±2τ and ±3τ, extrapolated: error O(τ⁶)); what grows
 towards the instant has no value there.
 """
@@ -21,13 +21,13 @@ from dalembert.simulation._observe import Observation, observe_all
 from dalembert.systems import compiled_quickly
 
 WEAK = 3e-2
-"""Singular values below this share of the largest make an instant worth a closer look."""
+"""Instants with singular values below this share of the largest are examined."""
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
 SAFETY = 30.0
 """A perturbed state is one sample of what rounding does."""
-SHAKEN = 1e-14
-"""Size of a perturbation, relative to the machine: what a projected state leaves open."""
+PERTURBATION = 1e-14
+"""Size of a perturbation, relative to the machine: the violation that projection leaves."""
 TURNED = 1e-7
 """Relative change of v̇ under perturbation above which it is continued from both sides."""
 ASIDE = 5e-3
@@ -36,7 +36,7 @@ ASIDE = 5e-3
 
 @dataclasses.dataclass(frozen=True)
 class Instants:
-    """For each saved time: the rank, decimal digits of the reactions that can be believed, and components that can."""
+    """For each saved time: the rank, reliable decimal digits of the reactions, and reliable components."""
 
     rank: np.ndarray
     digits: np.ndarray
@@ -45,12 +45,12 @@ class Instants:
 
     @property
     def marked(self) -> np.ndarray:
-        """Times at which something cannot be believed."""
+        """Times at which something is not reliable."""
         return ~np.all(self.multipliers, axis=1) if self.multipliers.size else np.zeros(len(self.rank), bool)
 
 
 def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
-    """All observables at the saved times, mended at singular positions, and what can be believed of them."""
+    """All observables at the saved times, corrected at singular positions, and which of them are reliable."""
     system = solution.system
     t, q, v = _state(solution)
     found = _numbers(observe_all(system, solution.formulation, rule, t, q, v))
@@ -128,18 +128,18 @@ def _digits(change: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """States moved by about as much as a projection leaves open."""
+    """States moved by about the violation that projection leaves."""
     rng = np.random.default_rng(seed)
     scale, size = np.asarray(system.scale()), np.asarray(system.coordinate_scale())
     speed = np.max(np.abs(v) / scale, axis=1, initial=0.0)[:, None] * scale
-    open_ = np.maximum(SHAKEN * size, np.finfo(float).eps * np.abs(q))
-    return q + open_ * rng.standard_normal(q.shape), v + SHAKEN * speed * rng.standard_normal(v.shape)
+    open_ = np.maximum(PERTURBATION * size, np.finfo(float).eps * np.abs(q))
+    return q + open_ * rng.standard_normal(q.shape), v + PERTURBATION * speed * rng.standard_normal(v.shape)
 
 
 def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0) -> Observation:
-    """Observables at given states for some of the saved times, put onto the constraints.
+    """Observables at given states for some of the saved times, projected onto the constraints.
 
-    Padded to all saved times: the program that is there already serves.
+    Padded to all saved times, so that no new program is compiled.
     """
     t = np.asarray(solution.t)
     fill = np.resize(np.arange(len(which)), len(t))
@@ -158,13 +158,13 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
     sides = {}
     moving = speed > 0
     vdot = found.rates[lost]
-    for _ in range(2):  # the second time with the acceleration that the first has found
+    for _ in range(2):  # the second time with the acceleration found by the first
         for k in (-3, -2, -1, 1, 2, 3):
             step = (k * tau)[:, None]
             ahead = np.asarray(qdot_all(system, q, v + 0.5 * step * vdot))
             sides[k] = _at(solution, rule, lost, q + step * ahead, v + step * vdot, k * tau[_fill(lost, solution)])
         vdot = np.where(moving[:, None], _mean(sides, lambda o: o.rates), vdot)
-    # only where the two sides are better off
+    # only where the two sides are better conditioned
     beside = np.min([_weakest(side.sigma, rank) for side in sides.values()], axis=0)
     moving = moving & (beside > 3 * weakest[lost])
 
@@ -216,7 +216,7 @@ def _numbers(found: Observation) -> Observation:
 
 @compiled_quickly
 def project_all(system, stabilisation, t, q, v):
-    """States put onto the constraints, one after the other."""
+    """States projected onto the constraints, one after the other."""
     return jax.lax.map(lambda s: tuple(stabilisation.project(system, *s)), (jnp.asarray(t), q, v))
 
 

@@ -1,14 +1,14 @@
-"""6 · simulation: Diffrax marches; here is what we add around it: packing, projection, and a status of our own.
+"""6 · simulation: marching by Diffrax, with packing, projection, and a status of our own.
 
 The state is y = (q, w, work, memory): w are the velocities the formulation integrates (v, or tangent velocities u),
-work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), work[2] what
-rounding has left open in w, work[3] the time spent beside singular positions; memory is what the formulation and the
-stabilisation carry along (a choice of basis, an integral). Three small wrappers:
+work[0] is the work done by all forces without a potential, work[1] that of the constraints (drivers), work[2] the
+uncertainty of w due to rounding, work[3] the time spent beside singular positions; memory is the state of the
+formulation and the stabilisation (a choice of basis, an integral). Three small wrappers:
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
   not reuse the stage computed before projection, so the FSAL stage is marked stale;
-- `Watched`: any Diffrax step-size controller, with dimensionless errors, that notices what Diffrax does not
+- `Watched`: any Diffrax step-size controller, with dimensionless errors, that detects what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
   progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
 
@@ -52,11 +52,11 @@ CARE = -1
 
 
 OPEN = 1e-7
-"""Relative gap of a constraint after projection from which on a step is refused: contradiction, not rounding."""
+"""A step is refused if a constraint has a larger relative gap after projection: contradiction, not rounding."""
 
 
 NOISE = 10.0
-"""How much more than its noise, summed up as a step sums up accelerations, a velocity may err by rounding alone."""
+"""Factor by which the error of a velocity may exceed the noise summed over a step by rounding alone."""
 
 
 NEWTON_FLOOR = 1e-12
@@ -64,7 +64,7 @@ NEWTON_FLOOR = 1e-12
 
 
 class Dropped(eqx.Module):
-    """Rows that were eliminated as redundant: the system that still has them, and how far each may drift."""
+    """Rows that were eliminated as redundant: the system that still has them, and the drift allowed for each."""
 
     whole: AbstractSystem
     sizes: jax.Array  # of all rows of the whole system
@@ -72,7 +72,7 @@ class Dropped(eqx.Module):
     open: float = eqx.field(static=True, default=OPEN)  # how far
 
     def drift(self, t, q, v):
-        """How far each eliminated row is from holding, in the machine's size."""
+        """Violation of each eliminated row, in the machine's size."""
         Phi, phi = residuals(self.whole, t, q, v)
         gap = jnp.abs(phi) / self.sizes / (1.0 + jnp.max(jnp.abs(v) / self.whole.scale(), initial=0.0))
         h = self.whole.m_holonomic
@@ -85,7 +85,7 @@ class Problem(eqx.Module):
     system: AbstractSystem
     formulation: AbstractFormulation
     stabilisation: AbstractStabilisation
-    sizes: jax.Array  # of the constraint rows at the start: what "open" means for each
+    sizes: jax.Array  # of the constraint rows at the start: scales of their gaps
     dropped: Dropped | None = None
     loop: str = eqx.field(static=True, default="lax")  # see `AbstractFormulation.motion`
 
@@ -108,7 +108,7 @@ class Problem(eqx.Module):
         return _project(self, t, y)
 
     def settle(self, t, y):
-        """y after a step, moved onto the constraints, and whether that could be done."""
+        """y after a step, moved onto the constraints, and whether that succeeded."""
         return _settle(self, t, y)
 
 
@@ -132,7 +132,7 @@ def _vector_field(problem: Problem, t, y):
     # rows that do not move do no work at a velocity that they allow
     idle = formulation.tangent and system.scleronomic
     power = jnp.zeros(()) if idle else acceleration.r @ v
-    # rounding has another sign at each stage, and so has what stands for it
+    # rounding changes sign from stage to stage, and so does its estimate
     noise = motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
     rates = jnp.stack([equations.h @ v + stored_rate, power, noise, jnp.asarray(motion.near, float)])
     held = jax.tree_util.tree_map(jnp.zeros_like, memory)
@@ -166,7 +166,7 @@ def _settle(problem: Problem, t, y):
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if system.m_holonomic:
         gap = jnp.maximum(gap, jnp.max(jnp.abs(Phi) / problem.sizes[: system.m_holonomic]))
-    return y, ~(gap > OPEN)  # a NaN is not for this test to judge
+    return y, ~(gap > OPEN)  # NaN passes here and is detected elsewhere
 
 
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
@@ -179,7 +179,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
     def scan_kind(self):
         return (
             getattr(self.solver, "scan_kind", None) or "checkpointed"
-        )  # set by `march`; Diffrax looks but must not write
+        )  # set by `march`; Diffrax reads but must not write
 
     @property
     def root_finder(self):
@@ -215,7 +215,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
         y1, closed = self.problem.settle(t1, y1)
-        # refuse a step that cannot be closed; with fixed steps only NaN can say so
+        # refuse a step that cannot be closed; with fixed steps only NaN can signal it
         if error is None:
             y1 = jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1)
         else:
@@ -224,29 +224,29 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
             # first-same-as-last: the stored stage belongs to the state before projection
             state = (jnp.array(True), state[1])
         if isinstance(self.solver, Radau5):
-            error = Told(error, state)
+            error = StepReport(error, state)
         return y1, error, dense, state, result
 
 
-class Told(NamedTuple):
-    """What a step tells the step control: its error, and what the solver hands on, for the mark."""
+class StepReport(NamedTuple):
+    """What a step reports to the step control: its error, and the solver's state for the next step, for the mark."""
 
     error: Any
     carried: Any
 
 
 def carried(plan: Plan, y):
-    """What the solver hands to the first step; None if it hands on nothing but a stage."""
+    """The solver's state for the first step; None if it only reuses a stage."""
     return fresh(y) if plan.integrator == "radau5" else None
 
 
 class Watched(diffrax.AbstractStepSizeController):
-    """A step-size controller that speaks: its state is (inner state, bad steps, next step, status, mark, steps taken,
+    """A step-size controller with a status: its state is (inner state, bad steps, next step, status, mark, steps taken,
     end of the next step).
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
-    them, shorter ones do not, so that creeping up to a pole is noticed as well.
+    them, shorter ones do not, so that slowly approaching a pole is detected as well.
     """
 
     controller: diffrax.AbstractStepSizeController
@@ -266,14 +266,14 @@ class Watched(diffrax.AbstractStepSizeController):
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
         inner, (bad, bad_step), _, _, mark, taken, _ = controller_state
-        y_error, handed = y_error if isinstance(y_error, Told) else (y_error, None)
+        y_error, handed = y_error if isinstance(y_error, StepReport) else (y_error, None)
         asked = self.problem.loop == "ask"
         care = asked & ~_all_finite((y1_candidate[2][2], y_error[2][2] if asked and y_error is not None else ()))
         fixed = isinstance(self.controller, FixedSteps)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
-        judged = (y1_candidate, y_error) if fixed else y1_candidate
-        finite = _all_finite(judged)
-        # a step that ends in NaN must be refused, whatever its error estimate says
+        checked = (y1_candidate, y_error) if fixed else y1_candidate
+        finite = _all_finite(checked)
+        # a step that ends in NaN must be refused, whatever its error estimate is
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
@@ -311,7 +311,7 @@ class Watched(diffrax.AbstractStepSizeController):
         result = diffrax.RESULTS.where(exhausted, diffrax.RESULTS.max_steps_reached, result)
         if mark is not None:
             y = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b), y1_candidate, before)
-            # Diffrax makes floats of all that is told
+            # Diffrax converts all of the error estimate to floats
             handed = jax.tree_util.tree_map(lambda a, b: jnp.where(keep, a, b).astype(b.dtype), handed, mark.carried)
             mark = mark.after(keep, tprev, y, tnext, inner, (bad, bad_step), self.end, handed, not asked)
         state = (inner, (bad, bad_step), step, status, mark, taken, tnext)
@@ -344,7 +344,7 @@ def _relative(y, scale: tuple) -> tuple:
 
 
 def _beyond_noise(error: tuple) -> tuple:
-    """The error of a step less what rounding beside a singular position has made of its velocities."""
+    """The error of a step less the effect of rounding on its velocities beside a singular position."""
     q, w, work = error
     noise = NOISE * jnp.where(jnp.isfinite(work[2]), jnp.abs(work[2]), 0.0)  # a step that failed has an infinite error
     less = jax.tree_util.tree_map(lambda e: jnp.sign(e) * jnp.maximum(jnp.abs(e) - noise, 0.0), w)
@@ -368,23 +368,23 @@ INTEGRATORS: dict[str, Callable[[], diffrax.AbstractSolver]] = {
 
 
 def _error_norm(y) -> jax.Array:
-    """Root mean square over positions and velocities; the work integrals follow, they do not lead."""
+    """Root mean square over positions and velocities; the work integrals do not control the step."""
     q, w, *_ = y
     return optimistix.rms_norm((q, w))
 
 
 def _controlled_error(y) -> jax.Array:
-    """The same for the step control, not below what rounding can tell from zero.
+    """The same for the step control, not below rounding level.
 
     The first steps are so short that their error estimate is noise; without a floor the controller's memory would
-    carry it into all later steps, and the motion would change (within tolerance) with the unit of length.
+    pass it on to all later steps, and the motion would change (within tolerance) with the unit of length.
     """
     return jnp.maximum(_error_norm(y), 1e-4)
 
 
 LOCAL = 5e-3
-"""Share of the tolerance that one explicit step may err by: a minute of motion has thousands of steps, and what they
-leave adds up to some times the tolerance, not to hundreds of it."""
+"""Share of the tolerance that one explicit step may err by: a minute of motion has thousands of steps, and
+their errors add up to a few times the tolerance, not to hundreds of it."""
 
 
 def _local(tolerance) -> jax.Array:
@@ -393,7 +393,7 @@ def _local(tolerance) -> jax.Array:
 
 
 class Span(eqx.Module):
-    """Where and when to march from, and how: all leaves, so that no change of a number recompiles."""
+    """Start state and time of a march, and its numbers: all leaves, so that no change of a number recompiles."""
 
     t0: jax.Array
     t1: jax.Array
@@ -506,7 +506,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
 
 @jax.custom_jvp
 def _unless_failed(ys, good):
-    """ys; their derivatives are NaN where the run failed: what it did not reach has no zero slope."""
+    """ys; their derivatives are NaN where the run failed: values not reached must not have a zero derivative."""
     return ys
 
 
@@ -532,11 +532,11 @@ def _project_saved(problem: Problem, ts, ys):
 
 @contextlib.contextmanager
 def _lean():
-    """While tracing, two things of Diffrax are left out. In another version of it they are not, and all still works.
+    """While tracing, two parts of Diffrax are left out. With another version of it they are not, and all still works.
 
     It checks its arguments by callbacks into Python, and a program with a callback is never kept in the persistent
-    compile cache; `simulate` has checked them already. And it writes out a hundred times how to get the number before
-    another, a third of the whole program, to know which steps end at t1: `Watched` says so.
+    compile cache; `simulate` has checked them already. And it inlines the computation of the previous floating-point
+    number a hundred times, a third of the program, to find steps that end at t1: `Watched` does that.
     """
     from diffrax import _integrate
     from equinox import _errors
@@ -550,14 +550,14 @@ def _lean():
 
 
 class _Internal:
-    """Equinox's tools for Diffrax, without the way to the number before another."""
+    """Equinox's tools for Diffrax, without the computation of the previous floating-point number."""
 
     def __getattr__(self, name: str):
         return (lambda t: t) if name == "prevbefore" else getattr(equinox.internal, name)
 
 
 def waits(plan: Plan) -> bool:
-    """Whether the short program of a march can tell that it needs care: that of explicit steps can."""
+    """Whether the short program of a march can detect that it needs care: that of explicit steps can."""
     return not issubclass(INTEGRATORS[plan.integrator], diffrax.AbstractImplicitSolver | Radau5)
 
 

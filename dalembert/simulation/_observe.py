@@ -1,4 +1,4 @@
-"""6 · simulation: everything that is read off a state: accelerations, reactions, violation, energy, coordinates."""
+"""6 · simulation: everything computed from a state: accelerations, reactions, violation, energy, coordinates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Observation(eqx.Module):
     rates: Velocities
     vdot: Velocities
     lam: Rows
-    sides: Rows  # on which side each row bears, 0 for all but teeth and belts
+    sides: Rows  # the contact side of each row, 0 for all but teeth and belts
     wrenches: Wrenches | None
     coordinates: Float[Array, " joint_coordinates"]
     violation: Float[Array, " 3"]  # position, velocity, acceleration
@@ -98,7 +98,7 @@ def _multipliers(system: AbstractSystem, rule: AbstractReactionRule, bodies: Equ
 
 
 def _on_sides(system: AbstractSystem, rule, bodies: Equations, r, cut, lam, wrenches):
-    """The same with teeth and belts that bear on the side of their load: the sides, and λ and wrenches."""
+    """The same with teeth and belts in contact on the side of their load: the sides, and λ and wrenches."""
     wanted = np.zeros(len(lam))
     wanted[[row for _, row in system.machine.sided]] = 1.0
     sides = wanted * bearing_sides(lam)
@@ -116,8 +116,8 @@ def _on_sides(system: AbstractSystem, rule, bodies: Equations, r, cut, lam, wren
 
 
 def _observe_all(system, formulation, rule, t, q, v) -> Observation:
-    # one instant after the other: XLA's batched LAPACK kernels share its threads and have been seen to wait for
-    # each other for ever on a machine with two cores
+    # one instant after the other: XLA's batched LAPACK kernels share its threads and have been seen to deadlock
+    # on a machine with two cores
     return jax.lax.map(lambda state: observe(system, formulation, rule, *state), (t, q, v))
 
 

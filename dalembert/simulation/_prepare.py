@@ -1,4 +1,4 @@
-"""6 · simulation: a machine made ready: all that must look at numbers before anything is compiled."""
+"""6 · simulation: a prepared machine: all that needs values before anything is compiled."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dalembert.systems import AbstractSystem, build
 
 
 class Prepared(eqx.Module):
-    """A system with the methods that know it: ranks are counted, loads that friction asks for are unique or have a
-    rule, rules know their rows. `simulate` takes it in place of a system, also under jit, vmap and grad."""
+    """A system with methods prepared for it: ranks are known, joint loads for friction are unique or have a rule, rules
+    know their rows. `simulate` takes it in place of a system, also under jit, vmap and grad."""
 
     system: AbstractSystem
     formulation: AbstractFormulation
@@ -28,7 +28,7 @@ class Prepared(eqx.Module):
     rule: AbstractReactionRule | None
 
     def replace(self, values: Mapping[str, object]) -> Self:
-        """The same with some parameters changed; what was found out about the machine is taken to hold still."""
+        """The same with some parameters changed; what was found about the machine is assumed to hold."""
         return eqx.tree_at(lambda p: p.system, self, self.system.replace(values))
 
     def __repr__(self) -> str:
@@ -46,17 +46,17 @@ def prepare(
     stabilisation: AbstractStabilisation | None = None,
     rule: AbstractReactionRule | str | None = None,
 ) -> Prepared:
-    """What `simulate` finds out about a machine before it marches, for use under jit, vmap and grad.
+    """What `simulate` determines about a machine before it marches, for use under jit, vmap and grad.
 
-    There numbers cannot be looked at; prepare outside, and change parameters inside:
+    There values are not available; prepare outside, and change parameters inside:
 
         machine = da.prepare(model, formulation=da.NullSpace())
         jax.vmap(lambda m: da.simulate(machine.replace({"crank.mass": m}), 1.0).q[-1])(masses)
 
-    **Arguments**: `state`, `t`: where to look (default: the model's start); the others as in `simulate`.
+    **Arguments**: `state`, `t`: where to evaluate (default: the model's start); the others as in `simulate`.
 
-    **Returns** a `Prepared`. A joint load that friction asks for and that is not unique is refused by name, unless a
-    `rule` picks it.
+    **Returns** a `Prepared`. A joint load for friction that is not unique is refused by name, unless a `rule`
+    picks it.
     """
     system = build(system) if isinstance(system, Model) else system
     here = consistent_state(system, *((None, None) if state is None else state), t=t)
@@ -70,7 +70,7 @@ def prepare(
 def with_rule(
     system: AbstractSystem, state: State, t, rule: AbstractReactionRule | None
 ) -> tuple[AbstractSystem, AbstractReactionRule | None]:
-    """The system with its joint loads decided, and the rule made ready; on the host."""
+    """The system with its joint loads decided, and the rule prepared; on the host."""
     system = decide_loads(system, state, t=t, rule=rule)
     machine, bodies = system.machine, system.bodies
     if bodies is not None and bodies.load_rule is not None:
@@ -88,8 +88,8 @@ def with_ranks(
     formulation: AbstractFormulation | None,
     stabilisation: AbstractStabilisation | None,
 ) -> tuple[AbstractFormulation, AbstractStabilisation]:
-    """The methods (default: the usual ones) with the rank and the margin of the system's rows; as given where numbers
-    cannot be looked at."""
+    """The methods (default: the usual ones) with the rank and the margin of the system's rows; as given where values
+    are not available."""
     formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
     if is_traced(system, t, state):
         return formulation, stabilisation

@@ -6,9 +6,9 @@ from typing import Any
 
 
 class Bar:
-    """A bar that fills with the finished share: on a terminal by rich (it goes away from pipes), in a notebook its own.
+    """A bar that fills with the finished share: on a terminal by rich (not shown in pipes), in a notebook its own.
 
-    Rich asks for ipywidgets in a notebook; a line of HTML that is written anew needs nothing.
+    Rich needs ipywidgets in a notebook; a line of HTML that is rewritten needs nothing.
     """
 
     def __init__(self, label: str = "simulating") -> None:

@@ -83,16 +83,16 @@ class Collocation(diffrax.AbstractLocalInterpolation):
 
 
 class Carried(eqx.Module):
-    """What a step hands to the next."""
+    """The state passed from one step to the next."""
 
     J: jax.Array
     stages: jax.Array  # of the step before, for the first guess
     h: jax.Array  # its length, 0 before the first step
-    level: jax.Array  # 0: keep J; 1: compute it anew; above: Jacobians of each stage, for this many steps but one
+    level: jax.Array  # 0: keep J; 1: recompute it; above: Jacobians of each stage, for this many steps but one
 
 
 class Newton(eqx.Module):
-    """Where a simplified Newton iteration stands: stages z, last change, convergence rate θ."""
+    """State of a simplified Newton iteration: stages z, last change, convergence rate θ."""
 
     z: jax.Array
     k: Any = eqx.field(default_factory=lambda: jnp.zeros((), int))
@@ -103,12 +103,12 @@ class Newton(eqx.Module):
 
 
 class Radau5(diffrax.AbstractAdaptiveSolver):
-    """Radau IIA of order 5: few steps on stiff springs, dampers, bushings and contacts, where explicit steps creep.
+    """Radau IIA of order 5: few steps on stiff springs, dampers, bushings and contacts, where explicit steps are tiny.
 
     Simplified Newton in the transformed form, one real and one complex system of the size of x per step; the Jacobian
     of the constrained accelerations by forward differentiation, kept over steps while Newton converges fast. Where that
     fails at the steps worth taking, as with stiff springs that turn, each stage gets its own Jacobian (exact Newton).
-    Costs some ten evaluations a step and a Jacobian now and then, so it loses where the motion itself sets the steps.
+    Costs some ten evaluations per step and a Jacobian now and then, so it loses where the motion itself sets the steps.
     """
 
     rtol: Any = 1e-8
@@ -149,7 +149,7 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
         return y1, stages.join(error, jnp.zeros_like(y0[2])), dense, state, diffrax.RESULTS.successful
 
     def _solve(self, stages: _Stages, carried: Carried):
-        """The stages, what is handed on, and the error estimate by the rates at the start [HW IV.8, eq. 8.19]; infinite
+        """The stages, the state to pass on, the error estimate by the rates at the start [HW IV.8, eq. 8.19]; infinite
         if Newton failed."""
         t0, h, x0 = stages.t0, stages.h, stages.x0
         weights = jnp.maximum(self.atol + self.rtol * jnp.abs(x0), jnp.finfo(float).tiny)
@@ -171,7 +171,7 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
             newton = _newton(stages, Newton(guess), level > 1, real, pair, weights, floor, enough)
             return level + ~newton.good, J, newton, real
 
-        def again(value):  # a failure of a cheaper level says nothing of the step
+        def again(value):  # a failure of a cheaper level does not count against the step
             level, _, newton, _ = value
             return (newton.k == 0) | (~newton.good & (level < 3))
 
@@ -186,8 +186,8 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
         def estimate(f0):
             part = ERROR @ z
             error = lu_solve(real, h * f0 + part)
-            # where that refuses the step, filter the stiff components once more [HW IV.8, eq. 8.20]; what is hidden so
-            # puts the next start off the slow motion and spoils its estimate, so hide little, and shorten the next step
+            # where that refuses the step, filter the stiff components once more [HW IV.8, eq. 8.20]; an error hidden so
+            # moves the next start off the slow motion and spoils its estimate: hide little, and shorten the next step
             size = _norm(error / weights)
             filtered = jax.lax.cond(~(size < 1.0), lambda: lu_solve(real, h * f(t0, x0 + error) + part), lambda: error)
             left = jnp.maximum(0.95, size / FILTERED)
@@ -299,7 +299,7 @@ def _newton(stages: _Stages, newton: Newton, full, real, pair, weights, floor, e
         rate = size / jnp.where(first, 1.0, newton.size)
         theta = jnp.where(full | (newton.k < 2), rate, jnp.sqrt(rate * newton.theta))
         rounding = ~first & (rate > 0.5) & (size <= floor)
-        # never after one iteration: the rate of the step before says little where springs turn
+        # never after one iteration: the rate of the step before is no guide where springs turn
         good = (size == 0) | (~first & (theta < 1.0) & (theta / (1.0 - theta) * size <= enough)) | rounding
         ahead = theta ** (ITERATIONS - 1 - newton.k) / (1.0 - theta) * size
         slow = jnp.where(full, theta >= 2.0, (theta >= 0.99) | (ahead > enough))
@@ -313,7 +313,7 @@ def _newton(stages: _Stages, newton: Newton, full, real, pair, weights, floor, e
 
 
 def fresh(y0, xp=np) -> Carried:
-    """What the first step is handed."""
+    """The state for the first step."""
     q, w, _, (_, integral) = y0
     n = sum(int(np.prod(np.shape(leaf))) for leaf in jax.tree_util.tree_leaves((q, w, integral)))
     return Carried(xp.zeros((n, n)), xp.zeros((3, n)), xp.zeros(()), xp.ones((), int))

@@ -1,7 +1,7 @@
 """6 · simulation: settings and states as plain data, for files. Nothing in a file is ever executed.
 
 A value becomes JSON, its arrays go beside it; a formulation, a rule and the like become the name of their class and
-their fields. Only the classes of `KNOWN` come back, from data that fit them.
+their fields. Only the classes of `KNOWN` are restored, from data that fit them.
 """
 
 from __future__ import annotations

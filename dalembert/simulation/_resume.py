@@ -1,8 +1,8 @@
-"""6 · simulation: a run that goes on as if it had not stopped, `simulate(system, t1, after=solution)`.
+"""6 · simulation: a run that continues as if it had not stopped, `simulate(system, t1, after=solution)`.
 
-A `Restart` is what the march knows beyond the motion: its state before the last step was cut to hit the end (`Mark`),
-and the settings that the motion depends on. Whoever goes on must go on with the same system and settings; what has
-changed is refused by its name.
+A `Restart` is the state of the march beyond the motion: its state before the last step was cut to hit the end (`Mark`),
+and the settings that the motion depends on. System and settings must stay the same; changes are
+refused by name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dalembert.stabilise import EXACT, State, prepared_at
 from dalembert.systems import AbstractSystem, Origin, build
 
 GOES_ON = (Status.done, Status.event, Status.max_steps)
-"""How a run may have ended that can go on."""
+"""The statuses of runs that can be continued."""
 
 
 class Restart(eqx.Module):
-    """What a run needs to go on besides what a `Solution` shows: the march at its last natural step, and settings."""
+    """What a run needs to continue, besides a `Solution`'s data: the march at its last natural step, and settings."""
 
     mark: Mark
     sizes: Any  # of all constraint rows at the start
@@ -40,23 +40,23 @@ class Restart(eqx.Module):
     slots: int  # how many times the compiled program saves
     save: str = eqx.field(static=True)  # "times", "steps" or "dense"
     tolerance: float = eqx.field(static=True, default=EXACT)  # for closing
-    let_go: tuple[int, ...] = eqx.field(static=True, default=())  # rows that closed only nearly
+    let_go: tuple[int, ...] = eqx.field(static=True, default=())  # rows dropped because they close only approximately
     whole_sizes: Any = None  # then: of all rows, `sizes` being those of the others
 
 
 class Resumed(eqx.Module):
-    """A march that can be taken up: the problem, the span from its mark on, and what is kept of the former motion."""
+    """A march to be continued: the problem, the span from its mark on, and what is kept of the former motion."""
 
     problem: Problem
     span: Span
     plan: Plan = eqx.field(static=True)
-    times: np.ndarray  # filled up with the end to as many as before, so that no program is compiled anew
-    count: int = eqx.field(static=True)  # of them that are asked for
-    kept: int = eqx.field(static=True)  # saved instants of the former motion that stand
+    times: np.ndarray  # padded with the end to as many as before, so that no program is recompiled
+    count: int = eqx.field(static=True)  # of them that are requested
+    kept: int = eqx.field(static=True)  # saved instants of the former motion that remain
 
 
 def resumed(system: AbstractSystem | Model, t1, after: Solution, save, max_steps, given: dict[str, Any]) -> Resumed:
-    """The march of `after`, ready to go on until t1; `given` are settings that must not differ from before."""
+    """The march of `after`, ready to continue until t1; `given` are settings that must not differ from before."""
     restart = _restart_of(after)
     if is_traced(system, t1, after, save):
         raise DalembertError("A run can go on (after=) outside jit, vmap and grad only.")
@@ -84,7 +84,7 @@ def resumed(system: AbstractSystem | Model, t1, after: Solution, save, max_steps
 
 
 def solver_state(plan: Plan, y, carried):
-    """The solver's state: what it hands on; else a stage that is not at hand: projected steps never reuse one."""
+    """The solver's state: what it passes on; else a stage that is missing: projected steps never reuse one."""
     if carried is not None:
         return carried
     tableau = getattr(INTEGRATORS[plan.integrator], "tableau", None)
@@ -93,7 +93,7 @@ def solver_state(plan: Plan, y, carried):
 
 
 def joined(after: Solution, more: Solution, now: Resumed) -> Solution:
-    """The former motion up to where it was taken up, and what came after it."""
+    """The former motion up to where it was continued, and what came after it."""
     assert after.restart is not None
     kept, last = now.kept, now.count if now.plan.save == "times" else None
     skip = int(kept > 0 and len(more.t) > 0 and more.t[0] == after.t[kept - 1])  # steps save their start as well
@@ -208,7 +208,7 @@ def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) 
             out.append(f"formulation was {_named(after.formulation)}, now {_named(new)}")
     new = given.get("stabilisation")
     if new is not None:
-        open_ = getattr(new, "time_constant", 0.0) is None  # it stays what the first run set it to
+        open_ = getattr(new, "time_constant", 0.0) is None  # it keeps the value set by the first run
         new = (
             dataclasses.replace(new, time_constant=getattr(after.stabilisation, "time_constant", None))
             if open_
@@ -240,7 +240,7 @@ def equal(x, y) -> bool:
 
 
 def system_changes(old: AbstractSystem, new: AbstractSystem | Model) -> list[str]:
-    """What is different in a system, by the names of its parameters where it can be said so."""
+    """What is different in a system, by the names of its parameters where possible."""
     if isinstance(new, Model):
         origin = Origin() if old.bodies is None else old.bodies.origin
         new = build(new, coordinates=origin.coordinates, cut=origin.cut)

@@ -2,7 +2,7 @@
 
 The labelled data are the file itself, for any program that reads netCDF. Beside them, in the group `run`, all as data:
 the model as the text of its file, numbers that were changed after it was built, settings, states and the mark of the
-march. What a file cannot hold (a Python function) is said by its name, there and when the file is opened.
+march. What a file cannot hold (a Python function) is reported by name, there and when the file is opened.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _restart_data(restart: Restart) -> dict[str, Any]:
 
 
 def _system_data(system: AbstractSystem, arrays) -> tuple[str, dict[str, Any]]:
-    """The model as text, and what must be done to it to get this very system; tried out here."""
+    """The model as text, and the changes that give this very system; tested here."""
     machine = system.bodies
     if machine is None:
         raise _NotKept(f"it was built from Python functions ({type(system).__name__} '{system.name}').")
@@ -168,7 +168,7 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
     """A run from its file (`solution.to_netcdf`, `dalembert run -o`): the solution again, with all it can do.
 
     A file whose model cannot be kept (it held a Python function) is opened as a `RecordedRun`: its labelled data, plots
-    and films, with a `RecordWarning` that says what is missing. With `system`, the one that ran, it is a solution.
+    and films, with a `RecordWarning` about what is missing. With `system`, the one that ran, it is a solution.
     """
     path = Path(path)
     data: Any = read_netcdf(path)
@@ -308,7 +308,7 @@ class RecordedRun:
     """A run from a file that does not hold its model: what was saved, and pictures of it.
 
     `dataset`, `t`, `status`, `reactions(joint)`, `plot()`, `animate(path)`, `to_csv(path)`. What must be computed from
-    the model is refused with a sentence that says why it is not there (`missing`).
+    the model is refused with a message that states why it is missing (`missing`).
     """
 
     def __init__(self, path: Path, dataset, why: str, *, recorded: bool = True):

@@ -57,13 +57,13 @@ RTOL = 1e-8
 """The relative tolerance of an adaptive run, where none is given."""
 
 MOVED = 1e-4
-"""A start that had to be moved by more than this share of the machine's size was probably not meant so: warn."""
+"""Warn if projection moves a start by more than this fraction of the machine's size."""
 
 NEAR_PARADOX = 1e-3
-"""det(1 − ∂N/∂s) from which on a march that cannot go on is told as friction without an answer."""
+"""A march that cannot continue is reported as friction without a solution if det(1 − ∂N/∂s) is below this."""
 
 BLOWN_UP = 1e6
-"""Speed, in machine sizes (or radians) a second, from which on vanishing steps are told as a motion that blows up."""
+"""Vanishing steps are reported as a diverging motion above this speed, in machine sizes (or radians) per second."""
 
 LIGHT, LEFT, AT_LEAST = 1e-5, 2e-16, 1e-8
 """Usual margin of the rows (`Proximal.margin`) below which some bodies are so light beside their neighbours that a
@@ -71,7 +71,7 @@ passage through a singular position leaves an error whatever the tolerance: `LEF
 Measured on a four-bar with cranks of 1e-6, 1e-8 and 1e-10 of its coupler's mass: 8e-9, 2e-8 and 9e-7."""
 
 DIVERGING = 1e-6
-"""Share of the time since the start in which the speeds double, below which vanishing steps are told as a blow-up."""
+"""Vanishing steps are reported as divergence if the speeds double within this share of the time since the start."""
 
 
 def simulate(
@@ -111,14 +111,14 @@ def simulate(
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
     - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
-      does not depend on it, unless friction asks for a load that is not unique (`bearing_friction`). With `Eliminated`
+      does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `Eliminated`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
     - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
-      whose numbers were rounded close only nearly; what is superfluous of them is then let go, with a warning, and
-      watched: the motion ends if it opens by ten times the tolerance. Not under jit, vmap and grad.
+      whose numbers were rounded close only approximately; their redundant rows are then dropped, with a warning, and
+      monitored: the motion ends if their gap exceeds ten times the tolerance. Not under jit, vmap and grad.
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
-    - `after`: a solution (also from `da.open`) that goes on until t1 as if it had not stopped, bit for bit; the result
+    - `after`: a solution (also from `da.open`) to continue until t1 as if it had not stopped, bit for bit; the result
       holds the whole motion. System and settings stay as they were; what differs is refused by name. `save` then means
       further times (default: the same spacing).
 
@@ -156,7 +156,7 @@ def simulate(
     if not is_traced(found.moved) and found.moved > MOVED:
         warn_caller(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning)
     changed = 0.0
-    if not is_traced(system, t0, q) and t0 == 0:  # later the turns before it are not known
+    if not is_traced(system, t0, q) and t0 == 0:  # later, earlier full turns are not known
         refuse_wound(system, q)
     if not is_traced(system, given, v):
         changed, sentence = velocity_change(system, given, v)
@@ -168,7 +168,7 @@ def simulate(
         reduced = whole.without_rows(loose.rows)  # with its loads decided
         system = _settled(reduced) if reduced.bodies is reduced else reduced
         dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
-    elif isinstance(rule, Eliminated) and whole.bodies is whole:  # a tree keeps most rows by itself
+    elif isinstance(rule, Eliminated) and whole.bodies is whole:  # a tree satisfies most rows by itself
         rows = row_numbers(whole, rule.rows)
         system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
@@ -203,14 +203,14 @@ def simulate(
         restart = dataclasses.replace(
             restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
         )
-    solution = _judge(
+    solution = _conclude(
         problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
     )
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
 def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
-    """`simulate(…, after=…)`: the march of a former run, taken up where it was before its last step was cut."""
+    """`simulate(…, after=…)`: the march of a former run, continued from before its last step was cut."""
     for name in ("state", "rule"):
         if given[name] is not None:
             hint = "solution.under(rule) picks reactions by another one" if name == "rule" else "after= says it"
@@ -225,7 +225,7 @@ def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, 
     def whole(more: Solution) -> Solution:
         return dataclasses.replace(joined(after, more, now), restart=restart)
 
-    return _judge(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, whole)
+    return _conclude(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, whole)
 
 
 def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[March]:
@@ -241,7 +241,7 @@ def _mark_of(parts: list[March]) -> Mark:
 
 
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
-    """The system with its joint loads decided, and the rule made ready; under jit, vmap and grad both as given."""
+    """The system with its joint loads decided, and the rule prepared; under jit, vmap and grad both as given."""
     if not is_traced(system, state, t0):
         return with_rule(system, state, t0, rule)
     if isinstance(rule, Eliminated) and not rule.rows:
@@ -358,7 +358,7 @@ def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
 def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[March]:
     """March in some calls of one compiled program, pausing to report and to let Ctrl-C act; the parts.
 
-    A paused march goes on exactly as if it had not paused, bit for bit.
+    A paused march continues exactly as if it had not paused, bit for bit.
     """
     t0, t1 = float(span.t0), float(span.t1)
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
@@ -401,7 +401,7 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
 
 
 class _Pace:
-    """How many steps a compiled call may take before it looks at signals: about `SECONDS` worth of them."""
+    """How many steps a compiled call may take before it checks for signals: about `SECONDS` worth of them."""
 
     SECONDS = 0.25
     STEPS = 10_000
@@ -442,8 +442,8 @@ def _fresh_state(span: Span, plan: Plan):
 
 def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     stats = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
-    asked = sum(p.status == _march.CARE for p in parts) if len(parts) > 1 else 0  # steps that were tried twice
-    stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts) - asked
+    repeated = sum(p.status == _march.CARE for p in parts) if len(parts) > 1 else 0  # steps that were tried twice
+    stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts) - repeated
     stats["steps"] = stats["accepted"] + stats["rejected"]
     joined = jax.tree_util.tree_map(lambda *a: a[0] if len(a) == 1 else np.concatenate(a), *ys)
     q, v, work = joined
@@ -463,8 +463,8 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
     )
 
 
-def _judge(problem, plan, parts: list[March], t0: float, clock, throw: bool, rule, complete) -> Solution:
-    """Join the parts, name the failure, raise if asked; `complete` makes the solution whole."""
+def _conclude(problem, plan, parts: list[March], t0: float, clock, throw: bool, rule, complete) -> Solution:
+    """Join the parts, name the failure, raise if `throw`; `complete` completes the solution."""
     # `dense` stays as it is: its polynomials are evaluated by JAX
     marches = [dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense) for p in parts]
     last = marches[-1]
@@ -491,7 +491,7 @@ def _judge(problem, plan, parts: list[March], t0: float, clock, throw: bool, rul
 
 
 def _warn_of_light_bodies(problem: Problem, last: March, rtol: float) -> None:
-    """A sentence if a run was beside singular positions and light bodies leave an error above its tolerance there."""
+    """Warn if a run was beside singular positions and light bodies cause an error above its tolerance there."""
     beside_for, margin = float(last.y_end[2][3]), float(getattr(problem.formulation, "margin", 1.0))
     left = max(LEFT / margin, AT_LEAST)
     if beside_for > 0 and margin < LIGHT and left > rtol:
@@ -504,10 +504,10 @@ def _warn_of_light_bodies(problem: Problem, last: March, rtol: float) -> None:
 
 
 def _stiffness(problem: Problem, plan: Plan, marches: list[March], status: Status) -> str:
-    """Whether stability kept the steps short, where that is worth asking; a run that reached its end is warned of."""
+    """Whether stability kept the steps short, where relevant; for a run that reached its end it is a warning."""
     steps = sum(int(m.stats["num_accepted_steps"]) for m in marches)
-    asked = status in (Status.max_steps, Status.step_too_small) or (status is Status.done and steps >= MANY)
-    if plan.fixed or not asked or plan.integrator not in STIFF:
+    relevant = status in (Status.max_steps, Status.step_too_small) or (status is Status.done and steps >= MANY)
+    if plan.fixed or not relevant or plan.integrator not in STIFF:
         return ""
     last = marches[-1]
     verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, last.controller[2])
@@ -558,11 +558,11 @@ def _until(solution: Solution, count: int, t, status: Status) -> Solution:
 
 
 def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed: float) -> tuple[Status, str]:
-    """Tell numbers that blow up from constraints that cannot be met just after the last good state; in words."""
+    """The cause of a failure, as text: diverging numbers, or constraints that cannot be met after the last state."""
     system = problem.system
     q, v, _ = problem.state(last.t_end, last.y_end)
 
-    def told(status: Status, detail: str) -> tuple[Status, str]:
+    def with_cause(status: Status, detail: str) -> tuple[Status, str]:
         singular = beside(system, last.t_end, q, v, float(last.controller[2]))
         return status, f"{status.sentence} {detail}{singular}"
 
@@ -570,9 +570,9 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
     if system.bodies is not None and system.bodies.bearings:
         unsettled = _without_load(system, last, q, v, rates)
         if unsettled:
-            return told(Status.no_load, unsettled)
+            return with_cause(Status.no_load, unsettled)
     if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
-        return told(Status.not_finite, _first_bad_force(system, last.t_end, q, v))
+        return with_cause(Status.not_finite, _first_bad_force(system, last.t_end, q, v))
     fastest = np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0)
     t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
     q_last, v_last = q, v
@@ -583,12 +583,12 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
         if residual.size and np.max(np.abs(residual)) > 1e-9:
             cause = out_of_reach(system, float(t), q_last, v_last)
             opened = open_rows(system, residual, 0.1 * np.max(np.abs(residual)))
-            return told(Status.inconsistent, f"{cause}{opened} ")
+            return with_cause(Status.inconsistent, f"{cause}{opened} ")
     if fastest > BLOWN_UP or _doubling_time(problem, last, rates) < DIVERGING * elapsed:
         return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
     if plan.fixed:
-        return told(status, "All is finite at its last state: the fixed step dt is too long for what follows. ")
-    return told(status, "")
+        return with_cause(status, "All is finite at its last state: the fixed step dt is too long for what follows. ")
+    return with_cause(status, "")
 
 
 def _doubling_time(problem: Problem, last: March, rates) -> float:
@@ -600,7 +600,7 @@ def _doubling_time(problem: Problem, last: March, rates) -> float:
 
 
 def _blow_up(system: AbstractSystem, q, v) -> str:
-    """A sentence with the body, or the coordinate, that is fastest for the machine's size."""
+    """A message with the body, or the coordinate, that is fastest for the machine's size."""
     v, machine, bodies = _lifted(system, State(q, v)).v, system.machine, system.bodies
     fastest = int(np.argmax(np.abs(np.asarray(v)) / np.asarray(machine.scale())))
     what = f"velocity {fastest + 1} (v[{fastest}])"

@@ -83,7 +83,7 @@ def _rows(solution, times: np.ndarray) -> np.ndarray:
 
 
 def beside(system, t, q, v, step: float) -> str:
-    """A sentence if the rows come near to dependent within two steps of a state, along its velocity; else nothing."""
+    """A message if the rows become nearly dependent within two steps of a state, along its velocity; else empty."""
     if 0 in (system.m, system.n) or system.klu is not None:
         return ""
     steps = step * np.linspace(-2.0, 2.0, 17)

@@ -1,4 +1,4 @@
-"""6 · simulation: `Solution`, what a person gets: labelled, in names and units, saved and plotted in one call."""
+"""6 · simulation: `Solution`, the user's result: labelled, with names and units, saved and plotted in one call."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 
 AXES = ("x", "y", "z")
 AT_REST = 1e-8
-"""Share of a machine's own energy below which what moves is taken for rest: rounding (1e-16) of it then reads 1e-8."""
+"""Energies that change by less than this share of the machine's own count as rest: rounding (1e-16) then reads 1e-8."""
 BAND_INSTANTS = 41
-"""Instants at which it is computed how far reactions are open; between them straight lines."""
+"""Instants at which the range of non-unique reactions is computed; linear between them."""
 
 
 class Solution(eqx.Module):
     """A motion: times `t`, coordinates `q`, velocities `v`, and everything that follows from them, on demand.
 
     Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code`. On the host the rest is
-    computed when first asked for: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
+    computed on first use: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
     `to_netcdf(path)`, `to_csv(path)`. Units are those of the model (SI in all built-in mechanisms).
 
     What `vmap` returns is a batch: `solution[k]` is one run, `len(solution)` their number, `status` an array, and
@@ -86,7 +86,7 @@ class Solution(eqx.Module):
 
     @property
     def status(self) -> Status:
-        """How the run ended; `status.sentence` says it in words. For a batch an array of them."""
+        """How the run ended; `status.sentence` describes it. For a batch an array of them."""
         if _batch.is_batch(self):
             return _batch.statuses(self)  # pyright: ignore[reportReturnType]
         return Status(int(self.status_code))
@@ -104,8 +104,8 @@ class Solution(eqx.Module):
             return f"Solution of '{self.system.name}' (being traced)"
         if _batch.is_batch(self):
             ends = collections.Counter(s.name for s in _batch.statuses(self).ravel())
-            told = ", ".join(f"{n} {name}" for name, n in ends.items())
-            return f"Solution: a batch of {np.size(self.status_code)} runs of '{self.system.name}' ({told})"
+            counts = ", ".join(f"{n} {name}" for name, n in ends.items())
+            return f"Solution: a batch of {np.size(self.status_code)} runs of '{self.system.name}' ({counts})"
         first = f"{float(self.t[0]):g} … " if len(self.t) else ""
         stats = self.stats
         return (
@@ -125,11 +125,11 @@ class Solution(eqx.Module):
             rows = [(k, s.name, f"{float(t):g} s") for k, (s, t) in enumerate(ends)]
             return html_words(repr(self)) + html_table(("run", "status", "reached"), rows)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RedundancyWarning)  # the page says it
+            warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
             return html_run(self.dataset, repr(self))
 
     def __getitem__(self, k) -> Solution:
-        """Run k of a batch, as far as it came."""
+        """Run k of a batch, up to where it ended."""
         return _batch.member(self, k)
 
     def __iter__(self):
@@ -146,7 +146,7 @@ class Solution(eqx.Module):
         return self.system.machine
 
     def _instant(self, k: int, loaded: bool = False) -> Instant:
-        """The system at a saved time; `loaded`: with teeth and belts that bear on the side of their load, as reactions
+        """The system at a saved time; `loaded`: with teeth and belts in contact on the side of their load, as reactions
         are stated."""
         system = self.system.with_sides(self._observed.sides[k]) if loaded and self.machine.sided else self.system
         return Instant(system, self.t[k], State(self.q[k], self.v[k]))
@@ -168,7 +168,7 @@ class Solution(eqx.Module):
         if not seen:
             return self.system.m
         off = 0
-        if self.machine is self.system:  # in joint coordinates a row can be zero because the tree keeps it
+        if self.machine is self.system:  # in joint coordinates a row can be zero because the tree satisfies it
             off = int(np.sum(np.all([np.all(d.C == 0, axis=1) for d in seen], axis=0)))
         return seen[0].redundancy - off
 
@@ -197,7 +197,7 @@ class Solution(eqx.Module):
         """
         self._joint_index(joint)
         if self.redundancy == 0:
-            assert self.system.bodies is not None  # `_joint_index` has looked
+            assert self.system.bodies is not None  # checked by `_joint_index`
             return np.ones(self.system.bodies.dv, bool)
         return np.all([u.mask(joint, frame) for u in self._uniqueness], axis=0)
 
@@ -222,7 +222,7 @@ class Solution(eqx.Module):
         return State(*_lift(self.system, self.q[k], self.v[k]))
 
     @functools.cached_property
-    def _looked(self) -> tuple[Observation, Instants]:
+    def _examined(self) -> tuple[Observation, Instants]:
         _batch.need_one(self, "dataset, .vdot, .multipliers, …")
         if len(self.t) == 0:
             raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
@@ -230,12 +230,12 @@ class Solution(eqx.Module):
 
     @property
     def _observed(self) -> Observation:
-        return self._looked[0]
+        return self._examined[0]
 
     @property
     def instants(self) -> Instants:
-        """For each saved time the rank of C, the digits of the reactions that can be believed, and which of them."""
-        return self._looked[1]
+        """For each saved time the rank of C, the reliable digits of the reactions, and which of them are reliable."""
+        return self._examined[1]
 
     @property
     def vdot(self) -> np.ndarray:
@@ -244,7 +244,7 @@ class Solution(eqx.Module):
 
     @property
     def multipliers(self) -> np.ndarray:
-        """λ (times, m) under `rule`; `unique_multipliers` tells which of them are not its choice."""
+        """λ (times, m) under `rule`; `unique_multipliers` marks those that do not depend on it."""
         if isinstance(self.chosen, Unique) and not self.unique_multipliers.all():
             raise DalembertError(
                 f"{int(np.sum(~self.unique_multipliers))} of the {self.machine.m} multipliers are not unique. Name a "
@@ -309,8 +309,8 @@ class Solution(eqx.Module):
     ) -> xr.Dataset:
         """Force and torque of a joint **on its body j**, at marker j, in the "world" or the "joint" frame.
 
-        `unique_force` and `unique_torque` tell for each component whether the rigid-body model determines it (at all
-        of a few instants). The attribute `rule` says what picked the values: "unique" if all of them are, else the
+        `unique_force` and `unique_torque` state for each component whether the rigid-body model determines it (at all
+        of a few instants). The attribute `rule` names what picked the values: "unique" if all of them are, else the
         rule's name, and a `RedundancyWarning` is given as well. With the rule `Unique` values that are not unique are
         refused.
         """
@@ -369,7 +369,7 @@ class Solution(eqx.Module):
             )
 
     def _warn_doubtful(self) -> None:
-        """Once a motion: the times at which reactions cannot be believed, and whose rows are the reason."""
+        """Once per motion: the times at which reactions are not reliable, and whose rows are the reason."""
         times = np.asarray(self.t)[self.instants.marked]
         if len(times) and not self.stats.get("doubt_said"):
             self.stats["doubt_said"] = True
@@ -540,7 +540,7 @@ class Solution(eqx.Module):
 
     def _counting_turns(self, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:
         """The joint coordinates with angles that count full turns, as they do in the plane; in space they come from
-        (−π, π], and joint coordinates q or the angles' own rates tell how often they turned."""
+        (−π, π], and full turns follow from joint coordinates q or from the angles' own rates."""
         o = self._observed
         values = np.array(o.coordinates)
         angles = [k for k, (_, what) in enumerate(names) if is_angle(what)]
@@ -568,11 +568,11 @@ class Solution(eqx.Module):
             )
 
     def _solvability(self, joint: str) -> str:
-        """ "unique", "partly" or "open": all, some or none of the components that the joint carries are determined."""
+        """ "unique", "partly" or "open": all, some or none of the joint's components are determined."""
         if self.redundancy == 0:
             return "unique"
-        told = [u.components(joint) for u in self._uniqueness]
-        sure = [all(t.get(c, True) for t in told) for c in {c for t in told for c in t}]
+        components = [u.components(joint) for u in self._uniqueness]
+        sure = [all(t.get(c, True) for t in components) for c in {c for t in components for c in t}]
         return "unique" if all(sure) else "partly" if any(sure) else "open"
 
     def singular_positions(self) -> list:
@@ -634,14 +634,14 @@ class Solution(eqx.Module):
         return write_run(self, path)
 
     def to_csv(self, path) -> Path:
-        """Write the dataset as one wide table, a row a time, with names and units in the header."""
+        """Write the dataset as one wide table, one row per time, with names and units in the header."""
         from dalembert.io import write_csv
 
         _batch.need_one(self, "to_csv(path)")
         return write_csv(self.dataset, path)
 
     def plot(self, what=None, *, path=None, **options):
-        """A matplotlib figure by its name; saved where `path` says. Without a name, a page of four.
+        """A matplotlib figure by its name; saved to `path` if given. Without a name, a page of four.
 
         "coordinates", "velocities" (names=), "reactions" (joint=, frame=), "violation", "energy",
         "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
@@ -661,7 +661,7 @@ class Solution(eqx.Module):
         return plot_dataset(data, what, path=path, **options)
 
     def _band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
-        """For each component of a joint's reaction half the width of what is left open (`Uniqueness.width`)."""
+        """For each component of a joint's reaction half the width of its undetermined range (`Uniqueness.width`)."""
         if frame not in ("world", "joint") or self.unique(joint, frame=frame).all():
             return None
         t, lam = np.asarray(self.t), self._observed.lam
@@ -676,7 +676,7 @@ class Solution(eqx.Module):
     def animate(self, path, **options) -> Path:
         """Write the motion: .html, one page that plays offline; .gif or .mp4 for slides. See `animate_dataset`.
 
-        `traces=["coupler", ("crank", (0.5, 0))]` names the points whose way is drawn; `speed`, `fps` are for films.
+        `traces=["coupler", ("crank", (0.5, 0))]` names the points whose path is drawn; `speed`, `fps` are for films.
         """
         from dalembert.view import animate_dataset
 

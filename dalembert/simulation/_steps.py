@@ -1,6 +1,6 @@
-"""6 · simulation: steps that do not depend on where a run ends, and the mark from which it can be taken up again.
+"""6 · simulation: steps that do not depend on where a run ends, and the mark from which it can be continued.
 
-The last step of a run is cut so that it ends at t1. A run that goes on must not have that step in it: `Mark` is the
+The last step of a run is cut so that it ends at t1. A run that is continued must not contain that step: `Mark` is the
 state of the march before the first step that was cut, with the step that would have been natural.
 """
 
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 FIRST_STEP = 1e-4
-"""First step of an adaptive run, in seconds: short for a machine; it grows fivefold a step where it can."""
+"""First step of an adaptive run, in seconds: short for a machine; it grows fivefold per step where it can."""
 NEAR = 256 * np.finfo(float).eps
 """Within this share of the end no step is natural: it may be cut."""
 AT_END = 100 * np.finfo(float).eps
@@ -23,7 +23,7 @@ AT_END = 100 * np.finfo(float).eps
 
 def first_step(t0, t1, xp):
     """The first step of an adaptive run: the same for all that last a millisecond or more, so that they begin alike."""
-    shortest = 1e6 * np.finfo(float).eps * xp.abs(t0)  # that is still told from t0
+    shortest = 1e6 * np.finfo(float).eps * xp.abs(t0)  # still distinguishable from t0
     return xp.maximum(xp.minimum(FIRST_STEP, 0.1 * (t1 - t0)), shortest)
 
 
@@ -48,10 +48,10 @@ class FixedSteps(diffrax.AbstractStepSizeController):
 
 
 class Mark(NamedTuple):
-    """Where a march can be taken up again: the last state before a step was cut to hit the end.
+    """Where a march can be continued: the last state before a step was cut to hit the end.
 
     `next` is where the next step would end by itself; `controller` and `bad` are what the step control remembers,
-    `carried` what the solver hands from step to step (its Jacobian), if it does.
+    `carried` is the solver's state passed from step to step (its Jacobian), if any.
     """
 
     t: Any
@@ -67,7 +67,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def at(cls, t, y, next_, controller, bad, end, carried=None, careful=True) -> Mark:
-        """A mark here; `end` tells whether the next step will be cut."""
+        """A mark here; `end` determines whether the next step will be cut."""
         none = np.zeros((), int)
         natural = _uncut(next_, end)
         return cls(t, y, next_, controller, bad, natural, none, none, carried, np.array(careful, bool))

@@ -1,4 +1,4 @@
-"""6 · simulation: whether stability or accuracy set the steps of an explicit integrator, asked after a run."""
+"""6 · simulation: whether stability or accuracy set the steps of an explicit integrator, evaluated after a run."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ STIFF = {
     "dopri5": (0.9, 1.6),
     "dopri8": (2.4, 3.3),
 }
-"""h |λ| of a decay and of a swing from which on stability sets the steps of the explicit integrators.
+"""h |λ| of a decay and of an oscillation above which stability sets the steps of the explicit integrators.
 
-For a decay a quarter of the stable interval or more [HW IV.2], above which the step control wavers; for a swing more
-than the step control allows where a swing of that frequency is resolved with rtol = 1e-3.
+For a decay a quarter of the stable interval or more [HW IV.2], above which the step control fluctuates; for an
+oscillation more than the step control allows where that frequency is resolved with rtol = 1e-3.
 """
 
 MANY = 20_000
-"""Steps from which on a run that reached its end is looked at, too."""
+"""A run that reached its end is examined, too, from this number of steps on."""
 
 
 def stiffness(problem: Problem, integrator: str, t, y, step) -> str:
-    """A sentence if the step is as long as stability allows (the machine is stiff), else nothing.
+    """A message if the step is as long as stability allows (the machine is stiff), else empty.
 
     The largest |λ| of the Jacobian of the march at (t, y), of motions that do not grow, is compared with the step.
     """

@@ -1,4 +1,4 @@
-"""6 · simulation: constraints that come and go during a motion (a latch, a clutch, a docking).
+"""6 · simulation: constraints that are switched on and off during a motion (a latch, a clutch, a docking).
 
 [Blajer, Bestle, Schiehlen 1994, section 5]. Between two switchings the motion is a plain one; when a constraint closes,
 the velocities jump by the projection in the mass metric, v⁺ = v⁻ − M⁻¹Cᵀ(C M⁻¹Cᵀ)⁺φ, which loses kinetic energy
@@ -28,7 +28,7 @@ class Switch:
     """When to close and open constraints: at a time, or `when` a function of (t, q, v) passes zero.
 
     `rising` looks at one direction only (+1: from below, −1: from above, 0: both). With `hold` a closing constraint is
-    held where the machine is at that instant; without it, where its rows say (close it there, or it cannot assemble).
+    held where the machine is at that instant; without it, where its rows are zero (else it cannot assemble).
     """
 
     close: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def close_latch(
 def _jump(system: AbstractSystem, t, q, v):
     equations = assemble(system, t, q, v)
     saddle, phi, after, lam = equations.factorise(), equations.phi, v, jnp.zeros(system.m)
-    for _ in range(2):  # the second takes out what rounding left
+    for _ in range(2):  # the second removes rounding
         delta, more = saddle.solve(None, -phi)
         after, lam = after + delta, lam + more
         phi = equations.rows.mv(after) + equations.b

@@ -1,4 +1,4 @@
-"""6 · simulation: full turns of joint angles in space, where a rotation does not tell them, from the angles' rates."""
+"""6 · simulation: full turns of joint angles in space, where a rotation does not count them, from the angles' rates."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dalembert.simulation._observe import coordinate_rates
 from dalembert.systems import BodySystem, compiled_quickly
 
 SURE = 1.0
-"""In rad: by more than this an angle must not miss what its rates predict, or its full turns are not known."""
+"""Largest deviation, in rad, of an angle from what its rates predict for its full turns to be known."""
 
 
 def counted(t: np.ndarray, values: np.ndarray, rates: np.ndarray, accelerations: np.ndarray):
     """Angles from (−π, π] that count full turns (times first), and for each whether its turns are known.
 
     From one time to the next an angle grows by nearly what its rates and accelerations at both ends predict. Where they
-    do not agree, with each other or with the value, it goes the shorter way.
+    do not agree, with each other or with the value, the shorter way is taken.
     """
     h = np.diff(t)[:, None]
     by_rates = h * (rates[1:] + rates[:-1]) / 2

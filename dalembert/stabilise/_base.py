@@ -15,7 +15,7 @@ from dalembert.systems import AbstractSystem, State
 class AbstractStabilisation(eqx.Module):
     """What keeps Φ = 0 and φ = 0 while accelerations alone are integrated.
 
-    `exact` says that a projected state meets the constraints to rounding; the march then refuses one that does not.
+    `exact`: a projected state meets the constraints to rounding; the march then refuses one that does not.
     """
 
     exact: eqx.AbstractClassVar[bool]
@@ -35,14 +35,14 @@ class AbstractStabilisation(eqx.Module):
     def kinematics(self, equations: Equations, memory, tangent: bool) -> tuple[Velocities | None, Any]:
         """A velocity added in q̇ = N (v + …), or None, and the rate of the memory.
 
-        `tangent` tells that tangent velocities are integrated: φ = 0 by construction, and Γ has no handle on Φ.
+        `tangent`: tangent velocities are integrated, so φ = 0 by construction and Γ has no effect on Φ.
         """
         return None, memory
 
     def timed(self, step: Scalar | None, span: Scalar) -> Self:
-        """The same with its time constants set, where they are open: from the step, or from the span of the motion."""
+        """The same with its time constants set, if not given: from the step, or from the span of the motion."""
         return self
 
     def sized(self, usual: Scalar | None) -> Self:
-        """The same with its damping set, where it is open, by the margin that the rows usually have (`Proximal`)."""
+        """The same with its damping set, where none was given, by the usual margin of the rows (`Proximal`)."""
         return self

@@ -16,8 +16,8 @@ from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem, State
 
 HELD, OPEN = 3e-6, 1e-12
-"""Least damping of a correction over the usual margin: directions with σ below 2e-3 of the usual one are left alone, as
-long as no more than `OPEN` (relative to the machine) is open."""
+"""Least damping of a correction over the usual margin: directions with σ below 2e-3 of the usual one are not corrected,
+as long as their violation is at most `OPEN` (relative to the machine)."""
 
 
 class Projection(AbstractStabilisation):
@@ -31,8 +31,8 @@ class Projection(AbstractStabilisation):
     end where it is met. Keeps Φ and φ at rounding level; costs about a stage.
 
     Rounding e in Φ, corrected along a direction of size σ, moves q by e/σ and v by e/σ². Beside a singular position
-    what was integrated is better than that, so such directions are left to the steps unless more than rounding is
-    open: corrections are damped by `HELD` times `usual`, the margin that the rows usually have; `simulate` finds it.
+    the integrated state is more accurate than that, so such directions are not corrected unless the violation exceeds
+    round-off: corrections are damped by `HELD` times `usual`, the usual margin of the rows, found by `simulate`.
     """
 
     exact: ClassVar[bool] = True
@@ -70,7 +70,7 @@ class Projection(AbstractStabilisation):
             if self.tolerance is not None:
                 dq = jnp.where(_gap(Phi, sizes) > self.tolerance, dq, 0.0)
                 dv = jnp.where(_gap(phi, sizes) > self.tolerance, dv, 0.0)
-            # the first velocity correction would look along directions of the uncorrected position
+            # the first velocity correction would use directions of the uncorrected position
             wait = (c == 0) & (self.corrections > 1)
             q, v = system.retract(q, dq), jnp.where(wait, v, v + dv)
             return q, v, *residuals(system, t, q, v)
@@ -89,9 +89,9 @@ class Projection(AbstractStabilisation):
 
 
 class VelocityFilter(AbstractStabilisation):
-    """v ← v − W φ after each step, positions left alone [Kövecses, Piedbœuf 2003, eq. 33, with b].
+    """v ← v − W φ after each step, positions unchanged [Kövecses, Piedbœuf 2003, eq. 33, with b].
 
-    φ stays at rounding level; Φ drifts, but only by what the steps themselves leave.
+    φ stays at rounding level; Φ drifts, but only by the error of the steps.
     """
 
     exact: ClassVar[bool] = False
@@ -113,7 +113,7 @@ def _filtered(system: AbstractSystem, t, q, v):
     """v − W φ at q."""
     equations = assemble(system, t, q, v)
     whole, phi, b = equations.factorise(), equations.phi, equations.b
-    for _ in range(2):  # the factor is regularised: the second takes out what that leaves
+    for _ in range(2):  # the factor is regularised: the second removes the error of that
         v = v - whole.correct(phi[:, None])[:, 0]
         phi = equations.rows.mv(v) + b
     return v

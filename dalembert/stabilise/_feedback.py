@@ -14,7 +14,7 @@ from dalembert.equations import Equations
 from dalembert.stabilise._base import AbstractStabilisation
 
 STEPS = 5.0
-"""A time constant left open is this many fixed steps: explicit methods need more than one, accuracy few."""
+"""A time constant that is not given is this many fixed steps: explicit methods need more than one, accuracy few."""
 SHARE = 2e-3
 """… or, with steps that adapt, this share of the motion."""
 
@@ -23,9 +23,9 @@ class Baumgarte(AbstractStabilisation):
     """C v̇ = Γ − (2/τ) φ − (1/τ²) Φ: each row a critically damped oscillator that returns to zero with time constant τ.
 
     [Baumgarte 1972; Blajer, Bestle, Schiehlen 1994, eqs. 34, 38a], gains K_v = 2/τ, K_p = 1/τ²; nonholonomic rows get
-    −φ/τ. It bounds the drift, it does not remove it: Φ settles where it balances what the stages of a step are off. A τ
+    −φ/τ. It bounds the drift, it does not remove it: Φ settles where it balances the error of a step's stages. A τ
     below the step makes the equations stiff. Formulations in tangent velocities have φ = 0 and no row to act on: there
-    −W Φ/τ goes into q̇ instead. `time_constant` in seconds; left open it is 5 fixed steps, or 1/500 of the motion.
+    −W Φ/τ goes into q̇ instead. `time_constant` in seconds; by default 5 fixed steps, or 1/500 of the motion.
     """
 
     exact: ClassVar[bool] = False
@@ -49,7 +49,7 @@ class Baumgarte(AbstractStabilisation):
 class PI(AbstractStabilisation):
     """q̇ = N (v − W (G₁Φ + G₀ ∫Φ dt)): a PI controller in the kinematic equations [Blajer 1995, eq. 4.6a].
 
-    G₁ = 2/τ, G₀ = 1/τ². The kinetic equations are not touched, the integral is one more state a holonomic row. Made for
+    G₁ = 2/τ, G₀ = 1/τ². The kinetic equations are unchanged, the integral is one more state per holonomic row. Made for
     tangent velocities; where all velocities are integrated, −φ/τ is added to Γ to hold the velocity level. Like
     `Baumgarte` it bounds the drift only. `time_constant` as there.
     """
@@ -85,7 +85,7 @@ def _timed(method, step, span):
         tau = method.time_constant
         if not is_traced(tau) and not (np.isfinite(tau) and tau > 0):
             raise DalembertError(f"{type(method).__name__}: time_constant={tau} must be a positive number of seconds.")
-    # an array, so that another value does not compile again
+    # an array, so that another value does not recompile
     return dataclasses.replace(method, time_constant=tau if is_traced(tau) else np.asarray(tau, float))
 
 

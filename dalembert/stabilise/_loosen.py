@@ -1,8 +1,8 @@
-"""5b· loops that close only nearly: redundant rows that a stated tolerance lets go; on the host.
+"""5b· loops that close only approximately: redundant rows dropped within a stated tolerance; on the host.
 
-Of a redundant loop whose two halves were rounded apart all rows hold nearly, never exactly. The rows that the others
-make superfluous, to within the tolerance, are let go: what is left is consistent, and moves as the exact machine does
-up to the misfit, which stays in the rows let go and is watched along the motion.
+In a redundant loop with rounded numbers all rows hold approximately, never exactly. The rows that are redundant within
+the tolerance are dropped: the rest is consistent, and moves as the exact machine does up to the misfit, which remains
+in the dropped rows and is monitored along the motion.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dalembert.stabilise._start import EXACT, Assembled, assembled, open_rows, r
 from dalembert.systems import AbstractSystem
 
 LARGEST = 1e-4
-"""The largest tolerance: beyond, a gap is no rounding of given numbers."""
+"""The largest tolerance: a larger gap is not rounding of given numbers."""
 
 
 class Loosened(NamedTuple):
-    """The system without the rows let go, its start, and how far each joint of the whole is open there (relative)."""
+    """The system without the dropped rows, its start, and the relative gap of each joint of the whole system there."""
 
     system: AbstractSystem
     rows: tuple[int, ...]
@@ -47,7 +47,7 @@ class Loosened(NamedTuple):
 
 
 def check_tolerance(tolerance) -> float:
-    """A tolerance for closing, or a sentence."""
+    """A tolerance for closing, or an error."""
     number = np.asarray(tolerance)
     if number.ndim or number.dtype.kind not in "iuf" or not 0 < number <= LARGEST:
         raise DalembertError(
@@ -57,16 +57,16 @@ def check_tolerance(tolerance) -> float:
 
 
 def loosened(system: AbstractSystem, q=None, v=None, *, t: float = 0.0, tolerance: float) -> Loosened | None:
-    """The system without what does not fit; None if all rows fit exactly, or if nothing redundant can be let go.
+    """The system without the rows that do not fit; None if all rows fit exactly, or if no redundant row can be dropped.
 
-    Raises `AssemblyError` if a row let go is open by more than the tolerance.
+    Raises `AssemblyError` if the gap of a dropped row exceeds the tolerance.
     """
     whole = assembled(system, q, v, t=t, tolerance=np.inf)
     left = _largest(whole)
     if not EXACT < left < np.inf or system.bodies is None:
         return None
     at = np.asarray(t, float)
-    # a loop that is open by this much has singular values of this order where the exact one has zeros
+    # a loop with a gap of this size has singular values of this order where the exact one has zeros
     near = max(RANK_TOLERANCE, min(10 * left, tolerance))
     dependence = assemble(system, at, *whole.state).dependence(tolerance=near)
     rows = tuple(sorted(removable(dependence.null))) if dependence.redundancy else ()

@@ -17,19 +17,19 @@ from dalembert.stabilise._start import consistent_state
 from dalembert.systems import AbstractSystem, State, compiled, compiled_quickly
 
 BESIDE = 3e-5
-"""Singular values of a neighbour below this share may come from its own gap: beside a singular position a state that
-closes to e lies √e off the branch it belongs to."""
+"""Singular values of a neighbour below this share may come from its own gap: beside a singular position a state
+with a gap of e is √e off its branch."""
 ALONG = 0.05
-"""Nudge, in the machine's size, above which a neighbour is looked for along the motion."""
+"""Nudge, in the machine's size, above which neighbours are taken along the motion."""
 WEAK = 0.03
-"""Least singular value, as a share of the largest, that tells a generic state from one beside a singular position."""
+"""Least singular value, as a share of the largest, of a generic state, as opposed to one beside a singular position."""
 
 
 def prepared_at(
     formulation: AbstractFormulation, system: AbstractSystem, here: State, *, t: float = 0.0
 ) -> AbstractFormulation:
     """The formulation with the rank of this system's constraints at a state that meets them; on the host."""
-    if not _asks_for_rank(formulation, system):
+    if not _needs_rank(formulation, system):
         return formulation
     if isinstance(formulation, Proximal):
         kept, usual = independent_rows(system, here, t=t)
@@ -37,7 +37,7 @@ def prepared_at(
     return formulation.sized(_generic_ranks(system, here, t))
 
 
-def _asks_for_rank(formulation: AbstractFormulation, system: AbstractSystem) -> bool:
+def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> bool:
     if isinstance(formulation, Proximal):
         return formulation.kept is None and system.m > 0
     return formulation.needs_rank
@@ -49,7 +49,7 @@ def _consistent(system: AbstractSystem, state: State | tuple | None, t: float) -
 
 def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> tuple[np.ndarray | None, np.ndarray]:
     """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
-    and the pivots of those that stand for all (`Attempt.pivots`), the largest at the states looked at."""
+    and the pivots of those that stand for all (`Attempt.pivots`), the largest at the states examined."""
     at_time = np.asarray(t, float)
     pivots = np.asarray(_pivots(system, at_time, *here, None))
     if np.min(pivots) > NEAR or system.klu is not None:
@@ -61,7 +61,7 @@ def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> 
 
 def _standing_for_all(generic: list[Dependence]) -> np.ndarray:
     """1 for rows that stand for all, 0 for the others: of the choices that are best at one of the states, by pivoting,
-    the one that is best at all of them. A row must not be left out that is needed a little farther on."""
+    the one that is best at all of them. No row may be dropped that is needed a little farther on."""
 
     def choice(d: Dependence) -> list[int]:
         factors: Any = qr(d.rows.T, mode="r", pivoting=True)
@@ -88,7 +88,7 @@ def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list
         best, most = (max(each, key=lambda d: (d.rank, _weakest(d))) for each in (found, strict))
         if best.rank == most.rank and _weakest(best) > WEAK and not best.redundancy:
             break
-    # rows that are weak everywhere count; those that seem independent at single states owe it to a gap
+    # rows that are weak everywhere count; those that seem independent at single states only do so because of a gap
     if 2 * sum(d.rank == most.rank for d in strict) > len(strict):
         best, found = most, strict
     return states, [best, *(d for d in found if d is not best and d.rank == best.rank and _weakest(d) > BESIDE)]

@@ -1,4 +1,4 @@
-"""5b· drivers that ask for more than the machine can reach: found by letting them go; on the host."""
+"""5b· drivers that prescribe more than the machine can reach: found by releasing them; on the host."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from dalembert.equations import assemble
 from dalembert.systems import AbstractSystem, RowOwner
 
 UP_TO = 600
-"""Velocities up to which it is looked for."""
+"""Largest number of velocities for which this is done."""
 MOST = 12
-"""Drivers that are let go one by one."""
+"""Largest number of drivers that are released one by one."""
 LOOSE = 1e-4
-"""Weight of a driver that is let go: it still pulls, so that the machine ends where it comes nearest to it."""
+"""Weight of a released driver: not zero, so that the machine ends where it is nearest to the prescribed motion."""
 CLOSED = 1e-6
-"""Relative gap below which the other rows count as closed: a loose driver still pulls at them."""
+"""Relative gap below which the other rows count as closed: a released driver still acts on them."""
 
 
 def out_of_reach(system: AbstractSystem, t: float, q, v) -> str:
-    """A sentence for each driver without which the machine could be closed here; none if drivers are not to blame."""
+    """A message for each driver without which the machine could be closed here; empty if drivers are not the cause."""
     h = system.m_holonomic
     drivers = [o for o in system.owners if o.drives and o.rows[0] < h]
     if not drivers or system.n > UP_TO or not np.all(np.isfinite(np.asarray(q))):
         return ""
     if _nearest(system, t, q, v, drivers) is None:
-        return ""  # open without them as well
+        return ""  # cannot be closed without them either
     found = {o.name: _nearest(system, t, q, v, [o]) for o in drivers[:MOST]} if len(drivers) > 1 else {}
     alone = [o for o in drivers if found.get(o.name) is not None]
     if alone:
         return " ".join(_sentence(system, o, t, found[o.name]) for o in alone) + " "
     gaps = _nearest(system, t, q, v, drivers)
     if len(drivers) > 1:
-        asked = "; ".join(_sentence(system, o, t, gaps) for o in drivers[:MOST])
-        return f"No driver alone is to blame, together they are. {asked} "
+        sentences = "; ".join(_sentence(system, o, t, gaps) for o in drivers[:MOST])
+        return f"No driver alone is to blame, together they are. {sentences} "
     return _sentence(system, drivers[0], t, gaps) + " "
 
 
 def _nearest(system: AbstractSystem, t: float, q, v, loose: list[RowOwner]) -> np.ndarray | None:
-    """Φ where all other rows are closed and the loose ones nearly as far as can be; None if the others stay open.
+    """Φ where all other rows are closed and the released ones nearly so; None if the others cannot be closed.
 
     Levenberg–Marquardt on unit rows in machine sizes.
     """
@@ -53,7 +53,7 @@ def _nearest(system: AbstractSystem, t: float, q, v, loose: list[RowOwner]) -> n
     Phi, C = rows(q)
     sizes = np.linalg.norm(C, axis=1)
     sizes = np.where(sizes > 0, sizes, 1.0)
-    for pull in (0.3, 0.03, LOOSE, LOOSE**2):  # at last as good as free, so that the others close
+    for pull in (0.3, 0.03, LOOSE, LOOSE**2):  # practically free at the end, so that the others close
         weighted = np.where(let_go, sizes / pull, sizes)
         damping, error = 1e-6, np.linalg.norm(Phi / weighted)
         for _ in range(200):
@@ -71,15 +71,15 @@ def _nearest(system: AbstractSystem, t: float, q, v, loose: list[RowOwner]) -> n
 
 
 def _sentence(system: AbstractSystem, driver: RowOwner, t: float, gaps) -> str:
-    asked = _asked(system, driver, t)
-    if asked is None or len(asked) > 1:
+    prescribed = _prescribed(system, driver, t)
+    if prescribed is None or len(prescribed) > 1:
         return f"Driver '{driver.name}' asks for a position that is out of reach at t = {float(t):.6g} s."
-    nearest = f"{float(asked[0] + gaps[driver.rows[0]]):.6g}"
-    where = f"; the nearest is {nearest}" if nearest != f"{asked[0]:.6g}" else ", if only just"
-    return f"Driver '{driver.name}' asks for {asked[0]:.6g} at t = {float(t):.6g} s, which is out of reach{where}."
+    nearest = f"{float(prescribed[0] + gaps[driver.rows[0]]):.6g}"
+    where = f"; the nearest is {nearest}" if nearest != f"{prescribed[0]:.6g}" else ", if only just"
+    return f"Driver '{driver.name}' asks for {prescribed[0]:.6g} at t = {float(t):.6g} s, which is out of reach{where}."
 
 
-def _asked(system: AbstractSystem, driver: RowOwner, t: float) -> np.ndarray | None:
+def _prescribed(system: AbstractSystem, driver: RowOwner, t: float) -> np.ndarray | None:
     """What a driver prescribes at a time, in the model's units."""
     for family in system.machine.row_families:
         if driver.name in family.names:

@@ -21,13 +21,13 @@ from dalembert.systems import AbstractSystem, State, compiled_quickly, in_double
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
 NEARLY = 1e-4
-"""Gap up to which a loop may be one whose numbers were rounded; a tolerance may then be stated."""
+"""Largest gap that may come from rounded numbers of a loop; a tolerance may then be stated."""
 
 
 def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
     """The size of each row: its change under a displacement of the machine's own size; Φ/size is dimensionless.
 
-    In joint coordinates that of bodies: a row that the tree's joints nearly keep by themselves changes little with
+    In joint coordinates that of bodies: a row that the tree's joints nearly satisfy changes little with
     them, but its gap is one between bodies.
     """
     nb, d = equations.mass.blocks.shape[:2]
@@ -40,7 +40,7 @@ def row_sizes(system: AbstractSystem, equations: Equations) -> Rows:
 
 
 class Assembled(NamedTuple):
-    """A state with what is left open: relative residuals of the holonomic rows and of all rows in velocity.
+    """A state with its residuals: relative ones of the holonomic rows, and of all rows in velocity.
 
     `gaps` are the relative residuals of the holonomic rows before, and `moved` is how far the farthest coordinate
     went to close them, in machine sizes (or radians).
@@ -89,7 +89,7 @@ def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), toleran
 
 
 def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
-    """How far a start was off its constraints, and at which joints."""
+    """How far a start violated its constraints, and at which joints."""
     gaps = np.asarray(found.gaps)
     worst: dict[str, float] = {}
     for row in np.flatnonzero(np.abs(gaps) > 0.1 * np.max(np.abs(gaps), initial=0.0)):
@@ -103,11 +103,11 @@ def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
 
 
 CHANGED = 1e-3
-"""A start velocity that had to change by more than this share of the largest was meant otherwise: it is told."""
+"""Warn if projection changes a start velocity by more than this fraction of the largest."""
 
 
 def velocity_change(system: AbstractSystem, given, v) -> tuple[float, str]:
-    """How much a start velocity that was given had to change to fit the joints, as a share of the largest; in words."""
+    """How much projection changed a given start velocity, as a fraction of the largest, as text."""
     given, v = np.asarray(given), np.asarray(v)
     if not np.any((given != 0) & (v != given)):  # at rest, or as given: nothing to compute
         return 0.0, ""
@@ -140,8 +140,8 @@ def _consistent(system, t, q, v, free) -> Assembled:
 
 
 FALLS, STALE = 0.9, 12
-"""A step of Newton's method counts if the residual falls below this share of the least so far; after so many that do
-not, nothing more is to be had. From a rough start the residual may rise for some steps before it falls."""
+"""A Newton step counts as progress if the residual falls below this share of the least so far; the iteration ends after
+so many steps without progress. From a rough start the residual may rise for some steps before it falls."""
 
 
 def _newton(system, t, q, v, free) -> Coordinates:
@@ -154,12 +154,12 @@ def _newton(system, t, q, v, free) -> Coordinates:
         delta = saddle.leading(system.m_holonomic).correct(-equations.Phi[:, None])[:, 0]
         delta = free * jnp.where(gap > ROUNDED, delta, 0.0)
         sizes = row_sizes(system, equations)[: system.m_holonomic]
-        # of a few damped steps the best: a rough guess may overshoot
+        # the best of a few damped steps: a rough guess may overshoot
         trials = jax.vmap(lambda a: system.retract(q, a * delta))(jnp.array([1.0, 0.5, 0.2, 0.05]))
         errors = jax.vmap(lambda q: jnp.linalg.norm(system.position_residual(t, q) / sizes))(trials)
-        # the full step unless another is clearly better: where rows exclude each other all are as good
+        # the full step unless another is clearly better: with contradictory rows all are equally good
         best = jnp.where(errors[0] <= (1 + 1e-6) * jnp.min(errors), 0, jnp.argmin(errors))
-        # rows that exclude each other leave a residual that only wanders: keep where it first was as small
+        # with contradictory rows the residual only fluctuates: keep the first of the smallest
         better = errors[best] < FALLS * least
         kept, least = (jnp.where(better, x, y) for x, y in ((trials[best], kept), (errors[best], least)))
         stale = jnp.where(better, 0, stale + 1)
@@ -206,11 +206,11 @@ def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None,
 
 
 UNSOLVABLE = 1e-6
-"""Share of a change of the constraints, left in combinations of rows that no motion changes, from which on it
-contradicts them: rounding leaves 1e-12, a change of one of two redundant joints a good part of 1."""
+"""A change of the constraints contradicts them if its share in combinations of rows that no motion changes is above
+this: rounding leaves 1e-12, a change of one of two redundant joints a good part of 1."""
 POISON = 1e7
-"""What a reverse derivative adds along such combinations, in sizes of the cotangent. A sum over changes that agree
-loses it again, and 1e-9 of accuracy with it; a single one that contradicts keeps it."""
+"""What a reverse derivative adds along such combinations, in sizes of the cotangent. In a sum over consistent
+changes it cancels, at a loss of accuracy of 1e-9; in a single contradictory one it remains."""
 
 
 @_finish.def_jvp
@@ -218,12 +218,12 @@ def _finish_jvp(primals, tangents):
     """The derivative of `_finish` where there is one.
 
     A change of parameters under which redundant constraints contradict each other has none: C δq = −∂Φ/∂p δp has no
-    solution. Forward derivatives are then NaN. Reverse ones cannot see the change that is asked for: a reverse
-    derivative is right, to 1e-9, for each sum of parameters that agree, and of the order of `POISON` for others.
+    solution. Forward derivatives are then NaN. Reverse ones do not know the direction of the change: a reverse
+    derivative is right, to 1e-9, for each consistent sum of parameters, and of the order of `POISON` for others.
     """
     (found, C, before), (d_found, _, d_before) = eqx.filter_jvp(_corrected, primals, tangents)
     system, free = primals[0], primals[5]
-    if C is None:  # null vectors of large systems are not looked for here
+    if C is None:  # null vectors of large systems are not computed here
         return found, d_found
     d_state = d_found.state
     if d_state.q is None or d_state.v is None:  # nothing that positions depend on changes
@@ -235,7 +235,7 @@ def _finish_jvp(primals, tangents):
     given = [x / jnp.minimum(jnp.min(system.scale()), 1.0) for x in given]
     changes = (d_state.q, d_state.v, positions / sizes[:h], velocities / sizes, jnp.concatenate(given))
     nulls = [jax.lax.stop_gradient(_left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
-    # in one vector: to transpose it, JAX wants all or none of the changes to depend on what is differentiated
+    # in one vector: to transpose it, JAX needs all or none of the changes to depend on what is differentiated
     lengths = np.cumsum([len(x) for x in changes])[:-1].tolist()
 
     def in_parts(function):
@@ -279,7 +279,7 @@ def _left_null(system, C, sizes):
 
 
 def _unless_rounding(correction, gap):
-    """A correction with its derivative, and without its value where nothing but rounding is open."""
+    """A correction with its derivative; its value is zero where the violation is round-off."""
     return correction - jnp.where(gap > ROUNDED, 0.0, jax.lax.stop_gradient(correction))
 
 
@@ -289,7 +289,7 @@ def _directions(system, t, q, v, free, m: int, rest: Array | bool):
     rows = equations.rows
     if m < system.m:
         rows = BlockRows(rows.pattern, jnp.where((rows.pattern.rows < m) | rest, rows.data, 0.0))
-    # a loop that does not quite close must not be chased along directions that its own gap has made
+    # a loop that does not quite close must not be corrected along directions due to its own gap
     mass, shift = _held_mass(equations.mass, free), softened(equations.violation(system.scale()))
     return equations, factorise(mass, rows, equations.klu, equations.share, shift=shift)
 
@@ -323,12 +323,12 @@ def _refuse_open(system: AbstractSystem, found: Assembled, tolerance: float, dri
         if not np.all(np.isfinite(residual)):
             raise AssemblyError(f"{Status.not_assembled.sentence} A residual is not a finite number.")
         cause = drivers() if word == "close" else ""
-        told = open_rows(system, residual, tolerance, word)
-        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{told}{_cure(system, residual)}")
+        open_joints = open_rows(system, residual, tolerance, word)
+        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{open_joints}{_cure(system, residual)}")
 
 
 def _cure(system: AbstractSystem, residual: np.ndarray) -> str:
-    """What to do about a gap so small that it may come from rounded numbers."""
+    """Advice for a gap so small that it may come from rounded numbers."""
     gap = float(np.max(np.abs(residual)))
     if gap > NEARLY or system.m == 0:
         return ""
@@ -340,7 +340,7 @@ def _cure(system: AbstractSystem, residual: np.ndarray) -> str:
 
 
 def open_rows(system: AbstractSystem, residual: np.ndarray, tolerance: float, word: str = "close") -> str:
-    """A sentence with the owners of the worst rows."""
+    """A message with the owners of the worst rows."""
     worst: dict[str, float] = {}
     for row in np.flatnonzero(np.abs(residual) > tolerance):
         name = system.owner_of(int(row)).name

@@ -47,8 +47,8 @@ class AbsoluteSystem(BodySystem):
     m_holonomic: int = eqx.field(static=True)
     owners: tuple[RowOwner, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
-    load_rule: Any = None  # what picks the loads that friction asks for, where they are not unique
-    loads_decided: bool = eqx.field(static=True, default=False)  # that they are unique, or picked by `load_rule`
+    load_rule: Any = None  # the rule that picks the joint loads for friction, where they are not unique
+    loads_decided: bool = eqx.field(static=True, default=False)  # whether they are unique, or picked by `load_rule`
     shapes: tuple[tuple[int, str], ...] = eqx.field(static=True, default=())  # pictures of bodies, as JSON
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
 
@@ -189,7 +189,7 @@ class AbsoluteSystem(BodySystem):
             families=tuple(f.renamed(to) for f in self.families),
             forces=tuple(f.renamed(to) for f in self.forces),
             load_rule=rule,
-            shapes=(),  # pictures are for those who stay outside
+            shapes=(),  # pictures are not used inside compiled programs
         )
 
 

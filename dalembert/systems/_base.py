@@ -1,7 +1,7 @@
 """2 · systems: the interface of a machine in coordinates.
 
-A system answers for itself: what the equations of motion need at a state, and, where it has bodies, how its state is
-seen on them (the body view). Nobody above asks which kind of system it is.
+A system provides what the equations of motion need at a state and, where it has bodies, the same state seen on them
+(the body view). Code above this room never checks which kind of system it has.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def is_own_rows(kind: str) -> bool:
 class Constraints(NamedTuple):
     """The rows at one instant: Φ, C, φ = C v + b and Γ, with C v̇ = Γ.
 
-    `share`: in joint coordinates how much of each row, as it is on bodies, the joints' velocities can change; a row
-    that a singular position leaves without effect must not be scaled up to a direction made of rounding.
+    `share`: in joint coordinates the norm of each row relative to its norm in absolute ones; a row that vanishes at a
+    singular position must not be scaled up, as its direction would be round-off.
     """
 
     Phi: Float[Array, " holonomic"]
@@ -74,7 +74,7 @@ class Constraints(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """All that the equations of motion need at one instant; `local` is C = Ĉ J, where a system says how rows factor."""
+    """All that the equations of motion need at one instant; `local` is C = Ĉ J, where a system provides the factors."""
 
     mass: BlockMass
     force: Velocities
@@ -86,9 +86,9 @@ class AbstractSystem(Named):
     """A machine in coordinates: M(t,q) v̇ = h(t,q,v) + Cᵀλ, Φ(t,q) = 0, φ(t,q,v) = C v + b = 0, q̇ = N(q) v.
 
     **The body view.** Reactions, pictures and labels are stated on a `machine`: the system itself, or, in joint
-    coordinates, the same bodies in absolute coordinates with the rows of all joints. `lift` and its kin take states,
-    rates and multipliers there; they are the identity where the machine is the system. `bodies` is the machine if it
-    consists of bodies, and None for a person's own equations.
+    coordinates, the same bodies in absolute coordinates with the rows of all joints. `lift` and the like map states,
+    rates and multipliers to it; they are the identity where the machine is the system. `bodies` is the machine if it
+    consists of bodies, and None for a user's own equations.
     """
 
     pattern: eqx.AbstractVar[BlockPattern]
@@ -104,16 +104,16 @@ class AbstractSystem(Named):
     @property
     @abstractmethod
     def coordinates(self) -> str:
-        """In which coordinates it is written, in a word or two."""
+        """Short name of the coordinates it is written in."""
 
     @property
     def constant_mass(self) -> bool:
-        """Whether M is the same at all (t, q): then no time is spent on its rate."""
+        """Whether M is the same at all (t, q): then its rate is not computed."""
         return False
 
     @property
     def scleronomic(self) -> bool:
-        """Whether no row moves by itself, b = 0 whatever the numbers are: then the rows do no work."""
+        """Whether no row depends on time, b = 0 for any parameters: then the rows do no work."""
         return self.m == 0
 
     @property
@@ -138,7 +138,7 @@ class AbstractSystem(Named):
 
     @abstractmethod
     def potential(self, t: Scalar, q: Coordinates) -> Scalar:
-        """Energy stored by gravity and springs; what it leaves out of h counts as work."""
+        """Energy stored by gravity and springs; forces of h without a potential count as work."""
 
     @abstractmethod
     def terms(self, t: Scalar, q: Coordinates, v: Velocities) -> Terms:
@@ -199,7 +199,7 @@ class AbstractSystem(Named):
         gets a family, and which of its rows are the item's."""
 
     def without_rows(self, rows) -> AbstractSystem:
-        """The same machine without these rows of C; items that lose all their rows are gone from its lists."""
+        """The same machine without these rows of C; items that lose all their rows are removed from its lists."""
         raise DalembertError("Rows can be left out of a built model only; write your own equations without them.")
 
     def owner_of(self, row: int) -> RowOwner:
@@ -207,7 +207,7 @@ class AbstractSystem(Named):
         return next(o for o in self.owners if row in o.rows)
 
     def owner_named(self, name: str) -> RowOwner:
-        """The item of this name, or a sentence."""
+        """The item of this name, or an error."""
         for owner in self.owners:
             if owner.name == name:
                 return owner
@@ -260,12 +260,12 @@ class AbstractSystem(Named):
         return str(k)
 
     def velocity_in_words(self, k: int) -> str:
-        """What velocity k is, in a sentence."""
+        """What velocity k is, as text for messages."""
         label = self.velocity_label(k)
         return f"coordinate {label}" if label == str(k) else f"coordinate '{label}'"
 
     def velocities_named(self, item) -> list[int]:
-        """The velocities that a person names in `hold=`, or a sentence."""
+        """The velocities that a user names in `hold=`, or an error."""
         if not isinstance(item, int | np.integer) or isinstance(item, bool) or not 0 <= item < self.n:
             raise DalembertError(f"hold={item!r}: system '{self.name}' has velocities by index 0 … {self.n - 1}.")
         return [int(item)]
@@ -282,7 +282,7 @@ class AbstractSystem(Named):
         """Whether small displacements must be those of the bodies, since q has no angles for them (ball joints)."""
         return False
 
-    # ---- laws that look at turns, sides and loads ----------------------------------------------------------
+    # ---- laws that depend on turns, sides and loads --------------------------------------------------------
 
     @property
     def wound(self) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ class AbstractSystem(Named):
         return ()
 
     def windings(self, t: Scalar, q: Coordinates) -> Float[Array, " laws"]:
-        """How far these angles are from where each law starts from."""
+        """Distance of these angles from the reference angle of each law."""
         return jnp.zeros(0)
 
     @property
@@ -300,11 +300,11 @@ class AbstractSystem(Named):
 
     def with_sides(self, sides: Rows) -> AbstractSystem:
         """The system with the radial forces of its teeth and belts on these sides (+1, −1; 0: left out), one number for
-        each row of `machine`. Where the wheels' centres are held this changes who bears what, not the motion."""
+        each row of `machine`. Where the wheels' centres are held this changes the reactions, not the motion."""
         return self
 
     def with_loads(self, rule: Any, decided: bool = True) -> AbstractSystem:
-        """The system with what picks the joint loads that friction asks for (None: they are unique)."""
+        """The system with the rule that picks the joint loads for friction (None: they are unique)."""
         return self
 
     # ---- names -------------------------------------------------------------------------------------------

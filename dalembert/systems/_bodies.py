@@ -1,7 +1,7 @@
-"""2 · systems: `BodySystem`, bodies with their joints and forces, at places and with motions that others give.
+"""2 · systems: `BodySystem`, bodies with their joints and forces, at given places and with given motions.
 
-What rooms above ask about bodies they ask here. `AbsoluteSystem` gives the places coordinates of their own; a tree
-computes them along its joints.
+What rooms above need to know about bodies is here. `AbsoluteSystem` has coordinates for the places; a tree computes
+them along its joints.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ForceFamily(eqx.Module):
     group: Group = eqx.field(static=True)
     law: Callable = eqx.field(static=True)
     p: dict[str, Array]
-    joints: tuple[str, ...] = eqx.field(static=True, default=())  # of friction by load: whose load
-    rule: str | None = eqx.field(static=True, default=None)  # and the rule that its element names
+    joints: tuple[str, ...] = eqx.field(static=True, default=())  # for load-dependent friction: the loaded joint
+    rule: str | None = eqx.field(static=True, default=None)  # and the rule named by its element
 
     gather = Family.gather
 
@@ -48,7 +48,7 @@ class ForceFamily(eqx.Module):
 
 @dataclass(frozen=True)
 class JointView:
-    """What is read off a joint: its two markers, whichever rows hold it."""
+    """What is measured at a joint: its two markers, independent of its rows."""
 
     name: str
     kind: str
@@ -69,8 +69,8 @@ class BodySystem(RowSystem):
     space: eqx.AbstractVar[str]
     body_names: eqx.AbstractVar[tuple[str, ...]]
     joints: eqx.AbstractVar[tuple[JointView, ...]]
-    load_rule: eqx.AbstractVar[Any]  # what picks the loads that friction asks for, where they are not unique
-    loads_decided: eqx.AbstractVar[bool]  # that they are unique, or picked by `load_rule`
+    load_rule: eqx.AbstractVar[Any]  # the rule that picks the joint loads for friction, where they are not unique
+    loads_decided: eqx.AbstractVar[bool]  # whether they are unique, or picked by `load_rule`
     shapes: eqx.AbstractVar[tuple[tuple[int, str], ...]]  # pictures of bodies, as JSON
     origin: eqx.AbstractVar[Origin]  # the model it was built from
 
@@ -123,7 +123,7 @@ class BodySystem(RowSystem):
         return self.with_named_sides(sides, dict(self.sided))
 
     def with_named_sides(self, sides, rows: dict[str, int]) -> Self:
-        """The same with the entry of `sides` that stands for each name."""
+        """The same with the entry of `sides` that belongs to each name."""
         families = list(self.families)
         for k, f in enumerate(families):
             if "side" in f.p:
@@ -133,7 +133,7 @@ class BodySystem(RowSystem):
 
     @property
     def scleronomic(self):
-        # drivers and the user's own rows may hold time; joints and couplings do not
+        # drivers and the user's own rows may depend on time; joints and couplings do not
         return all(f.kind.startswith("coupling:") or kind_of(self.space, f.kind) is not None for f in self.families)
 
     def with_loads(self, rule, decided=True):
@@ -178,7 +178,7 @@ class BodySystem(RowSystem):
         return jnp.concatenate(rows), jnp.concatenate(inertias)
 
     def force_on(self, t, places, twists, v: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
-        """h of bodies at given places and with given motion, a row a body."""
+        """h of bodies at given places and with given motion, one row per body."""
         K = self.kinematics
         nb = self.masses.shape[0]
         weight = self.masses[:, None] * self.gravity
@@ -199,7 +199,7 @@ class BodySystem(RowSystem):
         return shares[:-1]
 
     def mass_mv(self, places, x: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
-        """M x of bodies at given places (ground last), a row a body."""
+        """M x of bodies at given places (ground last), one row per body."""
         d = self.kinematics.d
         turning = jnp.sum(self.inertias * x[:, None, d:], axis=-1)
         own = jnp.concatenate([self.masses[:, None] * x[:, :d], turning], axis=1)
@@ -220,7 +220,7 @@ class BodySystem(RowSystem):
         return out
 
     def force_numbers(self, f: ForceFamily) -> dict[str, Array]:
-        """The numbers of a force family; a law that weighs its body gets its mass besides."""
+        """The numbers of a force family; a law that depends on the body's mass also gets that."""
         if getattr(f.law, "weighs", False):
             return f.p | {"mass": self.masses[f.group.columns[:, 0]]}
         return f.p
@@ -258,7 +258,7 @@ class BodySystem(RowSystem):
     def wrench_on_j(self, places, p, share, on_i, axes: Callable | None = None):
         """A member's share of a generalised force → force and torque on body j at marker j, and the joint's axes.
 
-        `on_i` where j, the last of its bodies, is the ground, which has no share: it bears what the others do not.
+        `on_i` where j, the last of its bodies, is the ground, which has no share: it takes the opposite of the others.
         """
         K = self.kinematics
         frames = marker_frames(self.space, places, p)
@@ -283,7 +283,7 @@ class BodySystem(RowSystem):
         """C = Ĉ J for the joints of a model [Blajer, Bestle, Schiehlen 1994, eqs. 7, 10, 11].
 
         J (κ × n) maps v to the relative twist at each joint: velocity and angular velocity of marker j as seen from i,
-        along i's axes. Ĉ (m × κ) says which of it each row locks, so that Ĉᵀλ are the wrenches on bodies j in the
+        along i's axes. Ĉ (m × κ) is what each row locks of it, so that Ĉᵀλ are the wrenches on bodies j in the
         joints' frames. Joints come family by family. Rows over other sets of bodies (couplings, your own) are their
         own local rates: J = C, Ĉ = I. C = Ĉ J where the joints are closed.
         """

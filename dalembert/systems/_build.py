@@ -1,4 +1,4 @@
-"""2 · systems: `build`, from what a person said (Model) to a machine in coordinates."""
+"""2 · systems: `build`, from the user's statements (Model) to a machine in coordinates."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
 
 SPARSE_FROM = 40
-"""Number of velocities from which on the equations are sparse: where KLU overtakes a dense Cholesky."""
+"""The equations are sparse from this number of velocities on: KLU is then faster than a dense Cholesky."""
 
 
 def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = ()) -> AbsoluteSystem | TreeSystem:
     """The system of a model. Raises `ModelError` with all mistakes of the model at once.
 
     `coordinates`: "absolute" (each body's own; the default) or "joint" (those of a spanning tree; `cut` names joints
-    that must close loops rather than carry, besides those of the model's `closing`).
+    that must close loops instead of being in the tree, besides those of the model's `closing`).
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
@@ -102,7 +102,7 @@ def _absolute(
     # an armature couples bodies in M, which is then no longer block-diagonal
     sparse = sparse and not any(isinstance(f.law, Armature) for f in forces)
     return AbsoluteSystem(
-        # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would be felt
+        # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would take measurable time
         masses=np.array([b.mass for b in bodies]),
         inertias=np.array([np.reshape(b.inertia, (dw, dw)) for b in bodies]),
         gravity=np.asarray(model.gravity),
@@ -125,15 +125,15 @@ def _absolute(
 
 
 def _shapes(model: Model, index) -> tuple[tuple[int, str], ...]:
-    """What the model says its bodies look like: carried along for pictures, nothing is computed from it."""
+    """The shapes that the model gives to its bodies: stored for pictures, nothing is computed from them."""
     out = []
     for s in model.shapes.values():
         if s.body.name == "ground":
             continue  # pictures show moving bodies
         turned = s.rotation.tolist() if model.space == "space" else math.atan2(s.rotation[1, 0], s.rotation[0, 0])
-        told = {"kind": s.kind, "size": np.ravel(s.size).tolist(), "position": s.position.tolist(), "rotation": turned}
-        told |= {} if s.colour is None else {"colour": np.ravel(s.colour).tolist()}
-        out.append((index[s.body.name], json.dumps(told)))
+        entry = {"kind": s.kind, "size": np.ravel(s.size).tolist(), "position": s.position.tolist(), "rotation": turned}
+        entry |= {} if s.colour is None else {"colour": np.ravel(s.colour).tolist()}
+        out.append((index[s.body.name], json.dumps(entry)))
     return tuple(out)
 
 
@@ -197,7 +197,7 @@ def _coupled_row(space: str, c: Constraint) -> CoupledRow:
 
 
 def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
-    """The markers of all terms, and the constant that the start configuration gives where none was said."""
+    """The markers of all terms, and the constant that the start configuration gives where none was stated."""
     numbers = dict(c.numbers)
     for k, pair in enumerate(c.coupled):
         placed = _placed(model.space, pair)
@@ -249,7 +249,7 @@ def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
 
 
 def _spread(model: Model):
-    """The force elements; what acts on every body becomes one member a body, all under one name."""
+    """The force elements; what acts on every body becomes one member per body, all under one name."""
     for f in model.forces.values():
         if f.kind != "central_gravity":
             yield f
@@ -290,7 +290,7 @@ def _is_periodic(f: Force) -> bool:
     try:
         at = jax.vmap(lambda *x: jnp.reshape(jnp.asarray(effort(*x, numbers), float), ()))
         here, around = at(t, value, rate), at(t, value + 2 * np.pi, rate)
-    except Exception:  # a mistake of the user's function is reported where all of them are looked for
+    except Exception:  # a mistake of the user's function is reported by `_check_user_functions`
         return False
     return bool(jnp.max(jnp.abs(around - here)) <= 1e-9 * jnp.max(jnp.abs(here), initial=1e-300))
 
@@ -383,7 +383,7 @@ def _size(model: Model) -> float:
 
 
 def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
-    """Call every user's function once, on shapes only, so that its mistakes appear here and with its name.
+    """Call every user's function once, on shapes only, so that its mistakes are reported here and with its name.
 
     No value is known in these calls, neither time nor parameters: what passes here can be compiled.
     """

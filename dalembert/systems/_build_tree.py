@@ -1,4 +1,4 @@
-"""2 · systems: from a model to joint coordinates: which joints carry the tree, and where it starts."""
+"""2 · systems: from a model to joint coordinates: which joints are in the spanning tree, and where it starts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ QUARTER = {
 
 
 def spanning_tree(model: Model, cut: Sequence[str] = ()) -> dict[str, tuple[str, Constraint | None]]:
-    """For each body its carrier and the joint it hangs on, nearest to the ground first.
+    """For each body its parent body and the joint between them, nearest to the ground first.
 
     Levels are those of the shortest way to the ground, so a loop is cut in its middle [Blajer, Bestle, Schiehlen
-    1994, section 4]; among several joints to the level below, the one with the fewest coordinates carries. A body
-    that no joint ties to the ground is free, and carries the bodies tied to it.
+    1994, section 4]; of several joints to the level below, the one with the fewest coordinates is taken. A body
+    without a path of joints to the ground is free, and is the root of the bodies connected to it.
     """
     import networkx as nx
 
@@ -156,7 +156,7 @@ def _rates(system: TreeSystem, q, v):
 
 
 def _whole_turns(model: Model, tree: Tree, links, q0) -> np.ndarray:
-    """Start angles such that each body's angle is the one the model states, not one some full turns off."""
+    """Start angles such that each body's angle is the one the model states, not one that differs by full turns."""
     start = links["start_angle"].copy()
     turns = np.append(q0, 0.0)[tree.q_index[:, 0]] * links["turn"]
     for b, body in zip(tree.bodies, model.bodies.values(), strict=True):

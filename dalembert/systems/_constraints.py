@@ -246,7 +246,7 @@ def _sphere_roll(t, i, j, p):
 
 
 def _no_slip(i, j, p, along, across):
-    """Slip along `across` at the contact, which divides the line of centres as the radii say."""
+    """Slip along `across` at the contact, which divides the line of centres in the ratio of the radii."""
     contact = i.p + (j.p - i.p - along) + along * (p["radius_i"] / (p["radius_i"] + p["radius_j"]))
     slip = j.v + cross(j.w, contact - j.p) - i.v - cross(i.w, contact - i.p)
     return (dot(across, slip) / jnp.sqrt(dot(along, along)))[None]

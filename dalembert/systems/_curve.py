@@ -11,7 +11,7 @@ from dalembert.model import spline_jet
 from dalembert.systems._frames import back, cross, dot
 
 SAMPLES, NEWTON = 8, 12
-"""Points looked at on each piece of a curve, and Newton steps from the nearest of them."""
+"""Points sampled on each piece of a curve, and Newton steps from the nearest of them."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class OnCurve:
     """The point of j lies on a spline fixed in i: rows are its components across the curve at the nearest point.
 
     The nearest point s solves c′(s)·(x − c(s)) = 0. It is searched without derivatives; two more Newton steps then
-    carry the exact derivatives of s(x) up to the third order. The rows' gradient has no part along the curve, so the
+    give the exact derivatives of s(x) up to the third order. The rows' gradient has no part along the curve, so the
     reaction does no work, whichever directions across it are chosen.
     """
 
@@ -41,7 +41,7 @@ class OnCurve:
         return jnp.stack([dot(first, gap), dot(cross(along, first), gap)])
 
     def _curve(self, breaks, coefficients, s):
-        """c, c′, c″; a closed curve goes round, an open one goes on straight."""
+        """c, c′, c″; a closed curve goes round, an open one is extended by straight lines."""
         if self.closed:
             length = breaks[-1] - breaks[0]
             inside = breaks[0] + jnp.mod(s - breaks[0], length)

@@ -122,7 +122,7 @@ class UserLaw:
 
 
 class Conjugate:
-    """A law on coordinates a(i, j) of two frames: generalised forces, carried to the bodies by the transpose of u ↦ ȧ.
+    """A law on coordinates a(i, j) of two frames: generalised forces, mapped to the bodies by the transpose of u ↦ ȧ.
 
     So it balances its bodies and its power is effort · ȧ, whatever the coordinates are.
     """
@@ -160,13 +160,13 @@ class OnCoordinate(Conjugate):
         return wrapped(value) if self.angle else value
 
     def away(self, t, value, p):
-        """How far the value is from where the law starts from."""
+        """Distance of the value from the law's reference value."""
         return value
 
     def windings(self, t, frames, p):
-        """The angle that the law depends on, (1,): beyond half a turn a law in space cannot tell it."""
+        """The angle that the law depends on, (1,): in space it is not known beyond half a turn."""
         away = self.away(t, self.coordinate(*frames), p)[None]
-        return jnp.where(p["stiffness"] != 0, away, 0.0) if "stiffness" in p else away  # a mere damper needs no angle
+        return jnp.where(p["stiffness"] != 0, away, 0.0) if "stiffness" in p else away  # a damper alone needs no angle
 
 
 class JointSpring(OnCoordinate):
@@ -196,7 +196,7 @@ class BallSpring:
         return 0.5 * p["stiffness"] * dot(x, x)
 
     def windings(self, t, frames, p):
-        """The rotation vector: it turns round at half a turn."""
+        """The rotation vector: it jumps at half a turn."""
         return jnp.where(p["stiffness"] != 0, rotation_vector(*frames), 0.0)
 
 
@@ -285,10 +285,10 @@ def _stribeck(rate, p):
 class BearingFriction:
     """Friction by the joint's own load: c(v) N(w), w the joint's wrench, and −viscous · v as any other force.
 
-    `coordinate` is the joint coordinate that rubs, or None for a ball, whose slip is its angular velocity. `forces`
-    and `torques` are the components of w that press. The two faces are kept apart because N is not known before the
-    reactions are: `generalised` is the force without a load, `per_load` that of a unit load (`equations.py` joins
-    them).
+    `coordinate` is the joint coordinate with friction, or None for a ball, whose slip is its angular velocity.
+    `forces` and `torques` are the components of w that form the normal load N. The two parts are separate because N is
+    only known with the reactions: `generalised` is the force without a load, `per_load` that of a unit load
+    (`equations.py` combines them).
     """
 
     coordinate: Callable | None
@@ -385,7 +385,7 @@ class Bushing(Conjugate):
         return 0.5 * x @ p["stiffness"] @ x
 
     def windings(self, t, frames, p):
-        """In space the rotation vector, which turns round at half a turn."""
+        """In space the rotation vector, which jumps at half a turn."""
         return jnp.where(jnp.any(p["stiffness"][:, 3:] != 0), rotation_vector(*frames), 0.0)
 
 

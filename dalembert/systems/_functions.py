@@ -1,4 +1,4 @@
-"""2 · systems: `FunctionSystem`, a person's own M, h, Φ, φ."""
+"""2 · systems: `FunctionSystem`, a user's own M, h, Φ, φ."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FunctionSystem(RowSystem):
     With `parameters` (a dict of arrays) every function gets them as a last argument p. `joints` groups the
     holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
     `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
-    tolerance free of units. Without `potential`, the work of h is booked as work. Dense; for tens of coordinates.
+    tolerance free of units. Without `potential`, the work of h counts as work. Dense; for tens of coordinates.
     Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates (`LocalPoint`).
     """
 
@@ -161,7 +161,7 @@ class FunctionSystem(RowSystem):
         return (*super().names(), *(p.name for p in self.points))
 
     def renamed(self, to):
-        # the constrained points are told twice more, as the function of the holonomic rows and as their family
+        # the constrained points occur twice more, as the function of the holonomic rows and as their family
         points, functions, families = self.points, self.functions, tuple(f.renamed(to) for f in self.families)
         if points:
             points = tuple(dataclasses.replace(p, name=to(p.name)) for p in points)
@@ -195,7 +195,7 @@ class FunctionSystem(RowSystem):
         return 0 if shape is None else shape[0]
 
     def _shape(self, which: int) -> tuple[int, ...] | None:
-        """The shape of what a function gives, found without a value: so are its mistakes, before it is compiled."""
+        """The shape of a function's result, without values; its mistakes are found here, before it is compiled."""
         function, signature = self.functions[which], _SIGNATURES[which]
         if function is None:
             return None

@@ -1,4 +1,4 @@
-"""2 · systems: where a machine's bodies, joints and forces sit, as plain data: what pictures are drawn from."""
+"""2 · systems: positions of a machine's bodies, joints and forces as plain data, from which pictures are drawn."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ wheels' angles against the line of centres,
 Its rate is the slip of the pitch circles (the belt), its gradient the force: λ, in newton, is the tangential force.
 Wheel j gets −λ (r_i + r_j)/D along t, λ s k along n and the torque λ r_j; for teeth, r_i + r_j = D, this is the force
 −λ t + λ s k n at the pitch point. k = tan α for teeth of pressure angle α (−tan α in a ring), and for the tight span of
-a belt k = −cos β, sin β = (r_i + r_j)/D. s is the side that bears: the sign of λ, so that teeth push and belts pull, or
-0, without the radial force. The centres are held by other joints; then s has no effect on the motion, only on who
-bears what: a system is made with s = 0, and `with_sides` sets it where reactions are stated. A helix adds the axial
+a belt k = −cos β, sin β = (r_i + r_j)/D. s is the side in contact: the sign of λ, so that teeth push and belts pull, or
+0, without the radial force. The centres are held by other joints; then s has no effect on the motion, only on
+the reactions: a system is made with s = 0, and `with_sides` sets it where reactions are stated. A helix adds the axial
 force k_a λ at the pitch point.
 """
 
@@ -42,7 +42,7 @@ def rack_axes(frames):
 
 
 def _closed(gap, turns):
-    """The gap modulo what full turns add up to (0: they are counted)."""
+    """The gap modulo the change by full turns (0: they are counted)."""
     period = jnp.where(turns > 0, turns, 1.0)
     return gap - period * jax.lax.stop_gradient(jnp.where(turns > 0, jnp.round(gap / period), 0.0))
 

@@ -1,12 +1,12 @@
-"""2 · systems: `compiled`, the door to every compiled program; names stay outside, so that no name compiles anything.
+"""2 · systems: `compiled`, the entry to every compiled program; names stay outside, so that no name causes compilation.
 
-Names of a machine, its bodies and its joints are static data of a system, and JAX compiles anew for static data that it
-has not seen. So every function that the package compiles is entered through `compiled`: it numbers the names of its
-arguments in the order in which the system lists them, and hands the numbers in. Machines of the same structure then
-share their programs whatever they are called. What comes out of a program is arrays; the few results that name
-something (`Equations`) get the names of this call back, and systems may not come out at all.
+Names of a machine, its bodies and its joints are static data of a system, and JAX recompiles for static data that it
+has not seen. So every function that the package compiles is called through `compiled`: it replaces the names in its
+arguments by numbers, in the order in which the system lists them. Machines of the same structure then
+share their programs whatever their names are. Programs return arrays; the few results that contain names
+(`Equations`) get the names of this call back, and systems may not be returned at all.
 
-A person's own `jax.jit` sees names as ever: a function that says `system.replace({"crank.mass": …})` depends on them.
+A user's own `jax.jit` still sees names: a function that calls `system.replace({"crank.mass": …})` depends on them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ R = TypeVar("R")
 ANONYMOUS = "\0"
 """The name of every system inside a compiled program; a body's or joint's is this and a number."""
 OURS = frozenset({"dalembert", "diffrax", "equinox", "lineax", "optimistix", "jax", "jaxlib"})
-"""Packages whose classes look up no name that they were not given by `renamed`; a user's own class may."""
+"""Packages whose classes use only the names that `renamed` gave them; a user's own class may use others."""
 
 
 class Renaming:
@@ -55,7 +55,7 @@ class Renaming:
 
 
 class Named(eqx.Module):
-    """What carries names in static fields, and may be an argument of a compiled function."""
+    """An object with names in static fields that may be an argument of a compiled function."""
 
     may_come_out: ClassVar[bool] = False
     """Whether compiled functions may return it: `renamed` then puts back all that it names."""
@@ -65,8 +65,8 @@ class Named(eqx.Module):
         return ()
 
     def renamed(self, to: Renaming) -> Self | None:
-        """A copy under other names; None if it cannot tell which names it uses (a user's own class): then it, and
-        all that is handed in with it, keeps its names and is compiled for them."""
+        """A copy under other names; None if it is not known which names it uses (a user's own class): then it, and
+        all other arguments of the call, keep their names and are compiled for them."""
         return None
 
 
@@ -86,11 +86,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 def compiled_quickly(function: Callable[P, R]) -> Callable[P, R]:
     """`compiled`, for what runs a few times for each machine (a start, a check): small programs are compiled in a
-    third of the time, and run a little slower for it."""
+    third of the time, and run a little slower."""
     program: Callable[..., R] = eqx.filter_jit(function)
 
     @functools.cache
-    def quick() -> Callable[..., R]:  # asks XLA, so not while modules are imported
+    def quick() -> Callable[..., R]:  # queries XLA, so not while modules are imported
         options: Any = {"compiler_options": _quick()}
         return eqx.filter_jit(function, **options)
 
@@ -114,7 +114,7 @@ def _without_their_names(function, program_for):
             raise  # of the running program: out of memory and the like
         except Exception:
             out = back = None
-        if back is None:  # a mistake found while tracing: once more under the real names, so that its sentence has them
+        if back is None:  # a mistake found while tracing: once more under the real names, so that its message has them
             return program(*args, **kwargs)
         return _restored(out, back)
 
@@ -123,16 +123,16 @@ def _without_their_names(function, program_for):
 
 KEPT = 150
 """Compiled programs that stay in memory, some 10 MB each and 6 for a machine. JAX would keep them for ever; a process
-that asks for more begins anew, and reads from the cache on disk what it needs again."""
+that needs more clears them, and reads those it needs again from the cache on disk."""
 _PROGRAMS: dict[int, Any] = {}
 _counted = [0]
 
 
 def _keep(program) -> None:
-    """Remember that this function has programs; where all functions together have more than `KEPT`, forget them."""
+    """Remember that this function has programs; where all functions together have more than `KEPT`, clear them."""
     cache = getattr(program, "_cached", None)  # JAX's own function inside Equinox's
     if not hasattr(cache, "_cache_size") or not hasattr(cache, "clear_cache"):
-        return  # made otherwise: all is kept
+        return  # another version: keep all
     _PROGRAMS[id(cache)] = cache
     if compile_stopwatch.programs == _counted[0]:
         return
@@ -159,7 +159,7 @@ def _is_small(arguments) -> bool:
 
 @functools.cache
 def _quick() -> dict[str, Any]:
-    """Options of XLA to compile in a third of the time; none where it does not know them."""
+    """Options of XLA to compile in a third of the time; none where it does not support them."""
     options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
     if jax.default_backend() != "cpu":
         return {}
@@ -171,7 +171,7 @@ def _quick() -> dict[str, Any]:
 
 
 def _without_names(arguments) -> tuple[Any, Renaming | None]:
-    """The arguments under numbers, and the way back; (arguments, None) if there is nothing to rename, or no way to."""
+    """The arguments under numbers, and the inverse map; (arguments, None) if nothing is renamed."""
     foreign = False
 
     def is_named(x) -> bool:
@@ -194,7 +194,7 @@ _PLAIN: dict[tuple[int, ...], tuple[list[weakref.ref], list, Renaming | None]] =
 
 
 def _plain(named: list[Named]) -> tuple[list, Renaming | None]:
-    """The same under numbers, and the way back; kept as long as they live: most calls ask for the same machine."""
+    """The same under numbers, and the inverse map; cached while they live: most calls are for the same machine."""
     key = tuple(map(id, named))
     if key in _PLAIN:
         return _PLAIN[key][1:]
@@ -204,7 +204,7 @@ def _plain(named: list[Named]) -> tuple[list, Renaming | None]:
         to, back = _numbered(names)
         plain = [x.renamed(to) for x in named]
         back = None if any(x is None for x in plain) else back
-    # an id is given again only after its owner has gone, and its entry with it
+    # an id is reused only after its owner is deleted, and its entry with it
     _PLAIN[key] = [weakref.ref(x, lambda _: _PLAIN.pop(key, None)) for x in named], plain, back
     return plain, back
 

@@ -1,4 +1,4 @@
-"""2 · systems: what a system was built from, carried along so that a file can hold it; nothing is computed from it."""
+"""2 · systems: what a system was built from, stored so that a file can hold it; nothing is computed from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Origin:
         return f"Origin({self.name if self.known else None!r})"
 
     def model(self) -> Model:
-        """The model, told again."""
+        """The model, rebuilt from its statements."""
         model = Model(self.name, space=self.space, gravity=self.gravity, closing=self.closing)
         for s in self.statements:
             getattr(model, s.kind)(**s.arguments)

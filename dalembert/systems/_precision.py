@@ -1,4 +1,4 @@
-"""2 · systems: numbers are float64: nothing is computed without, and what comes as float32 is told."""
+"""2 · systems: numbers are float64: computing in float32 is refused, and a warning is given for float32 input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require_float64() -> None:
 
 
 def in_double(what: str, value) -> Array:
-    """The numbers as a float64 array; a warning if they come in float32 and have lost digits by that."""
+    """The numbers as a float64 array; with a warning if they are float32 and have lost digits."""
     require_float64()
     if not is_traced(value):
         tell_single_precision(what, value, stacklevel=4)

@@ -18,7 +18,7 @@ def rotation_of(vector):
     small = square < 1e-8
     angle = jnp.sqrt(jnp.where(small, 1.0, square))
     a = jnp.where(small, 1.0 - square / 6, jnp.sin(angle) / angle)
-    # half the angle: 1 − cos would lose its digits, twice over in Γ
+    # half the angle: 1 − cos would lose digits, and twice as many in Γ
     b = jnp.where(small, 0.5 - square / 24, 0.5 * (jnp.sin(0.5 * angle) / (0.5 * angle)) ** 2)
     x, y, z = vector[0], vector[1], vector[2]
     K = jnp.stack([jnp.zeros(()), -z, y, z, jnp.zeros(()), -x, -y, x, jnp.zeros(())]).reshape(3, 3)
@@ -78,7 +78,7 @@ class SpeedRow:
 class CoupledRow:
     """Σ factor · coordinate − constant = 0 over several joints, or its rate; each term knows its two bodies.
 
-    `turns` (a parameter) is what full turns can add to the sum; the gap is taken modulo that.
+    `turns` (a parameter) is the change of the sum by full turns; the gap is taken modulo that.
     """
 
     space: str

@@ -1,4 +1,4 @@
-"""2 · systems: families of rows with some of their rows left out."""
+"""2 · systems: families of rows with some of their rows removed."""
 
 from __future__ import annotations
 

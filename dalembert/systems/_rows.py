@@ -6,7 +6,7 @@ time derivative of Φ, for the others what the family states. Then
     C = ∂φ/∂v        b = φ(t,q,0) = φ − C v        Γ = −dφ/dt along the motion with v held = −(Ċ v + ḃ)
 
 all by automatic differentiation, member by member under vmap. Ċ v is never dropped. Rows are functions of
-places X (for a body its frame); a system says how places move, Ẋ and Ẍ for held v, so that the compiler
+places X (for a body its frame); a system gives the motion of its places, Ẋ and Ẍ for held v, so that the compiler
 differentiates short row functions and not the way from a quaternion to a rotation matrix.
 See docs/theory/equations.md.
 """
@@ -49,9 +49,9 @@ class Family(eqx.Module):
     p: dict[str, Array]
 
     def gather(self, table) -> list:
-        """A table with a row a block → for each of the k slots of a member, the members' rows, stacked."""
+        """A table with one row per block → for each of the k slots of a member, the members' rows, stacked."""
         slots = self.group.columns.T
-        # as plain as JAX can say it: there are dozens of these in every program
+        # in as few JAX operations as possible: there are dozens of these in every program
         plain = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
         return [jax.tree_util.tree_map(lambda a, k=k: jnp.asarray(a).at[k].get(**plain), table) for k in slots]
 
@@ -109,7 +109,7 @@ class RowSystem(AbstractSystem):
         """Coordinates of the ground, which is the block number `blocks` of the row pattern."""
 
     def _blocks(self, q: Coordinates, v: Velocities):
-        """q and v, a row a block; a block may be empty, where nothing can move."""
+        """q and v, one row per block; a block may be empty, where nothing can move."""
         return q.reshape(self.pattern.blocks, self.dq), v.reshape(self.pattern.blocks, self.dv)
 
     def qdot(self, q: Coordinates, v: Velocities) -> Coordinates:
@@ -224,7 +224,7 @@ class RowSystem(AbstractSystem):
         return rows, _in_order(phi, self.pattern.row_order)
 
     def local(self, t: Scalar, q: Coordinates) -> Local | None:
-        """C = Ĉ J, where the system says how its rows factor."""
+        """C = Ĉ J, where the system provides the factors."""
         return None
 
     def joint_factors(self, q: Coordinates, rows: BlockRows) -> Local | None:
@@ -333,5 +333,5 @@ def _on_units(along, units: list) -> Float[Array, "r k d"]:
 def _in_order(parts: list[Array], order) -> Array:
     whole = jnp.concatenate(parts) if parts else jnp.zeros(0)
     if len(order) and (order == range(len(order))).all():
-        return whole  # already in the order of C: spare the gather
+        return whole  # already in the order of C: no gather needed
     return whole[order]

@@ -1,6 +1,6 @@
-"""2 · systems: constraints that come and go. Rows are switched by numbers, so no size ever changes.
+"""2 · systems: constraints that are switched on and off. Switches are numbers, so no size ever changes.
 
-A switchable family carries `active` (0 or 1 for each row) and `held_at` (what each holonomic row is held at) among its
+A switchable family has `active` (0 or 1 for each row) and `held_at` (what each holonomic row is held at) among its
 parameters: Φ becomes active · (Φ − held_at). A row that is off is zero at all levels and has no reaction.
 """
 
@@ -56,7 +56,7 @@ def is_switchable(family: Family) -> bool:
 def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> AbstractSystem:
     """The system with a constraint switched on or off; `on` may be traced.
 
-    `held_at` are the values its holonomic rows are held at from now on (a latch that closes where the machine is);
+    `held_at` are the values its holonomic rows are held at from now on (a latch that closes at the present pose);
     without it they are held where they were.
     """
 

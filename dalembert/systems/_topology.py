@@ -1,4 +1,4 @@
-"""2 · systems: which links make up a tree of joints, and where each stands; all static."""
+"""2 · systems: which links make up a tree of joints, and the indices of each; all static."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dalembert.systems._names import Renaming
 
 
 class Tree:
-    """Who hangs on whom; static, compared by content, hashed once.
+    """Topology of the spanning tree; static, compared by content, hashed once.
 
-    Links are numbered so that a parent comes before its children. `parents[k]` is the link that carries link k (or
-    −1), `bodies[b]` the link that is body b. A ball has three velocities, a weld none, every other link one.
-    Joints that are `backward` are carried by their body j.
+    Links are numbered so that a parent comes before its children. `parents[k]` is the parent of link k (or −1),
+    `bodies[b]` the link that is body b. A ball has three velocities, a weld none, every other link one.
+    Joints that are `backward` have body j as the parent.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class Tree:
         self.bodies = np.asarray(bodies, int)
         self.joints = tuple(joints)  # for each link, the joint it belongs to (a free body's own name)
         self.backward = frozenset(backward)
-        self.carrying = {self.joints[k]: b for b, k in enumerate(self.bodies)}  # of each joint, the body it carries
+        self.carrying = {self.joints[k]: b for b, k in enumerate(self.bodies)}  # of each joint, its child body
         count = len(self.parents)
         self.count = count
         self.ball = np.array([k == "ball" for k in kinds], bool).reshape(count)
-        # coordinates and velocities: where each link's numbers stand in q and v; one past the end means none
+        # coordinates and velocities: the indices of each link in q and v; one past the end means none
         q_sizes = [4 if b else int(m) for b, m in zip(self.ball, self.moves, strict=True)]
         v_sizes = [3 if b else int(m) for b, m in zip(self.ball, self.moves, strict=True)]
         self.nq, self.nv = sum(q_sizes), sum(v_sizes)
@@ -48,7 +48,7 @@ class Tree:
         # for each velocity: its link, and which of the link's axes it is
         self.link_of = np.repeat(np.arange(count), v_sizes)
         self.axis_of = np.concatenate([np.arange(s) for s in v_sizes]).astype(int) if count else np.zeros(0, int)
-        above = np.zeros((count, count), bool)  # above[i, k]: link i is k or carries it
+        above = np.zeros((count, count), bool)  # above[i, k]: link i is k or one of its ancestors
         for k, parent in enumerate(self.parents):
             above[k, k] = True
             if parent >= 0:

@@ -2,14 +2,13 @@
 
 Every joint of the tree is a chain of links, each a turn about and a slide along its z axis (a revolute, a slider, a
 screw), or a ball. With the links' spatial axes S (angular, linear, about a point c near the machine), and L the table
-that says which axis moves which body (static, from the tree),
+of which axis moves which body (static, from the tree),
 
     twists V = L (S u)        biases J̇u = L ((V × S) u)        M_ij = Sᵢᵀ I_j^c Sⱼ  (i above j)
 
-where I_j^c is the inertia of all that hangs on axis j (composite bodies). Only poses need a recursion, and they are
-found by doubling: each link's pose against its parent's parent's … parent, log₂(depth) times. So nothing here grows
-with the number of bodies but array sizes. Forces and rows are those of the absolute system, carried over by
-v_abs = J u:
+where I_j^c is the inertia of all bodies moved by axis j (composite bodies). Only poses need a recursion, and they are
+found by doubling: each link's pose relative to its parent's parent's … parent, log₂(depth) times. So only array sizes
+grow with the number of bodies. Forces and rows are those of the absolute system, transformed by v_abs = J u:
 
     h = Jᵀ(h_abs − M_abs J̇u)        C = C_abs J        Γ = Γ_abs − C_abs J̇u
 """
@@ -36,7 +35,7 @@ from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._topology import Tree
 
 KEPT = 1e-10
-"""Share of its size in absolute coordinates below which a row is one that the tree itself keeps."""
+"""Rows whose norm in joint coordinates is below this fraction of their norm in absolute ones are set to zero."""
 
 
 class Chains(NamedTuple):
@@ -48,8 +47,8 @@ class Chains(NamedTuple):
     S: Float[Array, "n 6"]  # of each velocity: angular, linear at `centre`
 
 
-class Carried(NamedTuple):
-    """The bodies' absolute motion that u makes: places and twists (ground last), velocities and J̇u as (bodies, dv)."""
+class BodyMotion(NamedTuple):
+    """Absolute motion of the bodies due to u: places and twists (ground last), velocities and J̇u as (bodies, dv)."""
 
     chains: Chains
     places: Place
@@ -180,7 +179,7 @@ class TreeSystem(AbstractSystem):
             return Place(p, R, jnp.zeros((len(p), 0)))
         return Place(p[:, :2], R[:, :2, :2], angles)
 
-    def carried(self, q: Coordinates, u: Velocities) -> Carried:
+    def carried(self, q: Coordinates, u: Velocities) -> BodyMotion:
         """The absolute motion of the bodies."""
         tree, chains = self.tree, self.chains(q)
         S = chains.S
@@ -195,7 +194,7 @@ class TreeSystem(AbstractSystem):
         else:
             twists = Twist(jnp.concatenate([v, zero])[:, :2], jnp.append(w[:, 2], 0.0))
         velocity, bias = self._absolute_rates(chains, v, w), self._absolute_rates(chains, a, alpha)
-        return Carried(chains, self.body_places(q, chains), twists, velocity, bias)
+        return BodyMotion(chains, self.body_places(q, chains), twists, velocity, bias)
 
     def lift_rate(self, q, v, vdot):
         """v̇_abs = J u̇ + J̇u."""
@@ -246,7 +245,7 @@ class TreeSystem(AbstractSystem):
         R, r = chains.R[tree.bodies], chains.p[tree.bodies] - chains.centre
         m, I = self.carrier.masses, self.carrier.inertias
         if self.space == "plane":
-            I = I * jnp.diag(jnp.array([0.0, 0.0, 1.0]))  # only turning about z is ever asked for
+            I = I * jnp.diag(jnp.array([0.0, 0.0, 1.0]))  # only rotation about z is needed
         world = R @ I @ jnp.swapaxes(R, 1, 2)
         square = jnp.sum(r * r, axis=1)
         about = world + m[:, None, None] * (square[:, None, None] * jnp.eye(3) - r[:, :, None] * r[:, None, :])
@@ -254,8 +253,8 @@ class TreeSystem(AbstractSystem):
         top = jnp.concatenate([about, mr], axis=2)
         bottom = jnp.concatenate([-mr, m[:, None, None] * jnp.eye(3)], axis=2)
         inertia = jnp.concatenate([top, bottom], axis=1)  # (bodies, 6, 6)
-        hanging = jnp.asarray(tree.moved_by).T @ inertia.reshape(len(m), 36)  # on each axis
-        momentum = jnp.sum(hanging.reshape(-1, 6, 6) * chains.S[:, None, :], axis=2)
+        composite = jnp.asarray(tree.moved_by).T @ inertia.reshape(len(m), 36)  # on each axis
+        momentum = jnp.sum(composite.reshape(-1, 6, 6) * chains.S[:, None, :], axis=2)
         G = chains.S @ momentum.T  # Sᵢ · I_j^c Sⱼ
         above = tree.axes_above
         M = jnp.where(above, G, jnp.where(above.T, G.T, 0.0))
@@ -272,7 +271,7 @@ class TreeSystem(AbstractSystem):
     def force(self, t, q, v):
         return self.bias_force(t, self.carried(q, v))
 
-    def bias_force(self, t, at: Carried) -> Velocities:
+    def bias_force(self, t, at: BodyMotion) -> Velocities:
         """Jᵀ(h_abs − M_abs J̇u)."""
         carrier = self.carrier
         shares = carrier.force_on(t, at.places, at.twists, at.v) - carrier.mass_mv(at.places, at.bias)
@@ -330,8 +329,8 @@ class TreeSystem(AbstractSystem):
     def _through(self, chains: Chains, rows: BlockRows) -> tuple[Float[Array, "m n"], Rows]:
         """C_abs J: each row's shares of its bodies as spatial forces on the axes above those bodies.
 
-        And how much of each row these axes can change (at most 1): at a singular position a whole row may vanish, which
-        must not be scaled up again to a direction made of rounding.
+        And the norm of each row relative to its norm in absolute coordinates (at most 1): at a singular position a
+        whole row may vanish, and must not be scaled up again, as its direction would be round-off.
         """
         moved = jnp.concatenate([jnp.asarray(self.tree.moved_by), jnp.zeros((1, self.n))])
         R = jnp.concatenate([chains.R[self.tree.bodies], jnp.eye(3)[None]])
@@ -349,7 +348,8 @@ class TreeSystem(AbstractSystem):
         if not out:
             return jnp.zeros((0, self.n)), jnp.zeros(0)
         C = jnp.concatenate(out)[rows.pattern.row_order]
-        # a row that the tree itself keeps (a plane loop in space) is rounding: zero, or it would be taken for a row
+        # rows already satisfied by the tree joints (a plane loop in space) are round-off: zero them, so that they do
+        # not count towards the rank
         own = jnp.sqrt(jnp.sum((C * self.scale()) ** 2, axis=1))
         scale = self.carrier.scale().reshape(-1, self.carrier.dv)
         whole = jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
@@ -427,12 +427,12 @@ class TreeSystem(AbstractSystem):
         return found
 
     def multipliers_of_machine(self, q, rows, r, lam):
-        """Cut above a body: what its joint transmits balances all that hangs below (reactions/_joints.py, eq. a)."""
+        """Cut above a body: what its joint transmits balances the whole subtree below (reactions/_joints.py, eq. a)."""
         tree, absolute = self.tree, self.absolute
         whole = jnp.zeros(absolute.m).at[self.closing_rows()].set(lam)
         loads = (r - rows.rmv(whole)).reshape(-1, absolute.dv)
         places = absolute.places(q)
-        # forces, and torques about each body's centre, in world axes; then sums over all that hangs on each body
+        # forces, and torques about each body's centre, in world axes; then sums over the subtree of each body
         force, torque = jax.vmap(absolute.kinematics.wrench)(
             jax.tree_util.tree_map(lambda a: a[:-1], places), places.p[:-1], loads
         )
@@ -525,7 +525,7 @@ def _on_rows(size, wrenches: Float[Array, "r w"], axes, point, F, T) -> Float[Ar
     A = jnp.concatenate([wrenches[:, :d], wrenches[:, d:] / size], axis=1).T
     lengths = jnp.sqrt(jnp.sum(A * A, axis=0))
     A = A / lengths
-    # what the rows can't take is zero, so the normal equations solve it exactly; A has unit columns along few axes
+    # what the rows cannot transmit is zero, so the normal equations solve it exactly; A has unit columns along few axes
     return jnp.linalg.solve(A.T @ A, A.T @ target) / lengths
 
 

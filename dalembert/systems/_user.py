@@ -1,4 +1,4 @@
-"""2 · systems: mistakes in functions that a user wrote, told in words: functions are compiled, and see no values."""
+"""2 · systems: messages about mistakes in a user's functions, which are compiled and see no values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax
 
 _FOLDERS = (str(Path(__file__).parent.parent), *(sysconfig.get_path(k) for k in ("stdlib", "purelib", "platlib")))
 _LIBRARIES = tuple(f"{folder}{os.sep}" for folder in _FOLDERS)
-# what JAX raises when a value is asked for that a compiled function does not have
+# what JAX raises when a compiled function needs a value that it does not have
 _NO_VALUE = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,

@@ -1,8 +1,8 @@
-"""edge · pictures from labelled data: figures, films, and a page that moves.
+"""edge · pictures from labelled data: figures, films, and an animated page.
 
 `plot_dataset` draws figures, `animate_dataset` writes a page (.html) or a film (.gif, .mp4), `Server` shows the page on
-this machine, `report_page` is a page of words, tables, figures and a motion. A `Scene` is what page and films are made
-of. Nothing here knows more than a result dataset says.
+this machine, `report_page` is a page of text, tables, figures and a motion. A `Scene` is what page and films are made
+of. Everything here is made from a result dataset alone.
 """
 
 from __future__ import annotations

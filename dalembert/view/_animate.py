@@ -15,7 +15,7 @@ PAGE_NUMBERS = 850_000
 def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps: int = 25) -> Path:
     """Write a result in motion: .html, one page that plays and needs no network; .gif and .mp4 for slides.
 
-    `traces` are the points whose way is drawn: names of bodies (their centres of mass) or (body, point in its frame).
+    `traces` are the points whose path is drawn: names of bodies (their centres of mass) or (body, point in its frame).
     `speed` and `fps` are for films: how many seconds of the motion pass in one, and pictures in a second.
     """
     path = Path(path)
@@ -37,6 +37,6 @@ def page_of_dataset(data, *, traces=None, live: str | None = None, numbers: int 
 
 
 def _frames(data, numbers: int = PAGE_NUMBERS) -> int:
-    """Times that fit into a page: 7 numbers a body, 12 a joint, some dozens of curves."""
+    """Times that fit into a page: 7 numbers per body, 12 per joint, some dozens of curves."""
     each = 7 * data.sizes.get("body", 0) + 12 * data.sizes.get("joint", 0) + 40
     return max(50, min(2000, numbers // each))

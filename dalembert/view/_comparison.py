@@ -10,7 +10,7 @@ from dalembert.view._figure import check_figure, save_figure
 
 
 def plot_comparison(table: dict, path=None) -> Any:
-    """Error against run time, and violation and energy drift a way; saved to `path` if given."""
+    """Error against run time, and violation and energy drift per method; saved to `path` if given."""
     check_figure(path)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -1,4 +1,4 @@
-"""edge · pictures: matplotlib at hand, and a figure as a file."""
+"""edge · pictures: loading matplotlib, and a figure as a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_figure(path) -> None:
 
 
 def need_matplotlib() -> None:
-    """matplotlib looks at `MPLBACKEND` when it is imported, though no window is opened here."""
+    """matplotlib reads `MPLBACKEND` when it is imported, though no window is opened here."""
     try:
         import matplotlib.figure  # noqa: F401
     except ValueError as error:
@@ -31,7 +31,7 @@ def need_matplotlib() -> None:
 
 
 def save_figure(figure: Any, path) -> Path:
-    """Drawn in memory first: a disk that is full is then told by the write, not by what a backend makes of it."""
+    """Drawn in memory first: a full disk is then reported by the write, not by an error of a backend."""
     path, out = Path(path), io.BytesIO()
     figure.savefig(out, format=path.suffix[1:], dpi=130)
     return write_in_place(path, path.suffix, lambda temporary: Path(temporary).write_bytes(out.getvalue()))

@@ -1,4 +1,4 @@
-"""edge · pictures: which bodies hang together by which joints, and the loops they close (networkx)."""
+"""edge · pictures: which bodies are connected by which joints, and the loops they close (networkx)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS
 def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path=None) -> Any:
     """A figure of the joint graph. A joint: name, kind, bodies, solvability (or None), driven (names of drivers).
 
-    Joints that close a loop (those a spanning tree leaves out) are dashed; colours tell how much of a reaction is
+    Joints that close a loop (those a spanning tree leaves out) are dashed; colours show how much of a reaction is
     unique. What couples more than two bodies is a small diamond.
     """
     check_figure(path)
@@ -77,9 +77,9 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     sizes = ((len(bodies), "body", "bodies"), (len(joints), "joint", "joints"), (drivers, "driver", "drivers"))
     counted = ", ".join(f"{k} {one if k == 1 else many}" for k, one, many in sizes if k)
     axes.set_title(f"{_literal(title)}: {counted}, {count}", fontsize=12)
-    told = [k for k in SOLVABILITY if any(j["solvability"] == k for j in joints)]
+    shown = [k for k in SOLVABILITY if any(j["solvability"] == k for j in joints)]
     marks = [
-        Line2D([], [], color=SOLVABILITY[k], linewidth=2.5, label=f"reaction {SOLVABILITY_WORDS[k]}") for k in told
+        Line2D([], [], color=SOLVABILITY[k], linewidth=2.5, label=f"reaction {SOLVABILITY_WORDS[k]}") for k in shown
     ]
     if loops:
         marks.append(Line2D([], [], color="#5b6775", linestyle="--", label="closes a loop"))
@@ -92,7 +92,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
 
 
 def _literal(text: str) -> str:
-    r"""A dollar sign in a name begins no formula."""
+    r"""A dollar sign in a name does not begin a formula."""
     return text.replace("$", r"\$")
 
 

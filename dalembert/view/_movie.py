@@ -18,7 +18,7 @@ from dalembert.view._shapes import across
 
 FPS = 25
 LONGEST = 200
-"""Frames of a film, at most, unless a speed is asked for."""
+"""Frames of a film, at most, unless a speed is given."""
 
 
 def draw(scene: Scene, axes, t: float | None = None) -> Drawing:
@@ -29,7 +29,7 @@ def draw(scene: Scene, axes, t: float | None = None) -> Drawing:
 
 
 def plot_mechanism(scene: Scene, t: float | None = None) -> Any:
-    """A figure of the machine at one instant, with the colours of solvability told."""
+    """A figure of the machine at one instant, with a legend of the colours of solvability."""
     from dalembert.view._shown import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
@@ -53,7 +53,7 @@ def write_movie(scene: Scene, path, *, speed: float | None = None, fps: int = FP
 
 
 def _pictures(scene: Scene, times, dpi: int):
-    """One picture (height, width, 3) a time; what stands still is drawn once."""
+    """One picture (height, width, 3) per time; what does not move is drawn once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -75,7 +75,7 @@ def _pictures(scene: Scene, times, dpi: int):
     for t in times:
         drawing.show(t)
         clock.set_text(f"t = {t:.{digits}f} s")
-        if scene.follow:  # the camera goes along: all of it moves
+        if scene.follow:  # the camera follows: everything moves
             canvas.draw()
         else:
             canvas.restore_region(still)
@@ -129,7 +129,7 @@ def _write_mp4(path: str, pictures, fps: int) -> None:
         count += 1
     if film is not None:
         film.close()
-    # ffmpeg's exit code is not told: count what it has written
+    # ffmpeg's exit code is not available: count the frames it has written
     if count_frames_and_secs(path)[0] != count:
         raise RuntimeError("ffmpeg did not write the film to its end")
 
@@ -150,9 +150,9 @@ def _times(scene: Scene, speed: float | None, fps: int) -> np.ndarray:
 def _legend(axes, scene: Scene) -> None:
     from matplotlib.lines import Line2D
 
-    told = [k for k in SOLVABILITY if any(j["solvability"] == k for j in scene.joints)]
+    shown = [k for k in SOLVABILITY if any(j["solvability"] == k for j in scene.joints)]
     dots = [
-        Line2D([], [], marker="o", linestyle="none", color=SOLVABILITY[k], label=SOLVABILITY_WORDS[k]) for k in told
+        Line2D([], [], marker="o", linestyle="none", color=SOLVABILITY[k], label=SOLVABILITY_WORDS[k]) for k in shown
     ]
     if dots:
         axes.legend(

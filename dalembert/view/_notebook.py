@@ -20,7 +20,7 @@ _CELL = "padding:2px 12px 2px 0;text-align:left;vertical-align:top"
 
 
 def html_words(text: str) -> str:
-    """Lines of text, as they stand."""
+    """Lines of text, unchanged."""
     return f'<pre style="white-space:pre-wrap;margin:0 0 6px">{html.escape(text)}</pre>'
 
 
@@ -49,7 +49,7 @@ def html_console(renderable) -> str:
 
 
 def html_run(data, line: str) -> str:
-    """A run: the page that moves in a frame of its own, or, where there is none, a page of figures."""
+    """A run: the animated page in a frame of its own, or, where there is none, a page of figures."""
     from dalembert.view._animate import page_of_dataset
     from dalembert.view._plots import plot_dataset
 

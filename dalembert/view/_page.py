@@ -1,4 +1,4 @@
-"""edge · pictures: the page that moves, one HTML file with everything in it."""
+"""edge · pictures: the animated page, one HTML file with everything in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
 
 
 def page_of(scene: Scene, *, live: str | None = None) -> str:
-    """The page as text. It fetches nothing; one with a `live` stamp asks its server whether that is the latest."""
+    """The page as text. It fetches nothing; one with a `live` stamp polls its server for a newer one."""
     folder = files("dalembert.view") / "page"
     parts = {name: (folder / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
     # "<" cannot end the script element early, whatever a name holds

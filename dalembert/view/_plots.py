@@ -13,7 +13,7 @@ from dalembert.view._figure import check_figure, save_figure
 from dalembert.view._scene import CURVES, ever, geometry_of, moving, points_of, scene_of
 
 MOST = 8
-"""Curves in one panel; with more, the largest are shown and the title says so."""
+"""Curves in one panel; with more, the largest are shown and the title states it."""
 MOST_JOINTS = 12
 """Joints on one page of reactions."""
 
@@ -80,8 +80,8 @@ def _velocities(data, names: str | Sequence[str] | None = None) -> Any:
 
 
 def _reactions(data, joint: str | None = None, frame: str = "joint", band=None) -> Any:
-    """Force and torque of one joint, or of all. Unique components are solid; the others are dashed, and the legend says
-    which rule picked them. `band` (time, component) is half the width of what the constraints leave open."""
+    """Force and torque of one joint, or of all. Unique components are solid; the others are dashed, with the rule that
+    picked them in the legend. `band` (time, component) is half the width of the undetermined range."""
     if "reaction_force" not in data:
         raise DalembertError("This result has no joint reactions; the multipliers are in its variable 'multiplier'.")
     if frame not in ("world", "joint"):
@@ -93,9 +93,9 @@ def _reactions(data, joint: str | None = None, frame: str = "joint", band=None) 
         )
     if joint is None:
         return _all_reactions(data, joints, frame)
-    carried = [what for what in ("force", "torque") if _components(data, joint, frame, what)] or ["force"]
-    figure, axes = _figure(len(carried), 1, (9, 1.2 + 2.9 * len(carried)))
-    for row, what in enumerate(carried):
+    transmitted = [what for what in ("force", "torque") if _components(data, joint, frame, what)] or ["force"]
+    figure, axes = _figure(len(transmitted), 1, (9, 1.2 + 2.9 * len(transmitted)))
+    for row, what in enumerate(transmitted):
         _draw_wrench(axes[row, 0], data, joint, frame, what, band, long=True)
     where = "world axes" if frame == "world" else "the joint's axes"
     figure.suptitle(f"{data.attrs.get('model', '')}: reaction of '{joint}' on body j, along {where}", fontsize=13)
@@ -145,7 +145,7 @@ def _phase(data, coordinate: str | None = None) -> Any:
 
 
 def _path(data, body: str | None = None, point=None) -> Any:
-    """The way of a point of a body (`point` in the body's frame; default its centre of mass)."""
+    """The path of a point of a body (`point` in the body's frame; default its centre of mass)."""
     scene = scene_of(data, frames=10**9)
     names = [b["name"] for b in scene.bodies[:-1]]
     if body is None:
@@ -213,7 +213,7 @@ def _figure(rows: int, columns: int, size) -> tuple[Any, Any]:
 
 
 def _space(scene) -> tuple[Any, Any]:
-    """Axes for a way in the plane or in space, what is up in the model upwards."""
+    """Axes for a path in the plane or in space, with the model's upward direction up."""
     from dalembert.view._shown import Figure
 
     figure = Figure(figsize=(7, 5.5), layout="constrained")
@@ -250,7 +250,7 @@ def _by_unit(data, variable: str, names, title: str, per: str) -> Any:
     labels = [str(x) for x in data["joint_coordinate"].values]
     units = dict(zip(labels, map(str, data["joint_coordinate_units"].values), strict=True))
     wanted = _wanted(labels, names)
-    if names is None:  # what is not asked for by name and stands still is left out
+    if names is None:  # what is not requested by name and does not move is left out
         wanted = (
             list(_moving(data, {x: data["coordinate"].values[:, labels.index(x)] for x in labels}, units)) or labels
         )
@@ -309,7 +309,7 @@ def _reaction_sizes(axis, data) -> None:
     curves = {str(j): size[:, k] for k, j in enumerate(data["joint"].values)}
     _curves(axis, data["time"].values, curves, "size of reaction forces", lambda x: np.max(np.abs(x)))
     axis.set_ylabel("N")
-    if "solvability" in data:  # dashed where a rule has a hand in it
+    if "solvability" in data:  # dashed where a rule picked it
         open_ = {str(j) for j, s in zip(data["joint"].values, data["solvability"].values, strict=True) if s != "unique"}
         for line in axis.get_lines():
             line.set_linestyle("--" if line.get_label() in open_ else "-")
@@ -322,7 +322,7 @@ def _reaction_sizes(axis, data) -> None:
 
 
 def _shade_doubtful(axis, data) -> None:
-    """A grey band over the times at which reactions cannot be believed (a singular position)."""
+    """A grey band over the times at which reactions are not reliable (a singular position)."""
     if "unique_multiplier" not in data or "time" not in data["unique_multiplier"].dims:
         return
     known = data["unique_multiplier"]
@@ -334,7 +334,7 @@ def _shade_doubtful(axis, data) -> None:
 
 
 def _components(data, joint: str, frame: str, what: str) -> list[tuple[str, np.ndarray, bool]]:
-    """(label, values, unique) of the components that the joint carries."""
+    """(label, values, unique) of the components that the joint transmits."""
     suffix = "" if frame == "world" else "_in_joint"
     mine = data.sel(joint=joint)
     values, sure = mine[f"reaction_{what}{suffix}"].values, np.atleast_1d(ever(mine[f"unique_{what}{suffix}"]).values)
@@ -434,7 +434,7 @@ def _curves(axis, t, curves: dict[str, np.ndarray], title: str, weight: Callable
 
 
 def _level(axis) -> None:
-    """What stands still but for rounding is drawn level: a table at rest does not tremble."""
+    """Curves that are constant up to rounding are drawn flat."""
     if axis.name == "3d" or axis.get_yscale() != "linear" or not axis.get_lines():
         return
     low, high = axis.dataLim.intervaly

@@ -1,4 +1,4 @@
-"""edge · pictures: a report as one HTML page, from words, tables, figures and a motion; it asks no other machine."""
+"""edge · pictures: a report as one HTML page, from text, tables, figures and a motion; it needs no network."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dalembert.view._animate import page_of_dataset
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS
 
 LARGE_FIGURE = 350_000
-"""Bytes from which on a figure is kept as points (PNG), not as lines (SVG)."""
+"""Figures above this size in bytes are stored as points (PNG), not as lines (SVG)."""
 MOTION_NUMBERS = 400_000
 """Numbers over time in the motion of a report: with tables and figures the page stays under 5 MB."""
 MANY_ROWS = 40
-"""Rows of a table from which on it is folded."""
+"""Tables with more rows than this are folded."""
 
 
 class Words(NamedTuple):
@@ -28,7 +28,7 @@ class Words(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """A list with a title. Of a long one the first few are seen, the others unfold."""
+    """A list with a title. Of a long one the first few are shown, the others unfold."""
 
     title: str
     lines: Sequence[str]
@@ -52,7 +52,7 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A matplotlib figure, and what it shows in words."""
+    """A matplotlib figure, and a description of what it shows."""
 
     figure: Any
     text: str
@@ -60,13 +60,13 @@ class Picture(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """A result dataset, shown by the page that moves."""
+    """A result dataset, shown by the animated page."""
 
     data: Any
 
 
 class Source(NamedTuple):
-    """A text as it stands, folded."""
+    """A text unchanged, folded."""
 
     title: str
     text: str
@@ -132,13 +132,13 @@ def _table(block: Table) -> str:
     if len(block.rows) > MANY_ROWS:
         out = f"<details><summary>{len(block.rows)} rows</summary>{out}</details>"
     title = f"<h3>{_text(block.title)}</h3>" if block.title else ""
-    return f'<div class="block">{title}{out}</div>'  # narrow ones stand side by side
+    return f'<div class="block">{title}{out}</div>'  # narrow ones are side by side
 
 
 def _cell(value, tag: str, number: bool) -> str:
     side = ' class="number"' if number else ""
     if isinstance(value, Mark):
-        # the colours tell nothing that the words do not
+        # the colours add nothing to the text
         known = value.solvability if value.solvability in SOLVABILITY_WORDS else "open"
         return f'<{tag}{side}><i class="chip {known}"></i>{_text(value.text)}</{tag}>'
     return f"<{tag}{side}>{_text(value)}</{tag}>"

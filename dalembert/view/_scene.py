@@ -1,4 +1,4 @@
-"""edge · pictures: `Scene`, one description of a machine in motion, of which page, films and pictures are made.
+"""edge · pictures: `Scene`, one description of a machine in motion, from which page, films and pictures are made.
 
 It is made from a labelled result alone (a solution's dataset, or one read from a file). In the plane the machine lies
 in z = 0, neighbours in different layers. Units are the model's.
@@ -23,11 +23,11 @@ SOLVABILITY_WORDS = {"unique": "unique", "partly": "partly unique", "open": "not
 CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#8a6d3b")
 MOST_CURVES = 6
 STILL = 1e-9
-"""What moves by less than this share of the machine's size, or of a radian, stands still."""
+"""Motions below this share of the machine's size, or of a radian, count as rest."""
 MOST_TRACES = 3
 WHEELED = (*shapes.WHEELS, "rack_and_pinion")
 TANGLE = 30
-"""A way so many times longer than it is wide is a tangle, and not drawn unless asked for."""
+"""A path so many times longer than it is wide is a tangle, and not drawn unless requested."""
 
 
 def ever(flags):
@@ -107,7 +107,7 @@ def scene_of(data, *, traces=None, frames: int = 2000) -> Scene:
 
 
 def geometry_of(data) -> dict[str, Any]:
-    """The machine of a result, or a sentence that says why there is none."""
+    """The machine of a result, or an error with the reason why there is none."""
     if "geometry" not in data:
         raise DalembertError(
             "This result says nothing of bodies and joints, so there is no machine to draw (your own equations, or a "
@@ -201,7 +201,7 @@ class _Maker:
         return np.array([0.0, 1.0, 0.0]) if self.plane else np.array([0.0, 0.0, 1.0])
 
     def _shift_hinge(self, j) -> None:
-        """A hinge between two bodies may be told anywhere on its axis; one far from both is drawn nearer to them."""
+        """A hinge between two bodies may be placed anywhere on its axis; one far from both is drawn nearer to them."""
         if j["kind"] != "revolute" or self.plane or "ground" in j["bodies"]:
             return
         middle = self.places[0, [self.index[b] for b in j["bodies"]], :3].mean(axis=0)
@@ -335,7 +335,7 @@ class _Maker:
         return centre, _hull_points([(at - centre[0], r) for at, r in clouds]), floor, False
 
     def _is_loose(self) -> bool:
-        """Whether nothing but wheels, edges and rails holds the machine to the ground: the camera may go along."""
+        """Whether nothing but wheels, edges and rails holds the machine to the ground: the camera may follow."""
         free = (*shapes.CONTACT, *shapes.GUIDED, *shapes.SLIDING, "driver", "speed_driver", "pfaffian", "holonomic")
         return all(j["kind"].split(":")[0] in free for j in self.machine["joints"] if "ground" in j["bodies"])
 
@@ -417,14 +417,14 @@ class _Maker:
         return parts
 
     def _joints(self) -> list[dict[str, Any]]:
-        told = dict.fromkeys([j["name"] for j in self.machine["joints"]], "unique")
+        solvability = dict.fromkeys([j["name"] for j in self.machine["joints"]], "unique")
         if "solvability" in self.data:
-            told |= dict(
+            solvability |= dict(
                 zip(map(str, self.data["joint"].values), map(str, self.data["solvability"].values), strict=True)
             )
         out = []
         for j in self.machine["joints"]:
-            colour = SOLVABILITY.get(told[j["name"]], SOLVABILITY["unique"])
+            colour = SOLVABILITY.get(solvability[j["name"]], SOLVABILITY["unique"])
             parts: dict[int, list] = {}
             for side, part in shapes.glyph(j, self.sizes, self.rails[j["name"]]):
                 parts.setdefault(self.index[j["bodies"][side]], []).append(part)
@@ -436,7 +436,7 @@ class _Maker:
                     "name": j["name"],
                     "kind": j["kind"].split(":")[0].replace("_", " "),
                     "bodies": j["bodies"],
-                    "solvability": told[j["name"]],
+                    "solvability": solvability[j["name"]],
                     "j": self.index[j["bodies"][-1]],
                     "point": shapes.num(point if rail is None or j["kind"].split(":")[0] in shapes.GUIDED else rail[2]),
                     "placed": placed,
@@ -506,8 +506,8 @@ class _Maker:
         """Forces and torques in world axes, and all six along the joint's, by the joints' names."""
         T, d = len(self.t), 2 if self.plane else 3
         force, torque, own = (np.zeros((T, len(joints), size)) for size in (3, 3, 6))
-        told = [str(j) for j in self.data["joint"].values] if "reaction_force" in self.data else []
-        pairs = [(k, told.index(j["name"])) for k, j in enumerate(joints) if j["name"] in told]
+        names = [str(j) for j in self.data["joint"].values] if "reaction_force" in self.data else []
+        pairs = [(k, names.index(j["name"])) for k, j in enumerate(joints) if j["name"] in names]
         if pairs:
             here, there = map(list, zip(*pairs, strict=True))
             force[:, here, :d] = self.data["reaction_force"].values[:, there]

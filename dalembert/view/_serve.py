@@ -1,4 +1,4 @@
-"""edge · pictures: the page on this machine's loopback address, made anew when what it shows has changed.
+"""edge · pictures: the page on this machine's loopback address, made again when its content has changed.
 
 It is the page that `animate` writes, not a second viewer: what one sees live is what one sends, time bar and plots that
 follow it included, which a general scene viewer (viser) does not have.
@@ -20,7 +20,7 @@ from dalembert._results import DalembertError
 
 HOST = "127.0.0.1"
 PATIENCE = 10.0
-"""Seconds in which a request must have been asked, and an answer taken."""
+"""Seconds in which a request must be complete, and its answer read."""
 MOST = 32
 """Connections at a time; a browser needs a handful."""
 
@@ -37,7 +37,7 @@ clearInterval(asking); location.reload(); }} }} catch {{ }} }}, 1000);</script><
 class Server:
     """Shows one page. `make(stamp)` gives it as text; `stamp()` is a text that changes when it should be made again.
 
-    Bound to loopback only, and it answers only requests that name it so. Port 0 picks a free one; `address` tells it.
+    Bound to loopback only, and it answers only requests to a loopback name. Port 0 picks a free one; see `address`.
     """
 
     def __init__(self, make: Callable[[str], str], stamp: Callable[[], str] = lambda: "-", port: int = 0):
@@ -94,14 +94,14 @@ class _Connections(ThreadingHTTPServer):
 
     def __init__(self, *arguments):
         self._room = threading.BoundedSemaphore(MOST)
-        self._asking: dict[socket.socket, float] = {}  # connections that have not yet said what they want, since when
+        self._pending: dict[socket.socket, float] = {}  # connections without a complete request, since when
         super().__init__(*arguments)
 
     def process_request(self, request, client_address):
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        self._asking[request] = time.monotonic()
+        self._pending[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -119,18 +119,18 @@ class _Connections(ThreadingHTTPServer):
         self._room.release()
 
     def asked(self, request) -> None:
-        self._asking.pop(request, None)
+        self._pending.pop(request, None)
 
     def service_actions(self):
-        """Every half second: drop who has not asked in time, however slowly it goes on."""
+        """Every half second: drop connections without a complete request in time, even if bytes still arrive."""
         late = time.monotonic() - PATIENCE
-        for request, since in list(self._asking.items()):
+        for request, since in list(self._pending.items()):
             if since < late:
                 with contextlib.suppress(OSError):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request, client_address):
-        # a reader that went away is nothing to tell
+        # a client that disconnected is not an error
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

@@ -204,7 +204,7 @@ def _sphere(rings: int = 13, steps: int = 24) -> tuple[np.ndarray, list[list[int
 
 
 def wheel(o, z, radius, sizes: Sizes, c=None) -> list[Part]:
-    """A tyre, a hub and spokes: one sees it turn."""
+    """A tyre, a hub and spokes: its rotation is visible."""
     o, R, tyre = np.asarray(o, float), across(z), 0.09 * radius
     parts = [ring(o, z, radius - tyre, tyre, DARK), tube(o, z, 0.0, 0.16 * radius, 0.3 * radius, c)]
     for k in range(6):
@@ -293,7 +293,7 @@ def _link(a, b, solid, sizes: Sizes, width: float = 1.0) -> Part:
     if sizes.plane:
         return plate([a, b], (0, 0, 1), width * sizes.link, sizes.thick)
     r = width * sizes.link
-    if solid is not None:  # as thick as its inertia says
+    if solid is not None:  # thickness from its inertia
         r = float(np.clip(np.sort(solid[1])[1] / 2, 0.55 * r, 1.5 * r))
     return rod(a, b, r)
 
@@ -347,7 +347,7 @@ def distinct(points, tolerance: float) -> np.ndarray:
 
 
 def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndarray] | None) -> list[tuple[int, Part]]:
-    """The parts of a joint's sign, each with the side (0: i, 1: j) whose body carries it.
+    """The parts of a joint's symbol, each with the side (0: i, 1: j) of the body it is fixed to.
 
     `rail`: along the axis of a sliding joint in i, from where to where, and the point of j that slides.
     """
