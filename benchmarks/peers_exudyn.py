@@ -109,7 +109,7 @@ def _plane(sim: Simulation) -> list[int]:
         marker = mbs.AddMarker(eu.MarkerBodyRigid(bodyNumber=sim.objects[order[link]]))
         mbs.AddLoad(eu.LoadTorqueVector(markerNumber=marker, loadVector=[0, 0, value]))
     for force in model.forces.values():
-        if force.kind == "spring_damper":
+        if force.type == "spring_damper":
             numbers = {
                 "stiffness": float(force.numbers["stiffness"]),
                 "referenceLength": float(force.numbers["length"]),

@@ -251,7 +251,7 @@ def _loads(model, number, hinges):
     torques, springs = [], []
     for force in model.forces.values():
         body = force.bodies[-1].name
-        if force.kind.startswith("torque"):
+        if force.type == "torque":
             torques.append((number[body], float(np.ravel(next(iter(force.numbers.values())))[0])))
         else:
             anchor, hook = (_start(m.start_position) for m in force.markers)

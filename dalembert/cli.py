@@ -287,7 +287,7 @@ def _taken_over(model) -> dict[str, dict[str, int]]:
     """For each section, how many elements of each kind."""
     from collections import Counter
 
-    found = {section: Counter(s.kind for s in statements) for section, statements in model.sections().items()}
+    found = {section: Counter(s.type for s in statements) for section, statements in model.sections().items()}
     return {section: dict(kinds) for section, kinds in found.items() if kinds}
 
 

@@ -105,7 +105,7 @@ def drivers() -> da.Model:
     m.gear("gear", "pin_c", "pin_d", ratio=2.0)
     m.rack_and_pinion("rack", "pin_e", "guide", radius=0.1)
     m.belt("belt", "pin_e", "pin_f", radius=0.1, radius_other=0.2, crossed=True)
-    m.holonomic("rows", ["a", "b"], "a.x + k*b.y - cos(t)", size=1, parameters={"k": 1.5})
+    m.holonomic("rows", ["a", "b"], ["a.x + k*b.y - cos(t)", "a.y - b.x"], size=2, parameters={"k": 1.5})
     m.pfaffian("speeds", ["a"], ["a.vx*sin(a.angle) - a.vy", "a.w - k"], size=2, parameters={"k": 1})
     return m
 

@@ -83,7 +83,7 @@ def twin(model: da.Model, system, cut=()) -> Twin:
         if joint is None:
             near, far, kind, reverse = pin.SE3.Identity(), pin.SE3.Identity(), "free", False
         else:
-            kind, reverse = joint.kind, joint.markers[1].body.name == parent
+            kind, reverse = joint.type, joint.markers[1].body.name == parent
             near, far = (pin.SE3(m.rotation, m.position) for m in (joint.markers[::-1] if reverse else joint.markers))
         if kind == "weld":
             seats[name] = number, seat * near * far.inverse()

@@ -17,10 +17,9 @@ from dalembert import functions
 from dalembert._results import DalembertError, FileError
 from dalembert.io import json_schema, read, starter, text_of
 from dalembert.io._read import read_from_text
-from dalembert.io._schema import KINDS
 from dalembert.io._yaml import read_tree, resolve
 from dalembert.mechanisms import FILES, mechanisms
-from dalembert.model import ELEMENTS
+from dalembert.model import ELEMENTS, forms_of
 
 ROOT = Path(__file__).parent.parent
 HEAD = "dalembert: 1\nname: m\nspace: plane\n"
@@ -45,8 +44,8 @@ def loaded(tmp_path, text: str) -> da.Model:
 
 
 def test_the_library_here_has_every_element_and_every_argument():
-    used = {(s.kind, key) for model in library().values() for s in model.statements for key in s.arguments}
-    assert used == {(kind, key) for kind, element in ELEMENTS.items() for key in element.parameters}
+    used = {(s.type, key) for model in library().values() for s in model.statements for key in s.arguments}
+    assert used == {(kind, key) for kind, element in ELEMENTS.items() for key in element.fields()}
 
 
 @pytest.mark.parametrize("name", library())
@@ -188,17 +187,19 @@ def test_the_schema_describes_every_key_of_every_element():
     found = json_schema()
     for kind, element in ELEMENTS.items():
         keys = found["$defs"][kind]["properties"]
-        wanted = set(element.parameters) | ({"type"} if element.section in ("joints", "forces") else set())
+        wanted = set(element.fields()) | ({"type"} if element.section in ("joints", "forces") else set())
         assert set(keys) == wanted and all(x.get("description") for x in keys.values())
-        assert found["$defs"][kind]["description"] == element.summary
+        assert found["$defs"][kind]["description"] == element.summary()
         assert found["$defs"][kind]["additionalProperties"] is False
     text = json.dumps(found)
-    assert '"inside"' not in text and all(f'"#/$defs/{ref}"' in text for ref in ("Motion", "body", "revolute"))
+    assert all(f'"#/$defs/{ref}"' in text for ref in ("Motion", "body", "revolute"))
 
 
-def test_every_annotation_is_known_to_the_schema():
-    said = {str(p.annotation).split("|")[0].strip() for e in ELEMENTS.values() for p in e.parameters.values()}
-    assert said == set(KINDS)
+def test_every_argument_has_a_form():
+    """What a file may hold comes from the annotation of each argument: check, schema and words."""
+    for element in ELEMENTS.values():
+        for key, form in forms_of(element).items():
+            assert callable(form.check) and form.schema and form.words, (element.type, key)
 
 
 # ---- what a scalar means -------------------------------------------------------------------------------------------

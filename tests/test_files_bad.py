@@ -16,7 +16,7 @@ from _helpers_files import library
 from dalembert._results import FileError
 from dalembert.io import text_of
 from dalembert.io._read import read_from_text
-from dalembert.model import ELEMENTS
+from dalembert.model import ELEMENTS, is_required
 
 HERE = "  # here"
 
@@ -200,19 +200,19 @@ def cases() -> list[Case]:
                 changed(model, start, start + 2, f"  - {lines[start + 1].strip()}{HERE}"),
                 "type is missing; give one of",
             )
-        for key, parameter in ELEMENTS[kind].parameters.items():
+        for key, parameter in ELEMENTS[kind].fields().items():
             place = key_line(lines, start, end, key)
             if place is None:
                 continue
             at, stop = place
-            if parameter.default is parameter.empty:
+            if is_required(parameter):
                 gone = [x for n, x in enumerate(lines[start:end], start) if not at <= n < stop]
                 gone[0] = "  - " + gone[0].strip().removeprefix("- ") + HERE
                 add(f"no {key}", changed(model, start, end, *gone), f"{key} is missing; give ")
             misspelt = f"{key}q" if len(key) > 2 else f"{key}qqqq"
-            if parameter.default is not parameter.empty:
+            if not is_required(parameter):
                 add(f"misspelt {key}", changed(model, at, stop, f"    {misspelt}: 1{HERE}"), f"'{misspelt}' is unknown")
-            for value, sentence in WRONG[str(parameter.annotation).split("|")[0].strip()]:
+            for value, sentence in WRONG[str(parameter.type).split("|")[0].strip()]:
                 add(f"{key}={value}", changed(model, at, stop, f"    {key}: {value}{HERE}"), sentence)
     return made
 

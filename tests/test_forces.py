@@ -177,7 +177,7 @@ def joint_state(model, at, joint):
     """Value, rate and the shares of a unit effort (on i, on j) of a plane joint's coordinate."""
     mi, mj = model.constraints[joint].markers
     i, j = mi.body.name, mj.body.name
-    if model.constraints[joint].kind == "revolute":
+    if model.constraints[joint].type == "revolute":
         start = sum(s * math.atan2(m.start_rotation[1, 0], m.start_rotation[0, 0]) for s, m in ((1, mj), (-1, mi)))
         angle = (at.q[j][2] - start_angle(model, j)) - (at.q[i][2] - start_angle(model, i)) + start
         return angle, at.v[j][2] - at.v[i][2], np.array([0, 0, -1.0]), np.array([0, 0, 1.0])

@@ -8,26 +8,15 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from _helpers_joints import JOINTS, PITCH, axes_of, quiet_model, rotation, settled, solved, spot, tilted
+from _helpers_joints import PITCH, axes_of, quiet_model, rotation, settled, solved, spot, tilted
 
 import dalembert as da
-from dalembert.model import COORDINATES, axis_angle, coordinates_of
-from dalembert.systems._constraints import KINDS, kind_of
+from dalembert.model import axis_angle
 
 SPACES = ("plane", "space")
 # one linear solve with a condition number of some 1e3, and 1e-9 for rows that are doubled (the proximal iteration
 # stops there); measured 1e-12 and 1e-10
 SAME = 1e-9
-
-
-def test_kinds_are_the_same_in_model_and_systems():
-    """What a model says of a kind's coordinates is what its rows' table measures, in name and order."""
-    known = {(space, kind) for kind, spaces in COORDINATES.items() for space in spaces}
-    assert known == {(space, kind) for space, kind in KINDS if ":" not in kind}
-    for space in SPACES:
-        for kind in (*(k for s, k in KINDS if s == space), *JOINTS[space]):
-            found = kind_of(space, kind)
-            assert (tuple(found.coordinates) if found else ()) == coordinates_of(space, kind)
 
 
 # ---- twins: one joint written in several ways ----------------------------------------------------------------------
@@ -398,7 +387,7 @@ def test_formulations_of_one_joint_agree(space, name):
         size = max(np.max(np.abs(a)), 1.0)
         assert np.max(np.abs(v)) > 0.3
         for copy in range(1, group.count + 1):
-            on_curve = any(c.kind.startswith("point_on_curve") for c in owners_of(system, f"{name}{copy}_"))
+            on_curve = any(c.nature.label == "point on curve" for c in owners_of(system, f"{name}{copy}_"))
             bar = CURVED if on_curve else SAME
             for b in range(len(group.bodies)):
                 mine, first = names.index(f"{name}{copy}_b{b}"), names.index(f"{name}1_b{b}")

@@ -103,9 +103,9 @@ class Motion:
         zero = np.zeros_like(self.still[0]), np.zeros_like(self.still[1])
         if body.name not in [b.name for b in f.bodies]:
             return zero
-        if f.kind == "torque:world":
+        if f.type == "torque" and f.element.frame == "world":
             return zero[0], zero[1] + (f.numbers["value"][0] if self.plane else f.numbers["value"])
-        assert f.kind == "spring_damper", f.kind
+        assert f.type == "spring_damper", f.type
         (pi, _), (pj, _) = (self.marker(m) for m in f.markers)
         d = pj - pi
         length = np.linalg.norm(d, axis=1)

@@ -457,7 +457,7 @@ def test_a_link_without_mass_between_two_hinges_is_a_universal_joint(tmp_path):
     path.write_text(text)
     found = read(path)
     (joint,) = found.model.constraints.values()
-    assert joint.kind == "universal" and joint.name == "roll_pitch"
+    assert joint.type == "universal" and joint.name == "roll_pitch"
     np.testing.assert_allclose(joint.markers[0].start_position, [0, 0, 1], atol=1e-15)
     assert any("Link 'cross' has no mass: joints 'roll', 'pitch' act as one" in r for r in found.remarks)
     path.write_text(text.replace('xyz="0 1 0"', 'xyz="1 1 0"'))
@@ -618,7 +618,7 @@ def test_loops_of_every_type(kind, tmp_path):
     axis = '<axis xyz="0 1 0"/>' if kind in ("revolute", "continuous", "prismatic", "cylindrical", "planar") else ""
     path.write_text(LOOP.format(inertia=INERTIAL, tag=tag, kind=kind, axis=axis))
     loop = read(path).model.constraints["close"]
-    assert loop.kind == LOOPS[kind]
+    assert loop.type == LOOPS[kind]
     i, j = loop.markers
     R = axis_angle((1, 0, 0), 0.4)
     np.testing.assert_allclose(i.start_position, [1, 0, 0] + R @ [0.1, 0.2, 0.3], atol=1e-15)
@@ -650,7 +650,7 @@ def test_joints_of_every_type(kind, tmp_path):
         assert not model.constraints
         return
     joint = model.constraints["j"]
-    assert joint.kind == KINDS[kind]
+    assert joint.type == KINDS[kind]
     if axis:
         np.testing.assert_allclose(joint.markers[0].start_position, [0, 0, 2], atol=1e-15)
         np.testing.assert_allclose(joint.markers[0].start_rotation[:, 2], axis_angle((1, 0, 0), 0.4)[:, 1], atol=1e-15)
@@ -678,7 +678,7 @@ def test_equalities_of_an_mjcf(tmp_path):
     np.testing.assert_allclose(w[0].start_rotation, w[1].start_rotation, atol=1e-15)
     np.testing.assert_allclose(p[1].start_position - p[0].start_position, [0, 1, 0], atol=1e-15)  # 2 where 1 is wanted
     np.testing.assert_allclose(s[0].start_position, [0.1, 2, 0], atol=1e-15)
-    assert (model.constraints["held"].kind, model.constraints["s"].kind) == ("driver:revolute:angle", "spherical")
+    assert (model.constraints["held"].type, model.constraints["s"].type) == ("driver", "spherical")
     assert "off" not in model.constraints and any("Equality 'off' is switched off" in r for r in found.remarks)
     assert any("30" not in r and "'h' counts from its reference: 0.523599" in r for r in found.remarks)
 

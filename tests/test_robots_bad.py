@@ -89,7 +89,7 @@ def nothing_lost_in_mjcf(text: str, found: ModelFile) -> None:
             if name and name != "world":
                 assert any(name.replace(".", "_") in n.replace(".", "_") for n in known), (kind, name, found.remarks)
     moving = sum({0: 6, 1: 3}.get(int(k), 1) for k in robot.jnt_type)
-    held = Counter(c.kind.split(":")[0] for c in model.constraints.values())
+    held = Counter(c.type for c in model.constraints.values())
     freedom = {
         "revolute": 1,
         "prismatic": 1,

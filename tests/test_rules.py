@@ -141,7 +141,7 @@ def bushing_wrenches(instant: Instant, stiffness, s: float, beams=()) -> dict[st
             maps.append(ends.get((m.body.name, name), rigid))
         A = c.markers[0].body.rotation @ c.markers[0].rotation
         D = np.kron(np.eye(2), A.T) @ (maps[1] - maps[0])
-        k = s * np.asarray(stiffness[name]) * np.array(LOCKED[c.kind])
+        k = s * np.asarray(stiffness[name]) * np.array(LOCKED[c.type])
         K += D.T @ (k[:, None] * D)
         springs[name] = (k, D)
     for b in bodies:

@@ -27,13 +27,19 @@ from _helpers_joints import (
 )
 
 import dalembert as da
-from dalembert.model import quaternion_of
-from dalembert.systems._topology import CHAINS
+from dalembert.model import ELEMENTS, AbstractJoint, quaternion_of
 
 T = 0.3  # s: drivers are on their way
 AGREE = 1e-9  # of the largest acceleration of a machine: two factorisations, one of them sparse and regularised
 
-CARRYING = {space: [kind for s, kind in CHAINS if s == space and kind != "free"] for space in ("plane", "space")}
+CARRYING = {
+    space: [
+        word
+        for word, cls in ELEMENTS.items()
+        if issubclass(cls, AbstractJoint) and space in cls.spaces and cls.links(cls.__new__(cls), space) is not None
+    ]
+    for space in ("plane", "space")
+}
 FORCES = (
     "force", "force_body", "torque", "drag", "law", "spring_damper", "bushing", "beam", "joint_spring", "joint_force",
     "stop", "friction", "pd_control", "motor", "motor_rotor", "central_gravity",
@@ -138,7 +144,7 @@ class Compared:
         rng = np.random.default_rng(11)
         self.model = model = quiet_model(space)
         cut = [name for word in machines if (name := add_machine(model, word, rng))]
-        cut = [name for name in cut if (space, model.constraints[name].kind) in CHAINS]
+        cut = [name for name in cut if model.constraints[name].element.links(space) is not None]
         self.tree, self.absolute = da.build(model, coordinates="joint", cut=cut), da.build(model)
         nudge, u = rng.uniform(-0.3, 0.3, self.tree.n), rng.uniform(-1, 1, self.tree.n)
         start = np.asarray(self.tree.retract(jnp.asarray(self.tree.q0), jnp.asarray(nudge)))

@@ -93,8 +93,8 @@ def converted(model, units: Units = MILLI):
             factor = factors(model.name, item, units)
             numbers = {k: x * factor[k] for k, x in item.numbers.items()}
             changed = {"markers": tuple(map(marker, item.markers)), "numbers": numbers}
-            if getattr(item, "coupled", ()):
-                changed["coupled"] = tuple(tuple(map(marker, pair)) for pair in item.coupled)
+            if getattr(item, "terms", ()):
+                changed["terms"] = tuple(t._replace(joint=target[t.joint.name]) for t in item.terms)
             target[item.name] = dataclasses.replace(item, **changed)
     return out
 
@@ -102,28 +102,28 @@ def converted(model, units: Units = MILLI):
 def constraint_factors(model_name, c, units):
     """The factor of each number of a constraint."""
     L = units.length
-    if c.kind in ("distance", "rolling_disc", "rolling_sphere", "no_slip", "screw", "revolute_spherical_rod"):
+    if c.type in ("distance", "rolling_disc", "rolling_sphere", "no_slip", "screw", "revolute_spherical_rod"):
         return {"length": L, "radius": L, "radius_i": L, "radius_j": L, "pitch": L}
-    if c.kind.startswith("point_on_curve"):  # lengths as powers of an arc length, highest power first
+    if c.type == "point_on_curve":  # lengths as powers of an arc length, highest power first
         powers = 1.0 - np.arange(len(c.numbers["coefficients"]))[::-1, None, None]
         return {"breaks": L, "coefficients": L**powers}
-    if c.kind in ("gear", "belt", "rack_and_pinion"):
+    if c.type in ("gear", "belt", "rack_and_pinion"):
         lengths = dict.fromkeys(("radius", "radius_i", "radius_j", "distance", "turns"), L)
         return lengths | dict.fromkeys(("slope", "side", "helix"), 1.0)
-    if c.kind == "constant_angle":
+    if c.type == "constant_angle":
         return {"angle": 1.0}
-    if c.kind.startswith("coupling:"):  # of the library below: its terms are lengths, and lengths per angle
-        angles = np.array([1.0 if which.startswith("angle") else 0.0 for _, which, _ in c.functions[0]])
+    if c.terms:  # of the library below: its terms are lengths, and lengths per angle
+        angles = np.array([1.0 if which.startswith("angle") else 0.0 for _, which, _ in c.terms])
         return {"factors": L**angles, "turns": L}
-    if c.kind.startswith("driver:"):
+    if c.type == "driver":
         assert set(c.numbers) <= KNOWN_DRIVERS[model_name][c.name], "say here which of its parameters are lengths"
         lengths = DRIVEN_LENGTHS.get(model_name, {}).get(c.name, set())
         return {k: units.length if k in lengths else 1.0 for k in c.numbers}
-    if c.kind == "speed_driver:revolute:angle":
+    if c.type == "speed_driver" and c.coordinate == "angle":
         return dict.fromkeys(c.numbers, 1.0)
-    if c.kind in ("holonomic", "pfaffian"):
+    if c.type in ("holonomic", "pfaffian"):
         return {k: {"at_x": L, "at_y": L, "speed": L, "along_x": 1.0, "along_y": 1.0}[k] for k in c.numbers}
-    assert not c.numbers, f"say here how the numbers of {c.kind} scale"
+    assert not c.numbers, f"say here how the numbers of {c.type} scale"
     return {}
 
 
@@ -152,7 +152,8 @@ LAW_DIMENSIONS = {
 def force_factors(model_name, f, units):
     """The factor of each number of a force."""
     line = units.force / units.length
-    kind, angle = f.kind.split(":")[0], f.kind.rsplit(":", 1)[-1].startswith("angle")
+    kind, angle = f.type, f.coordinate.startswith("angle")
+    kind = "bushing" if kind == "beam" else kind
     if kind in LAW_DIMENSIONS:
         rate, effort = (1.0, units.energy) if angle else (units.length, units.force)
         if kind == "bushing":
@@ -166,12 +167,11 @@ def force_factors(model_name, f, units):
         sizes |= {"force/speed2": units.force / units.length**2, "torque/spin": units.energy}
         sizes["radius"] = units.length if angle else 1.0
         return {k: sizes[what] for k, what in LAW_DIMENSIONS[kind].items() if k in f.numbers or "bearing" not in kind}
-    if f.kind == "spring_damper":
+    if kind == "spring_damper":
         return {"stiffness": line, "damping": line, "length": units.length}
-    if f.kind.startswith("armature:"):
-        return {"inertia": units.energy if f.kind.rsplit(":", 1)[1].startswith("angle") else line}
-    if f.kind.startswith("joint_spring:"):
-        angle = f.kind.rsplit(":", 1)[1].startswith("angle")
+    if kind == "armature":
+        return {"inertia": units.energy if angle else line}
+    if kind == "joint_spring":
         size = units.energy if angle else line
         return {"stiffness": size, "damping": size, "free": 1.0 if angle else units.length}
     size = {"force": units.force, "torque": units.energy}[kind]

@@ -28,30 +28,30 @@ def plot_graph(model: Model | AbstractSystem | Solution, path=None, *, reactions
         for j in found.joints if found is not None else ():
             sure = list(j.components.values())
             solvability[j.name] = "unique" if j.unique else "partly" if any(sure) else "open"
-    joints = []
-    for item, kind, ends in items:
-        word = kind.split(":")[0]
-        if word in ("driver", "speed_driver"):
-            same = [
-                j for j in joints if set(j["bodies"]) == set(ends) and j["of"] == kind.split(":")[1].replace("/", ":")
-            ]
-            if same:
-                same[-1]["driven"].append(item)
-                continue
-        joints.append({"name": item, "kind": word.replace("_", " "), "of": kind, "bodies": ends, "driven": [],
-                       "solvability": solvability.get(item)})  # fmt: skip
-    return draw_graph(name, bodies, joints, path)
+    joints: dict[str, dict[str, Any]] = {}
+    for item, kind, ends, driven in items:
+        if driven in joints:
+            joints[driven]["driven"].append(item)
+        else:
+            joints[item] = {
+                "name": item,
+                "kind": kind,
+                "bodies": ends,
+                "driven": [],
+                "solvability": solvability.get(item),
+            }
+    return draw_graph(name, bodies, list(joints.values()), path)
 
 
-def _items(system) -> tuple[str, list[str], list[tuple[str, str, list[str]]]]:
-    """Name, bodies, and (joint, kind, its bodies) of a model or of a system."""
+def _items(system) -> tuple[str, list[str], list[tuple[str, str, list[str], str]]]:
+    """Name, bodies, and (joint, what it is, its bodies, the joint it drives) of a model or of a system."""
     if isinstance(system, Model):
-        ends = [(c.name, c.kind, list(dict.fromkeys(b.name for b in c.bodies))) for c in system.constraints.values()]
-        return system.name, list(system.bodies), ends
+        found = []
+        for c in system.constraints.values():
+            ends = list(dict.fromkeys(b.name for b in c.bodies))
+            found.append((c.name, c.element.label, ends, "" if c.target is None else c.target.name))
+        return system.name, list(system.bodies), found
     system = system.bodies
     names = (*system.body_names, "ground")
-    return (
-        system.name,
-        list(system.body_names),
-        [(j.name, j.kind, list(dict.fromkeys(names[k] for k in j.blocks))) for j in system.joints],
-    )
+    found = [(j.name, j.nature.label, list(dict.fromkeys(names[k] for k in j.blocks)), j.target) for j in system.joints]
+    return system.name, list(system.body_names), found

@@ -209,12 +209,12 @@ def _mechanism(solution: Solution, data) -> list:
     out.append(Table(("body", "mass (kg)", "inertia about the centre of mass (kg m²)"), bodies, (1,), "Bodies"))
     solvability = [str(x) for x in data["solvability"].values] if "solvability" in data else []
     joints = [
-        (j["name"], _kind(j["kind"]), " – ".join(j["bodies"]), Mark(MARKS[word], word))
+        (j["name"], j["kind"], " – ".join(j["bodies"]), Mark(MARKS[word], word))
         for j, word in zip(machine["joints"], solvability, strict=True)
     ]
     if joints:
         out.append(Table(("joint", "kind", "between", "reaction"), joints, (), "Joints"))
-    forces = [(f["name"], _kind(f["kind"]), " – ".join(f["bodies"])) for f in machine["forces"]]
+    forces = [(f["name"], f["kind"], " – ".join(f["bodies"])) for f in machine["forces"]]
     if forces:
         out.append(Table(("force", "kind", "on"), forces, (), "Forces"))
     if 2 <= len(joints) <= GRAPH_UP_TO:
@@ -363,10 +363,6 @@ def _mark(sure) -> Mark:
     sure = list(sure)
     name = "unique" if all(sure) else "partly" if any(sure) else "open"
     return Mark(MARKS[name], name)
-
-
-def _kind(kind: str) -> str:
-    return kind.split(":")[0].replace("_", " ")
 
 
 def _listed(names, most: int = 12) -> str:

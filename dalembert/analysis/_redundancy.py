@@ -12,7 +12,7 @@ import numpy as np
 from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._free import FreeMotion, free_motions, unheld
-from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
+from dalembert.analysis._solvability import Solvability, Solver, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import Instant, Pressing, decide_loads, pressing
@@ -226,7 +226,7 @@ def _check(
         singular=singular,
         beside=len(others),
         bodies=0 if bodies is None else len(bodies.body_names),
-        joints=dict(Counter(readable(o.kind) for o in first.machine.owners)),
+        joints=dict(Counter(o.nature.label for o in first.machine.owners)),
         t=float(t),
         singular_values=values,
         tolerance=best.dependence.tolerance,
@@ -282,25 +282,16 @@ def _remarks(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str, ..
     """What is assumed about gears, belts and couplings, one sentence each."""
     if machine is None:
         return ()
-    motors = {name for f in machine.forces if f.kind.startswith("motor:") for name in f.names}
-    found: dict[str, list[str]] = {word: [] for word in ("coupling", "teeth", "belt", "loose")}
+    loose = "the other joints do not hold the distance of the axes: the radial force is left out"
+    found: dict[str, list[str]] = {}
     for f in machine.families:
-        word, sided = f.kind.split(":")[0], "side" in f.p
+        sided, several = "side" in f.p, f.group.columns.shape[1] > 2
         for name in f.names:
-            if word == "coupling" and f.group.columns.shape[1] > 2 and name.removesuffix("_gear") not in motors:
-                found["coupling"].append(name)
-            elif sided and not held.get(name, True):
-                found["loose"].append(name)
-            elif sided:
-                found["belt" if word == "belt" else "teeth"].append(name)
-    sentences = {
-        "coupling": "tied by their coordinates alone, without the force of teeth or a belt, which the bearings would "
-        "bear; gear, rack_and_pinion and belt have it",
-        "teeth": "the tooth force acts on the flank that is loaded, so it pushes the wheels apart either way",
-        "belt": "no pretension is given: the tight span bears all, the slack one nothing",
-        "loose": "the other joints do not hold the distance of the axes: the radial force is left out",
-    }
-    return tuple(f"{', '.join(repr(n) for n in names)}: {sentences[word]}" for word, names in found.items() if names)
+            if sided and not held.get(name, True):
+                found.setdefault(loose, []).append(name)
+            elif f.nature.assumption and (sided or several):
+                found.setdefault(f.nature.assumption, []).append(name)
+    return tuple(f"{', '.join(repr(n) for n in names)}: {words}" for words, names in found.items())
 
 
 def _solver(instant: Instant) -> Solver:

@@ -20,7 +20,6 @@ import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.reactions import JointRows, Uniqueness
-from dalembert.systems import is_driver
 
 METHODS = ("ranks", "singular values", "qr")
 RANKS_UP_TO = 300
@@ -228,7 +227,7 @@ class Solver:
         if self.lam is not None:
             found = dict(zip(j.labels, zip(j.functionals @ self.lam[list(j.rows)], j.units, strict=True), strict=True))
             values = {x: self._value(*map(float, found[x])) for x, unique in components.items() if unique}
-        return JointSolvability(j.name, readable(j.kind), all(answers.values()), components, values, answers)
+        return JointSolvability(j.name, j.nature.label, all(answers.values()), components, values, answers)
 
     def sums(self) -> tuple[UniqueSum, ...]:
         """Short combinations of non-unique components that multipliers without effect leave as they are."""
@@ -298,7 +297,7 @@ class Solver:
 
 
 def _reluctance(j: JointRows, torque: bool) -> float:
-    if is_driver(j.kind):
+    if j.nature.drives:
         return 4
     if j.in_rows:
         return 3
@@ -329,10 +328,6 @@ def _what_is_left(j: JointRows, left) -> str:
     torques = sum(d.torque for d in left)
     word = _LEFT.get((len(j.wrench), len(left) - torques, torques))
     return f"leaves {word}" if word else f"leaves {' '.join(d.name for d in left)}"
-
-
-def readable(kind: str) -> str:
-    return kind.split(":")[0].replace("_", " ")
 
 
 def _sum(terms: Sequence[Term]) -> str:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import functools
-import re
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from dalembert._results import Complaint, DalembertError, FileError, RemarkWarning, did_you_mean
 from dalembert.io._disk import read_text
-from dalembert.io._schema import FORMAT, HEAD, TOP, as_text, element_class, head_class, kind_of, run_class
+from dalembert.io._schema import FORMAT, HEAD, TOP, Head, Run
 from dalembert.io._yaml import Node, read_tree, resolve
-from dalembert.model import ELEMENTS, SECTIONS, TYPED, Mistake, Model, Statement, sketching
+from dalembert.model import (
+    ELEMENTS,
+    SECTIONS,
+    TYPED,
+    Cause,
+    Element,
+    Mistake,
+    Model,
+    adapter,
+    as_text,
+    forms_of,
+    is_required,
+    sketching,
+)
 
 FILE_ENDINGS = (".yaml", ".yml")
 ROBOT_ENDINGS = (".urdf", ".xml", ".mjcf", ".xacro")
@@ -84,15 +96,16 @@ def read_from_text(text: str, path: Path) -> ModelFile:
 
 @dataclass
 class _Entry:
-    """One item of a section: its kind, its arguments, and which keys are wrong."""
+    """One item of a section: its class, its arguments, and which keys are wrong."""
 
     section: str
     node: Node
     who: str
-    kind: str = ""
+    cls: type[Element] | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     wrong: set[str] = field(default_factory=set)
     usable: bool = True
+    element: Element | None = None
 
     @property
     def name(self) -> str | None:
@@ -124,7 +137,7 @@ class _Reader:
                     top.at_key(key), f"'{key[:60]}' is unknown; known are {', '.join(TOP)}.{did_you_mean(key, TOP)}"
                 )
         head = Node({k: x for k, x in top.value.items() if k in HEAD}, top.line, top.column, top.keys)
-        wrong, values = self._check(head_class(), head, "")
+        wrong, values = self._check(Head, head, "")
         run = self._run()
         entries = [e for section in SECTIONS for e in self._section(section)]
         values = head.plain() | values
@@ -142,30 +155,28 @@ class _Reader:
 
     # ---- by the schema ---------------------------------------------------------------------------------------
 
-    def _check(self, cls: type[BaseModel], node: Node, who: str) -> tuple[set[str], dict[str, Any]]:
+    def _check(self, cls: type, node: Node, who: str) -> tuple[set[str], dict[str, Any]]:
         """Complain about every key that does not fit its class; returns those keys, and the values of the others."""
         values: dict[str, Any] = {}
+        typed = issubclass(cls, Element) and cls.section in TYPED
+        given = {k: x for k, x in node.plain().items() if not typed or k != "type"}
         try:
-            cls.model_validate(node.plain(), context=values)
+            adapter(cls).validate_python(given, context=values)
         except ValidationError as error:
             found = error.errors(include_url=False)
         else:
             return set(), values
         start = f"{who}: " if who else ""
-        known = [k for k in cls.model_fields if k != "type"]
+        known = list(forms_of(cls))
         for wrong in found:
-            key, context = str(wrong["loc"][0]), wrong.get("ctx", {})
+            key = str(wrong["loc"][0])
             if wrong["type"] == "missing":
-                words = cls.model_fields[key].description
-                self.complain(node.place, f"{start}{key} is missing; give {words}.")
-            elif wrong["type"] == "extra_forbidden":
+                self.complain(node.place, f"{start}{key} is missing; give {forms_of(cls)[key].words}.")
+            elif wrong["type"] == "unexpected_keyword_argument":
                 hint = did_you_mean(key, known)
                 self.complain(node.at_key(key), f"{start}'{key[:60]}' is unknown; known are {', '.join(known)}.{hint}")
-            elif wrong["type"] == "literal_error":
-                got = as_text(node.value[key].plain())
-                self.complain(node.at((key,)), f"{start}{key} must be {context['expected']}, not {got}.")
             else:
-                self._wrong_value(node, start, key, context)
+                self._wrong_value(node, start, key, wrong.get("ctx", {}))
         return {str(wrong["loc"][0]) for wrong in found}, values
 
     def _wrong_value(self, node: Node, start: str, key: str, context: dict) -> None:
@@ -188,7 +199,7 @@ class _Reader:
         if not isinstance(node.value, dict):
             self.complain(node.place, f"run must be a mapping such as {{t_end: 10}}, not {as_text(node.plain())}.")
             return {}
-        return {k: x for k, x in self._check(run_class(), node, "run")[1].items() if x is not None}
+        return {k: x for k, x in self._check(Run, node, "run")[1].items() if x is not None}
 
     def _section(self, section: str) -> list[_Entry]:
         node = self.tree.value.get(section)
@@ -213,43 +224,40 @@ class _Reader:
 
     def _entry(self, section: str, node: Node, number: int) -> _Entry:
         arguments = {k: x for k, x in node.plain().items() if x is not None}
-        kind = arguments.pop("type", None) if section in TYPED else _title(section, None).lower()
+        word = arguments.pop("type", None) if section in TYPED else None
+        classes = {k: c for k, c in ELEMENTS.items() if c.section == section}
+        cls = next(iter(classes.values())) if section not in TYPED else _known(classes, word)
+        title = "Joint" if cls is None and section == "joints" else (cls or next(iter(classes.values()))).title
         name = arguments.get("name")
         known = isinstance(name, str) and name.strip()
         called = f"'{name[:100]}'" if isinstance(name, str) and known else f"number {number}"
-        entry = _Entry(section, node, f"{_title(section, kind)} {called}", "", arguments)
-        if section in TYPED:
-            kind = self._type(entry, kind)
-        if kind is None:
+        entry = _Entry(section, node, f"{title} {called}", cls, arguments)
+        if cls is None:
+            self._wrong_type(entry, word, list(classes))
             entry.usable = False
         else:
-            entry.kind = str(kind)
-            entry.wrong, values = self._check(element_class(entry.kind), node, entry.who)
+            entry.wrong, values = self._check(cls, node, entry.who)
             entry.arguments |= values
-            self._repair(entry)
+            self._repair(entry, cls)
             self._tables(entry)
         if not entry.usable and entry.name:
             self.lost.add(entry.name)
         return entry
 
-    def _type(self, entry: _Entry, kind: Any) -> str | None:
-        kinds = [k for k, e in ELEMENTS.items() if e.section == entry.section]
+    def _wrong_type(self, entry: _Entry, word: Any, words: list[str]) -> None:
         who, node = entry.who, entry.node
-        if kind is None:
-            self.complain(node.place, f"{who}: type is missing; give one of {', '.join(kinds)}.")
-        elif not isinstance(kind, str) or kind not in ELEMENTS:
-            hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
-            known = hint or f" Known are {', '.join(kinds)}."
-            self.complain(node.at(("type",)), f"{who}: {as_text(kind)} is no type of {entry.section}.{known}")
-        elif kind not in kinds:
-            self.complain(node.at(("type",)), f"{who}: a {kind} stands under {ELEMENTS[kind].section}, not here.")
+        if word is None:
+            self.complain(node.place, f"{who}: type is missing; give one of {', '.join(words)}.")
+        elif (other := _known(ELEMENTS, word)) is not None:
+            self.complain(node.at(("type",)), f"{who}: a {word} stands under {other.section}, not here.")
         else:
-            return kind
-        return None
+            hint = did_you_mean(word, words) if isinstance(word, str) else ""
+            known = hint or f" Known are {', '.join(words)}."
+            self.complain(node.at(("type",)), f"{who}: {as_text(word)} is no type of {entry.section}.{known}")
 
-    def _repair(self, entry: _Entry) -> None:
+    def _repair(self, entry: _Entry, cls: type[Element]) -> None:
         """Replace the value of a wrong key by a harmless one, so that the rest of the file can be checked as well."""
-        parameters = ELEMENTS[entry.kind].parameters
+        parameters = cls.fields()
         values = {key: entry.arguments.pop(key, None) for key in sorted(entry.wrong)}
         missing = [key for key in parameters if key in entry.wrong and key not in entry.node.value]
         for key, value in values.items():
@@ -257,8 +265,8 @@ class _Reader:
                 candidates = [k for k in missing if did_you_mean(key, [k])]
                 entry.arguments |= dict.fromkeys(candidates[:1], value)
         for key in entry.wrong & set(parameters) - set(entry.arguments):
-            if parameters[key].default is parameters[key].empty:
-                entry.arguments[key] = kind_of(parameters[key].annotation).stand_in
+            if is_required(parameters[key]):
+                entry.arguments[key] = forms_of(cls)[key].stand_in
                 entry.usable &= entry.arguments[key] is not None
 
     # ---- tables in files of their own ------------------------------------------------------------------------
@@ -316,142 +324,67 @@ class _Reader:
 
     def _add_all(self, model: Model, entries: list[_Entry]) -> Model:
         """Add all usable entries to a model, and complain about what it finds wrong."""
+        model.from_file = True
         entry_of: dict[int, _Entry] = {}
         for entry in entries:
-            if not entry.usable:
+            if not entry.usable or entry.cls is None:
                 continue
-            if entry.kind == "body" and model.space == "space" and "inertia" in entry.wrong:
+            if entry.section == "bodies" and model.space == "space" and "inertia" in entry.wrong:
                 entry.arguments["inertia"] = [1.0, 1.0, 1.0]
-            before = len(model._mistakes)
+            before = len(model.recorded)
+            element = entry.cls(**entry.arguments)
             try:
-                getattr(model, entry.kind)(**entry.arguments)
+                model.add(element)
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 self.complain(entry.node.place, f"{entry.who}: its numbers cannot be used ({error}).")
-            entry_of[id(model.statements[-1])] = entry
-            if len(model._mistakes) > before and len(model._mistakes) > ENOUGH:
+            entry_of[id(element)] = entry_of[id(model.statements[-1])] = entry
+            entry.element = element  # kept, so that its id stays its own
+            if len(model.recorded) > before and len(model.recorded) > ENOUGH:
                 break
         self._doubts(model, entry_of)
+        model.from_file = False
         return model
 
     def _doubts(self, model: Model, entry_of: dict[int, _Entry]) -> None:
         """Complain about what the model finds wrong, but not about what merely follows from another mistake."""
         mistakes, top = model.mistakes(), self.tree.value
-        unsure = {id(m.statement) for m in mistakes if _UNRESOLVED.search(m)}
+        unsure = {id(entry_of.get(id(m.element))) for m in mistakes if m.cause in (Cause.MISSING, Cause.NAME)}
         for mistake in mistakes:
-            entry = None if mistake.statement is None else entry_of.get(id(mistake.statement))
-            text = as_written(mistake)
+            entry = None if mistake.element is None else entry_of.get(id(mistake.element))
             if entry is not None:
-                path = locate(mistake, entry.node, mistake.statement)
-                doubtful = entry.wrong or id(mistake.statement) in unsure or self._refers_to_lost(entry)
-                if doubtful and not self._stands_alone(text, entry, path):
+                path = next((p for p in mistake.paths if _is_there(entry.node, p)), ())
+                doubtful = entry.wrong or id(entry) in unsure or self._refers_to_lost(entry)
+                if doubtful and not self._stands_alone(mistake, entry, path):
                     continue
-                self.complain(entry.node.at(path), text)
-            elif not text.startswith("There is no body"):
-                self.complain(self.tree.at(("gravity",)), text)
+                self.complain(entry.node.at(path), mistake)
+            elif mistake.cause is not Cause.EMPTY:
+                self.complain(self.tree.at(("gravity",)), mistake)
             elif "bodies" not in top or not top["bodies"].value:
                 self.complain(self.tree.at_key("bodies"), "bodies: there is none; add one.")
 
-    def _stands_alone(self, text: str, entry: _Entry, path: tuple) -> bool:
-        """Whether a message is about one value that is wrong independently of others."""
-        missing = re.search(r"there is no (?:joint|body or marker) '(.*?)'\.", text)
-        if missing:
-            return missing[1] not in self.lost
-        if path[:1] == ("name",):
-            return f"'{entry.name}': " in text
-        if "exists only in" in text:
+    def _stands_alone(self, mistake: Mistake, entry: _Entry, path: tuple) -> bool:
+        """Whether a mistake is about one value that is wrong independently of others."""
+        if mistake.cause is Cause.MISSING:
+            return mistake.missing not in self.lost
+        if mistake.cause in (Cause.NAME, Cause.SPACE):
             return True
         if not path or path[0] in entry.wrong:
             return False
-        return bool(_ALONE.search(text) or (not entry.wrong and _ALONE_AMONG_KNOWN_KEYS.search(text)))
+        return mistake.cause is Cause.VALUE or (mistake.cause is Cause.FORM and not entry.wrong)
 
     def _refers_to_lost(self, entry: _Entry) -> bool:
         return bool(self.lost) and any(isinstance(x, str) and x in self.lost for x in entry.arguments.values())
 
 
-_UNRESOLVED = re.compile(r"there is no (?:joint|body or marker) '|: this name is taken")
-_ALONE = re.compile(
-    r": \w+ must (?:be greater than zero|be finite|not be negative)|has no direction|: expression .* \(at char"
-)
-# mistakes that an unknown key may cause, but an unknown body cannot
-_ALONE_AMONG_KNOWN_KEYS = re.compile(
-    r": \w+ must be \d(?: or \d)* numbers|: expression '[^']*': '\w+' is unknown|must be perpendicular in the start"
-)
+def _known(classes: dict[str, type[Element]], word: Any) -> type[Element] | None:
+    return classes.get(word) if isinstance(word, str) else None
 
 
-def _title(section: str, kind: Any) -> str:
-    """What `Model` calls such an item in its messages."""
-    if section != "joints":
-        titles = {"bodies": "Body", "markers": "Marker", "forces": "Force", "limits": "Limit", "shapes": "Shape"}
-        return titles[section]
-    kind = str(kind)
-    if kind.endswith("driver"):
-        return "Driver"
-    wheels = ("gear_ratio", "gear", "rack_and_pinion", "belt")
-    words = {"Coupling": ("coupling", *wheels), "Rows": ("holonomic", "pfaffian")}
-    return next((word for word, kinds in words.items() if kind in kinds), "Joint")
-
-
-def as_written(text: str) -> str:
-    """A message of `Model` in the notation of a file: `at: [...]` for at=(...)."""
-    text = re.sub(r"\b([a-z_]+)=\(\.\.\.\)", r"\1: [...]", str(text))
-    return re.sub(r"\b([a-z_]+)=(?=[\s,.;)]|$)", r"\1:", text)
-
-
-def locate(mistake: Mistake, node: Node, statement: Statement | None) -> tuple:
-    """The path, inside an entry, of the value a mistake is about: () where it is about the whole."""
-    name = "" if statement is None else statement.name
-    text = str(mistake)
-    if f"'{name}': " in text:
-        text = text.split(f"'{name}': ", 1)[1]
-    if text.startswith(("this name is taken", "a name must not")):
-        return ("name",)
-    if found := _quoted(text, "there is no [a-z ]+|has no coordinate", node):
-        return found
-    path: list = []
-    here = node
-    for word in re.findall(r"[^:]+", text):
-        step = _step(here, word.strip())
-        if step is None:
-            break
-        path.append(step)
-        here = here.value[step]
-    if path:
-        return tuple(path)
-    if found := _quoted(text, "parameter|joint|body", node):
-        return found
-    named = [word for word in re.findall(r"\w{2,}", text) if word in node.value]
-    return (named[0],) if named else ()
-
-
-def _quoted(text: str, words: str, node: Node) -> tuple:
-    """The path of the value that stands in quotes after one of the words."""
-    found = re.search(f"(?:{words}) '(.*?)'", text)
-    return () if found is None else _where(node, found[1])
-
-
-def _step(node: Node, words: str) -> Any:
-    """The key or index that the first word names."""
-    first = re.match(r"\w+", words)
-    if first is None:
-        return None
-    word = first[0]
-    if isinstance(node.value, dict):
-        return word if word in node.value else None
-    if isinstance(node.value, list) and word in ("x", "y", "z") and "xyz".index(word) < len(node.value):
-        return "xyz".index(word)
-    return None
-
-
-def _where(node: Node, text: str) -> tuple:
-    """The path of the value, or key, that is this text, beside the entry's own name; of several the last."""
-    found: tuple = ()
-    inside = node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
-    for key, value in inside:
-        if key in ("name", "type"):
-            continue
-        if value.value == text or key == text:
-            found = (key,)
-        elif isinstance(value.value, dict | list):
-            deeper = _where(value, text)
-            found = (key, *deeper) if deeper else found
-    return found
+def _is_there(node: Node, path: tuple) -> bool:
+    """Whether something stands in the file at a path."""
+    for step in path:
+        try:
+            node = node.value[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True

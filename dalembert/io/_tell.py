@@ -15,7 +15,7 @@ import numpy as np
 
 from dalembert.io._robot import Actuator, Combined, Joint, Link, Motion, Pose, Robot, combined, listed
 from dalembert.io._xml import Complaints, Element
-from dalembert.model import Body, Model, axis_angle, quaternion_of
+from dalembert.model import Body, Cause, Model, axis_angle, quaternion_of
 
 
 def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -> Model:
@@ -25,13 +25,11 @@ def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -
     """
     builder = _Builder(robot, complaints, stops)
     model = builder.build()
-    by_name = {s.name: s for s in model.statements}
     if not complaints.found:
         for mistake in model.mistakes():
-            statement = mistake.statement or by_name.get("")
-            element = None if statement is None else builder.elements.get(statement.name)
+            element = None if mistake.element is None else builder.elements.get(mistake.element.name)
             nothing = "no link has a mass; give those that move an inertia (URDF: <inertial>)."
-            complaints.add(element, nothing if mistake.startswith("There is no body") else str(mistake))
+            complaints.add(element, nothing if mistake.cause is Cause.EMPTY else str(mistake))
     return model
 
 

@@ -13,7 +13,7 @@ from dalembert._results import DalembertError, check_output
 from dalembert.io._read import FILE_ENDINGS, read_from_text
 from dalembert.io._schema import FORMAT
 from dalembert.io._yaml import resolve
-from dalembert.model import TYPED, Model, Statement
+from dalembert.model import TYPED, Element, Model
 
 WIDTH = 110
 _PLAIN = re.compile(r"[A-Za-z_][\w ./+*^()=-]*\Z", re.ASCII)
@@ -58,11 +58,11 @@ def text_of(model: Model, *, run: Mapping[str, Any] | None = None, summary: str 
     return text
 
 
-def _need_data(model: Model, statement: Statement) -> None:
+def _need_data(model: Model, statement: Element) -> None:
     for key, value in statement.arguments.items():
         if _holds_function(value):
             raise DalembertError(
-                f"Model '{model.name}' cannot be written as a file: {statement.kind} '{statement.name}' has a Python "
+                f"Model '{model.name}' cannot be written as a file: {statement.type} '{statement.name}' has a Python "
                 f"function as {key}; give a formula or a function of da.functions."
             )
 
@@ -78,8 +78,8 @@ def _holds_function(value: Any) -> bool:
 # ---- the text ----------------------------------------------------------------------------------------------------
 
 
-def _entry(statement: Statement) -> list[str]:
-    keys = ({"type": statement.kind} if statement.section in TYPED else {}) | statement.arguments
+def _entry(statement: Element) -> list[str]:
+    keys = ({"type": statement.type} if statement.section in TYPED else {}) | statement.arguments
     lines = [line for key, value in keys.items() for line in _pair(key, value, 4)]
     return [f"  - {lines[0].strip()}", *lines[1:]]
 

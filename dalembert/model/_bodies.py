@@ -1,103 +1,115 @@
-"""1 · model: bodies and the frames fixed in them."""
+"""1 · model: bodies and the frames fixed in them, as stated."""
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 
-from dalembert.model._checks import Checks
+from dalembert._results import tell_single_precision
+from dalembert.model._arguments import Angular, Inertia, Matrix, Number, Place, Positive, Quaternion, Vector
+from dalembert.model._element import Cause, Element
 from dalembert.model._frames import Body, Marker
-from dalembert.model._statements import (
-    Angular,
-    Inertia,
-    Matrix,
-    Name,
-    Number,
-    Place,
-    Positive,
-    Quaternion,
-    Vector,
-    element,
-)
+from dalembert.model._placing import Placing
 
 
-class Bodies(Checks):
-    """The part of `Model` that adds bodies and markers."""
+class BodyEntry(Element):
+    """Add a rigid body; `position` is its centre of mass, where its frame sits.
 
-    @element("bodies")
-    def body(
-        self,
-        name: Name,
-        *,
-        mass: Positive,
-        inertia: Inertia,
-        position: Vector | None = None,
-        angle: Number | None = None,
-        rotation: Matrix | None = None,
-        quaternion: Quaternion | None = None,
-        axis: Vector | None = None,
-        velocity: Vector | None = None,
-        angular_velocity: Angular | None = None,
-    ) -> Body:
-        """Add a rigid body; `position` is its centre of mass, where its frame sits.
+    In the plane: `inertia` a number, orientation by `angle`. In space: `inertia` (3,) principal moments or
+    a (3, 3) tensor in the body frame; orientation by `rotation` (3, 3), `quaternion` (w, x, y, z), or
+    `axis` with `angle`. `velocity` is in the world frame, `angular_velocity` in the body frame.
+    """
 
-        In the plane: `inertia` a number, orientation by `angle`. In space: `inertia` (3,) principal moments or
-        a (3, 3) tensor in the body frame; orientation by `rotation` (3, 3), `quaternion` (w, x, y, z), or
-        `axis` with `angle`. `velocity` is in the world frame, `angular_velocity` in the body frame.
-        """
-        who, d = f"Body '{name}'", self.dimension
-        R = self._orientation(who, angle, rotation, quaternion, axis)
-        dw = 1 if d == 2 else 3
-        spin = np.zeros(dw) if angular_velocity is None else angular_velocity
-        if d == 2 and np.ndim(spin) == 0:
+    type = "body"
+    section = "bodies"
+    title = "Body"
+
+    mass: Positive
+    inertia: Inertia
+    position: Vector | None = None
+    angle: Number | None = None
+    rotation: Matrix | None = None
+    quaternion: Quaternion | None = None
+    axis: Vector | None = None
+    velocity: Vector | None = None
+    angular_velocity: Angular | None = None
+
+    def place(self, on: Placing) -> Body:
+        R = on.orientation("rotation", "quaternion", "axis")
+        spin = self.angular_velocity
+        if on.dimension == 2 and spin is not None and np.ndim(spin) == 0:
             spin = [spin]
         body = Body(
-            name=name,
-            mass=self._number(f"{who}: mass", mass, positive=True),
-            inertia=self._inertia(who, inertia),
-            position=self._vector(f"{who}: position", np.zeros(d) if position is None else position, d),
+            name=self.name,
+            mass=on.positive("mass"),
+            inertia=_inertia(on),
+            position=on.vector("position"),
             rotation=R,
-            velocity=self._vector(f"{who}: velocity", np.zeros(d) if velocity is None else velocity, d),
-            angular_velocity=self._vector(f"{who}: angular_velocity", spin, dw),
+            velocity=on.vector("velocity"),
+            angular_velocity=on.vector("angular_velocity", spin, size=1 if on.dimension == 2 else 3),
         )
-        self._register(self.bodies, name, body, "Body")
+        on.register(on.model.bodies, body)
         return body
 
-    @element("markers")
-    def marker(
-        self,
-        name: Name,
-        body: Place,
-        *,
-        at: Vector | None = None,
-        position: Vector | None = None,
-        axis: Vector | None = None,
-        x: Vector | None = None,
-        rotation: Matrix | None = None,
-    ) -> Marker:
-        """Add a frame fixed in `body`: at a world point (`at`) or at a point of the body frame (`position`).
 
-        `rotation` is the frame in world axes; `axis` alone sets its z axis (in the plane its x axis), and `x` with it
-        the direction of its x axis.
-        """
-        who, d = f"Marker '{name}'", self.dimension
-        b = self._body(who, body)
-        if at is not None and position is not None:
-            self._wrong(f"{who}: give either at= (world) or position= (body frame), not both.")
-        if rotation is not None and axis is not None:
-            self._wrong(f"{who}: give either rotation= or axis=, not both.")
-        point = b.position if at is None else self._vector(f"{who}: at", at, d)
-        local = b.local_point(point) if position is None else self._vector(f"{who}: position", position, d)
-        R = np.eye(d) if rotation is None else self._matrix(f"{who}: rotation", rotation)
-        if rotation is None and axis is not None:
-            R = self._axis_frame(who, axis, x)
-        marker = Marker(b, local, b.local_rotation(R), name)
-        self._register(self.markers, name, marker, "Marker")
+def _inertia(on: Placing) -> np.ndarray:
+    value = on.given("inertia")
+    if on.dimension == 2:
+        return np.asarray([on.positive("inertia")])
+    tell_single_precision(f"{on.who}: inertia", value)
+    try:
+        I = np.asarray(value, float)
+    except (TypeError, ValueError):
+        I = np.zeros(0)
+    if I.shape == (3,):
+        I = np.diag(I)
+    if I.shape != (3, 3) or not np.all(np.isfinite(I)):
+        text = f"inertia must be 3 principal moments or a finite 3x3 tensor, not {value!r}."
+        on.wrong(text, "inertia", cause=Cause.FORM)
+        return np.eye(3)
+    if not np.allclose(I, I.T, rtol=1e-9, atol=1e-12 * np.abs(I).max()):
+        on.wrong("inertia must be a symmetric tensor.", "inertia")
+    moments = np.linalg.eigvalsh(0.5 * (I + I.T))
+    if moments[0] <= 0:
+        on.wrong(f"inertia must be positive definite; its principal moments are {moments}.", "inertia")
+        return np.eye(3)
+    if moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
+        text = f"inertia: no rigid body has the principal moments {moments}: the largest exceeds the sum of the others."
+        on.wrong(text, "inertia")
+    return 0.5 * (I + I.T)
+
+
+class MarkerEntry(Element):
+    """Add a frame fixed in `body`: at a world point (`at`) or at a point of the body frame (`position`).
+
+    `rotation` is the frame in world axes; `axis` alone sets its z axis (in the plane its x axis), and `x` with it
+    the direction of its x axis.
+    """
+
+    type = "marker"
+    section = "markers"
+    title = "Marker"
+
+    body: Place = field(kw_only=False)
+    at: Vector | None = None
+    position: Vector | None = None
+    axis: Vector | None = None
+    x: Vector | None = None
+    rotation: Matrix | None = None
+
+    def place(self, on: Placing) -> Marker:
+        b = on.body("body")
+        if self.at is not None and self.position is not None:
+            text = f"give either {on.arg('at')} (world) or {on.arg('position')} (body frame), not both."
+            on.wrong(text, "at", "position")
+        if self.rotation is not None and self.axis is not None:
+            on.wrong(f"give either {on.arg('rotation')} or {on.arg('axis')}, not both.", "rotation", "axis")
+        point = on.vector("at", default=b.position)
+        local = b.local_point(point) if self.position is None else on.vector("position")
+        R = np.eye(on.dimension) if self.rotation is None else on.rotation("rotation")
+        if self.rotation is None and self.axis is not None:
+            R = on.axis_frame("axis", "x")
+        marker = Marker(b, local, b.local_rotation(R), self.name)
+        on.register(on.model.markers, marker)
         return marker
-
-    def _fixed(self, body: Body, point, frame=None) -> Marker:
-        """A marker fixed in a body, from a point and a frame in the world."""
-        frame = np.eye(self.dimension) if frame is None else frame
-        return Marker(body, body.local_point(point), body.local_rotation(frame))
-
-    def _centre(self, body: Body) -> Marker:
-        return Marker(body, np.zeros(self.dimension), np.eye(self.dimension))

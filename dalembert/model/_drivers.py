@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from fractions import Fraction
 
 import numpy as np
 
-from dalembert._results import DalembertError
-from dalembert.model._checks import under, with_parameters
-from dalembert.model._elements import Constraint
-from dalembert.model._formulas import FrameFormulas
-from dalembert.model._joints import Joints
-from dalembert.model._statements import (
+from dalembert.model._arguments import (
     Coordinate,
     Formulas,
     JointName,
     Motion,
     Motions,
-    Name,
     Number,
     Parameters,
     Place,
@@ -28,273 +22,250 @@ from dalembert.model._statements import (
     Terms,
     Vector,
     Whole,
-    element,
 )
+from dalembert.model._element import AbstractJoint
+from dalembert.model._formulas import FrameFormulas
+from dalembert.model._functions import FormulaError
+from dalembert.model._laws import Prefixed, with_parameters
+from dalembert.model._placed import Constraint, Look, Term
+from dalembert.model._placing import Placing
+
+# ---- rheonomic: a coordinate, a point, a frame, a distance, a speed --------------------------------------------------
 
 
-class Drivers(Joints):
-    """The part of `Model` that adds drivers, couplings and the user's own rows."""
+class AbstractDriver(AbstractJoint, abstract=True):
+    """Prescribes a motion in time."""
 
-    # ---- rheonomic: a coordinate, a point, a frame, a distance, a speed -------------------------------------
+    title = "Driver"
+    drives = True
 
-    @element("joints")
-    def driver(
-        self,
-        name: Name,
-        joint: JointName,
-        motion: Motion,
-        *,
-        coordinate: Coordinate | None = None,
-        parameters: Parameters | None = None,
-    ) -> Constraint:
-        """Prescribe a joint coordinate: coordinate = motion(t), or motion(t, p) with named `parameters`.
 
-        `motion` is a number, a function of time (see `da.functions`), a formula, or any JAX function. Angles are
-        followed through full turns.
-        """
-        return self._coordinate_driver("driver", name, joint, motion, coordinate, parameters)
+class AbstractCoordinateDriver(AbstractDriver, abstract=True):
+    """Prescribes a coordinate of a joint, or its rate."""
 
-    @element("joints")
-    def speed_driver(
-        self,
-        name: Name,
-        joint: JointName,
-        speed: Motion,
-        *,
-        coordinate: Coordinate | None = None,
-        parameters: Parameters | None = None,
-    ) -> Constraint:
-        """Prescribe the rate of a joint coordinate (a nonholonomic row): its value is left to the start."""
-        return self._coordinate_driver("speed_driver", name, joint, speed, coordinate, parameters)
+    joint: JointName = field(kw_only=False)
 
-    @element("joints")
-    def point_driver(
-        self,
-        name: Name,
-        i: Place,
-        j: Place,
-        motion: Motions,
-        *,
-        at: Vector | None = None,
-        parameters: Parameters | None = None,
-    ) -> Constraint:
-        """Prescribe the motion of a point of j: its components from `at`, along marker i's axes, are motion(t)."""
-        who, d = f"Driver '{name}'", self.dimension
-        numbers, function = self._motions(f"{who}: motion", motion, d, parameters)
-        mi, mj = self._driven_markers(who, i, j, at)
-        return self._constraint(name, "point_driver", (mi, mj), numbers, (function,), drives=name)
+    def look_of(self, placed, space):
+        assert placed.target is not None
+        rail = placed.target.element.look(space)
+        symbol = "drive" if placed.coordinate.startswith("angle") else ""
+        return Look(symbol, rail=rail.rail, slot=rail.slot, sides=(), foot=False, holds=False)
 
-    @element("joints")
-    def frame_driver(
-        self,
-        name: Name,
-        i: Place,
-        j: Place,
-        motion: Motions,
-        rotation: Motions,
-        *,
-        at: Vector | None = None,
-    ) -> Constraint:
-        """Prescribe the motion of a frame of j: its origin from `at` is motion(t), its turn is rotation(t).
+    def _placed(self, on: Placing, key: str) -> Constraint:
+        numbers, function = on.motion(key, parameters=True)
+        target = on.target()
+        if target is None:
+            return on.constraint((), numbers, (function,))
+        joint, which = target
+        return on.constraint(joint.markers, numbers, (function,), target=joint, coordinate=which)
 
-        `rotation` is an angle in the plane; in space a rotation vector (axis times angle), both along marker i's axes.
-        """
-        who, d = f"Driver '{name}'", self.dimension
-        numbers, function = self._motions(f"{who}: motion", motion, d)
-        turns, turning = self._motions(f"{who}: rotation", rotation, 1 if d == 2 else 3)
+
+class Driver(AbstractCoordinateDriver):
+    """Prescribe a joint coordinate: coordinate = motion(t), or motion(t, p) with named `parameters`.
+
+    `motion` is a number, a function of time (see `da.functions`), a formula, or any JAX function. Angles are
+    followed through full turns.
+    """
+
+    motion: Motion = field(kw_only=False)
+    coordinate: Coordinate | None = None
+    parameters: Parameters | None = None
+
+    def place(self, on):
+        return self._placed(on, "motion")
+
+
+class SpeedDriver(AbstractCoordinateDriver):
+    """Prescribe the rate of a joint coordinate (a nonholonomic row): its value is left to the start."""
+
+    speed: Motion = field(kw_only=False)
+    coordinate: Coordinate | None = None
+    parameters: Parameters | None = None
+
+    def place(self, on):
+        return self._placed(on, "speed")
+
+
+class PointDriver(AbstractDriver):
+    """Prescribe the motion of a point of j: its components from `at`, along marker i's axes, are motion(t)."""
+
+    i: Place = field(kw_only=False)
+    j: Place = field(kw_only=False)
+    motion: Motions = field(kw_only=False)
+    at: Vector | None = None
+    parameters: Parameters | None = None
+
+    def look(self, space):
+        return Look("collar")
+
+    def place(self, on):
+        numbers, function = on.motions("motion", on.dimension, parameters=True)
+        return on.constraint(_driven_markers(on), numbers, (function,))
+
+
+class FrameDriver(AbstractDriver):
+    """Prescribe the motion of a frame of j: its origin from `at` is motion(t), its turn is rotation(t).
+
+    `rotation` is an angle in the plane; in space a rotation vector (axis times angle), both along marker i's axes.
+    """
+
+    i: Place = field(kw_only=False)
+    j: Place = field(kw_only=False)
+    motion: Motions = field(kw_only=False)
+    rotation: Motions = field(kw_only=False)
+    at: Vector | None = None
+
+    def look(self, space):
+        return Look("collar")
+
+    def place(self, on):
+        numbers, function = on.motions("motion", on.dimension)
+        turns, turning = on.motions("rotation", 1 if on.dimension == 2 else 3)
         both = {f"motion_{k}": x for k, x in numbers.items()} | {f"rotation_{k}": x for k, x in turns.items()}
         functions = (Prefixed(function, "motion_"), Prefixed(turning, "rotation_"))
-        mi, mj = self._driven_markers(who, i, j, at)
-        return self._constraint(name, "frame_driver", (mi, mj), both, functions, drives=name)
+        return on.constraint(_driven_markers(on), both, functions)
 
-    @element("joints")
-    def distance_driver(
-        self,
-        name: Name,
-        i: Place,
-        j: Place,
-        length: Motion,
-        *,
-        at_i: Vector | None = None,
-        at_j: Vector | None = None,
-        parameters: Parameters | None = None,
-    ) -> Constraint:
-        """Prescribe the distance between a point of i and a point of j: length(t), always greater than zero."""
-        who = f"Driver '{name}'"
-        numbers, function = self._motion(f"{who}: length", length, parameters)
-        mi, mj = self._point_markers(who, i, j, at_i, at_j)
+
+def _driven_markers(on: Placing):
+    pair = on.pair()
+    if pair is not None:
+        return pair
+    bi, bj = on.body("i"), on.body("j")
+    point = on.vector("at", default=bj.position)
+    return on.fixed(bi, point), on.fixed(bj, point)
+
+
+class DistanceDriver(AbstractDriver):
+    """Prescribe the distance between a point of i and a point of j: length(t), always greater than zero."""
+
+    i: Place = field(kw_only=False)
+    j: Place = field(kw_only=False)
+    length: Motion = field(kw_only=False)
+    at_i: Vector | None = None
+    at_j: Vector | None = None
+    parameters: Parameters | None = None
+
+    def look(self, space):
+        return Look("collar", between="rod")
+
+    def place(self, on):
+        numbers, function = on.motion("length", parameters=True)
+        mi, mj = on.point_markers()
         if np.linalg.norm(mj.start_position - mi.start_position) <= 0:
-            self._wrong(f"{who}: at_i and at_j are the same point; a distance needs a direction.")
-        return self._constraint(name, "distance_driver", (mi, mj), numbers, (function,), drives=name)
-
-    # ---- couplings -----------------------------------------------------------------------------------------
-
-    @element("joints")
-    def coupling(self, name: Name, terms: Terms, *, constant: Number | None = None) -> Constraint:
-        """Σ factor · coordinate = constant, over the coordinates of two or more joints.
-
-        A term is (joint, factor), (joint, coordinate, factor) or {joint, coordinate, factor}. `constant` is what the
-        start configuration gives, unless stated. In space angles are known up to full turns; the row is closed modulo
-        what full turns of rational factors add up to, and becomes a row on speeds where the factors are not rational.
-        """
-        who = f"Coupling '{name}'"
-        found = []
-        given = list(terms) if isinstance(terms, Sequence) and not isinstance(terms, str) else []
-        for term in given:
-            joint, coordinate, factor = self._term(who, term)
-            target = self._target(who, joint, coordinate)
-            factor = self._number(f"{who}: factor of '{joint}'", factor)
-            if target is not None:
-                found.append((*target, factor))
-        if len(given) < 2:
-            self._wrong(f"{who}: give at least two terms, each a joint and its factor.")
-        if any(factor == 0.0 for *_, factor in found):
-            self._wrong(f"{who}: a factor is zero; leave that joint out.")
-        if len(found) < 2:
-            return self._constraint(name, "coupling:", (), {}, size=(1, 0), drives=None)
-        return self._coupled(name, found, constant)
-
-    @element("joints")
-    def gear_ratio(self, name: Name, joint: JointName, other: JointName, *, ratio: Number) -> Constraint:
-        """The angle of `other` is −angle of `joint` / ratio, and nothing else: a pair of gears without its tooth force.
-
-        For gears of any axes, coaxial and bevel ones too. It transmits torque alone: the bearings come without the
-        tooth force (`gear` has it). Negative for wheels that turn alike.
-        """
-        return self.coupling(name, [(joint, 1.0), (other, ratio)])
-
-    # ---- the user's own rows -------------------------------------------------------------------------------
-
-    @element("joints")
-    def holonomic(
-        self,
-        name: Name,
-        bodies: Places,
-        residual: Formulas,
-        *,
-        size: Whole = 1,
-        parameters: Parameters | None = None,
-    ) -> Constraint:
-        """Your own rows g(t, frames) = 0, or g(t, frames, p) with named `parameters`.
-
-        `frames` has one entry per body: `.p` position of the centre of mass, `.R` rotation, `.point(s)` the world
-        position of a body-fixed point. Return `size` numbers. Write it with jax.numpy; or give formulas of t, the
-        parameters and `body.x`, `body.y`, `body.z`, in the plane `body.angle`.
-        """
-        return self._user_rows("holonomic", name, bodies, residual, size, parameters)
-
-    @element("joints")
-    def pfaffian(
-        self,
-        name: Name,
-        bodies: Places,
-        residual: Formulas,
-        *,
-        size: Whole = 1,
-        parameters: Parameters | None = None,
-    ) -> Constraint:
-        """Your own rows A v + b = 0, as a function linear in the velocities: residual(t, frames) (or (t, frames, p)).
-
-        Besides what `holonomic` gives, each frame has `.v` (velocity of the centre of mass, world), `.w`
-        (angular velocity, world axes; a number in the plane) and `.point_velocity(s)`. In formulas: `body.vx`,
-        `body.vy`, `body.vz`, `body.wx`, `body.wy`, `body.wz`, in the plane `body.w`.
-        """
-        return self._user_rows("pfaffian", name, bodies, residual, size, parameters)
-
-    # ---- helpers -------------------------------------------------------------------------------------------
-
-    def _coordinate_driver(self, kind, name, joint, motion, coordinate, parameters) -> Constraint:
-        who = f"Driver '{name}'"
-        word = "speed" if kind == "speed_driver" else "motion"
-        numbers, function = self._motion(f"{who}: {word}", motion, parameters)
-        target = self._target(who, joint, coordinate)
-        if target is None:
-            return self._constraint(name, f"{kind}:weld:angle", (), numbers, (function,), drives=str(joint))
-        made, which = target
-        return self._constraint(
-            name, f"{kind}:{made.kind.replace(':', '/')}:{which}", made.markers, numbers, (function,), drives=made.name
-        )
-
-    def _driven_markers(self, who, i, j, at):
-        pair = self._by_markers(who, i, j)
-        if pair is not None:
-            return pair
-        bi, bj = self._body(who, i), self._body(who, j)
-        point = bj.position if at is None else self._vector(f"{who}: at", at, self.dimension)
-        return self._fixed(bi, point), self._fixed(bj, point)
-
-    def _term(self, who: str, term) -> tuple:
-        if isinstance(term, Mapping) and {"joint", "factor"} <= set(term) <= {"joint", "coordinate", "factor"}:
-            return term["joint"], term.get("coordinate"), term["factor"]
-        if isinstance(term, list | tuple) and len(term) in (2, 3):
-            return (term[0], None, term[1]) if len(term) == 2 else tuple(term)
-        self._wrong(f"{who}: a term is (joint, factor) or (joint, coordinate, factor), not {term!r}.")
-        return "", None, 1.0
-
-    def _coupled(self, name, found, constant) -> Constraint:
-        """Rows over the distinct bodies of all terms; each term knows which of them are its i and j."""
-        bodies = {m.body.name: m.body for joint, _, _ in found for m in joint.markers}
-        order = sorted(bodies.values(), key=lambda b: not b.is_ground)  # ground, if any, first
-        slots = {b.name: k for k, b in enumerate(order)}
-        numbers: dict[str, np.ndarray] = {"factors": np.array([factor for *_, factor in found])}
-        kinds = []
-        for joint, which, _ in found:
-            pair = tuple(slots[m.body.name] for m in joint.markers)
-            kinds.append((joint.kind, which, pair))
-        angles = [f for _, which, f in found if which.startswith("angle")]
-        turns = 0.0 if self.space == "plane" else turn_sum(angles)
-        numbers["turns"] = np.asarray(0.0 if turns is None else turns)
-        if constant is not None:
-            numbers["constant"] = np.asarray(self._number(f"Coupling '{name}': constant", constant))
-        speeds = turns is None
-        made = Constraint(
-            name,
-            "coupling:" + ("speeds" if speeds else "positions"),
-            tuple(self._centre(b) for b in order),
-            numbers,
-            (tuple(kinds),),
-            (0, 1) if speeds else (1, 0),
-            None,
-            coupled=tuple(joint.markers for joint, _, _ in found),
-        )
-        self._register(self.constraints, name, made, "Coupling")
-        return made
-
-    def _user_rows(self, kind, name, bodies, residual, size, parameters) -> Constraint:
-        who = f"Rows '{name}'"
-        found = self._bodies(who, bodies)
-        if not found:
-            self._wrong(f"{who}: name the bodies whose coordinates enter the rows.")
-        numbers = self._parameters(who, parameters)
-        if callable(residual):
-            function = with_parameters(residual, parameters)
-        else:
-            texts = [residual] if isinstance(residual, str) else residual
-            count = len(texts) if isinstance(texts, Sequence) else 1
-            try:
-                function = FrameFormulas.read(texts, self.space, [b.name for b in found], numbers, kind == "pfaffian")
-                if size not in (1, count):
-                    raise DalembertError(f"these are {count} formulas, but size is {size!r}; leave it out.")
-            except DalembertError as error:
-                self._wrong(f"{who}: residual must be a function or formulas: {error}")
-                function = with_parameters(lambda t, frames: np.zeros(count), None)
-            size = count
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            self._wrong(f"{who}: size must be a positive whole number, not {size!r}.")
-            size = 1
-        rows = (size, 0) if kind == "holonomic" else (0, size)
-        return self._constraint(name, kind, [self._centre(b) for b in found], numbers, (function,), rows)
+            on.wrong("at_i and at_j are the same point; a distance needs a direction.", "at_i", "at_j")
+        return on.constraint((mi, mj), numbers, (function,))
 
 
-@dataclass(frozen=True)
-class Prefixed:
-    """A function (t, p) whose numbers stand in p under a prefix."""
+# ---- couplings -----------------------------------------------------------------------------------------------------
 
-    function: Callable
-    prefix: str
 
-    def __call__(self, t, p):
-        return self.function(t, under(self.prefix, p))
+class AbstractCoupling(AbstractJoint, abstract=True):
+    """Σ factor · coordinate = constant over several joints: rows over the bodies of all of them."""
+
+    title = "Coupling"
+    assumption = (
+        "tied by their coordinates alone, without the force of teeth or a belt, which the bearings would bear; gear, "
+        "rack_and_pinion and belt have it"
+    )
+
+    def look(self, space):
+        return Look("", sides=())
+
+
+class Coupling(AbstractCoupling):
+    """Σ factor · coordinate = constant, over the coordinates of two or more joints.
+
+    A term is (joint, factor), (joint, coordinate, factor) or {joint, coordinate, factor}. `constant` is what the
+    start configuration gives, unless stated. In space angles are known up to full turns; the row is closed modulo
+    what full turns of rational factors add up to, and becomes a row on speeds where the factors are not rational.
+    """
+
+    terms: Terms = field(kw_only=False)
+    constant: Number | None = None
+
+    def place(self, on):
+        given = list(self.terms) if isinstance(self.terms, Sequence) and not isinstance(self.terms, str) else []
+        return _coupled(on, [(("terms", k), *_term(on, k, term)) for k, term in enumerate(given)], self.constant)
+
+
+class GearRatio(AbstractCoupling):
+    """The angle of `other` is −angle of `joint` / ratio, and nothing else: a pair of gears without its tooth force.
+
+    For gears of any axes, coaxial and bevel ones too. It transmits torque alone: the bearings come without the
+    tooth force (`gear` has it). Negative for wheels that turn alike.
+    """
+
+    joint: JointName = field(kw_only=False)
+    other: JointName = field(kw_only=False)
+    ratio: Number
+
+    def place(self, on):
+        return _coupled(on, [(("joint",), self.joint, None, 1.0), (("other",), self.other, None, self.ratio)], None)
+
+
+def _term(on: Placing, k: int, term) -> tuple:
+    if isinstance(term, Mapping) and {"joint", "factor"} <= set(term) <= {"joint", "coordinate", "factor"}:
+        return term["joint"], term.get("coordinate"), term["factor"]
+    if isinstance(term, list | tuple) and len(term) in (2, 3):
+        return (term[0], None, term[1]) if len(term) == 2 else tuple(term)
+    on.wrong(f"a term is (joint, factor) or (joint, coordinate, factor), not {term!r}.", ("terms", k))
+    return "", None, 1.0
+
+
+def _coupled(on: Placing, given: list[tuple], constant) -> Constraint:
+    """Rows over the distinct bodies of all terms; each term knows which of them are its i and j."""
+    found = []
+    for path, joint, coordinate, factor in given:
+        target = on.target(_inside(on, path, "joint", 0), joint, coordinate, _inside(on, path, "coordinate", 1))
+        at = ("ratio",) if path == ("other",) else _inside(on, path, "factor", -1)
+        value = _factor(on, at, joint, factor)
+        if target is not None:
+            found.append((*target, value))
+    if len(given) < 2:
+        on.wrong("give at least two terms, each a joint and its factor.", "terms")
+    if any(factor == 0.0 for *_, factor in found):
+        on.wrong("a factor is zero; leave that joint out.", "terms", "ratio")
+    if len(found) < 2:
+        return on.constraint(())
+    bodies = {m.body.name: m.body for joint, _, _ in found for m in joint.markers}
+    order = sorted(bodies.values(), key=lambda b: not b.is_ground)  # ground, if any, first
+    slots = {b.name: k for k, b in enumerate(order)}
+    terms = []
+    for joint, which, _ in found:
+        i, j = (slots[m.body.name] for m in joint.markers)
+        terms.append(Term(joint, which, (i, j)))
+    angles = [f for _, which, f in found if which.startswith("angle")]
+    turns = 0.0 if on.space == "plane" else turn_sum(angles)
+    numbers = {
+        "factors": np.array([factor for *_, factor in found]),
+        "turns": np.asarray(0.0 if turns is None else turns),
+    }
+    if constant is not None:
+        numbers["constant"] = np.asarray(on.number("constant"))
+    return on.constraint([on.centre(b) for b in order], numbers, terms=tuple(terms), speeds=turns is None)
+
+
+def _inside(on: Placing, path: tuple, key: str, index: int) -> tuple:
+    """Where a part of a term stands: under its key, or in its list."""
+    if path[0] != "terms":
+        return path
+    term = on.given("terms")[path[1]]
+    if isinstance(term, Mapping):
+        return (*path, key)
+    return (*path, index % len(term)) if isinstance(term, Sequence) and term else path
+
+
+def _factor(on: Placing, path: tuple, joint, value) -> float:
+    name = getattr(joint, "name", joint)
+    try:
+        found = float(value)
+        good = bool(np.isfinite(found)) and not isinstance(value, bool | str)
+    except (TypeError, ValueError):
+        found, good = 1.0, False
+    if not good:
+        on.wrong(f"factor of '{name}' must be a number, not {value!r}.", path)
+        return 1.0
+    return found
 
 
 def turn_sum(factors: list[float]) -> float | None:
@@ -312,3 +283,68 @@ def turn_sum(factors: list[float]) -> float | None:
     denominator = math.lcm(*(r.denominator for r in ratios))
     common = math.gcd(*(abs(r.numerator) * (denominator // r.denominator) for r in ratios))
     return 2 * math.pi * abs(first) * common / denominator
+
+
+# ---- the user's own rows -------------------------------------------------------------------------------------------
+
+
+class AbstractOwnRows(AbstractJoint, abstract=True):
+    """Rows that are a person's own functions of bodies."""
+
+    title = "Rows"
+    own_rows = True
+
+    bodies: Places = field(kw_only=False)
+    residual: Formulas = field(kw_only=False)
+    size: Whole = 1
+    parameters: Parameters | None = None
+
+    def look(self, space):
+        return Look("", sides=(), holds=False)
+
+    def _placed(self, on: Placing, *, velocities: bool) -> Constraint:
+        found, size = on.bodies(), self.size
+        if not found:
+            on.wrong("name the bodies whose coordinates enter the rows.", "bodies")
+        numbers = on.parameters()
+        if callable(self.residual):
+            function = with_parameters(self.residual, self.parameters)
+        else:
+            texts = [self.residual] if isinstance(self.residual, str) else self.residual
+            count = len(texts) if isinstance(texts, Sequence) else 1
+            try:
+                function = FrameFormulas.read(texts, on.space, [b.name for b in found], numbers, velocities)
+                if size not in (1, count):
+                    raise FormulaError(f"these are {count} formulas, but size is {size!r}; leave it out.")
+            except FormulaError as error:
+                on.formula_mistake("residual", error, " must be a function or formulas")
+                function = with_parameters(lambda t, frames: np.zeros(count), None)
+            size = count
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            on.wrong(f"size must be a positive whole number, not {size!r}.", "size")
+            size = 1
+        return on.constraint([on.centre(b) for b in found], numbers, (function,), size=size)
+
+
+class Holonomic(AbstractOwnRows):
+    """Your own rows g(t, frames) = 0, or g(t, frames, p) with named `parameters`.
+
+    `frames` has one entry per body: `.p` position of the centre of mass, `.R` rotation, `.point(s)` the world
+    position of a body-fixed point. Return `size` numbers. Write it with jax.numpy; or give formulas of t, the
+    parameters and `body.x`, `body.y`, `body.z`, in the plane `body.angle`.
+    """
+
+    def place(self, on):
+        return self._placed(on, velocities=False)
+
+
+class Pfaffian(AbstractOwnRows):
+    """Your own rows A v + b = 0, as a function linear in the velocities: residual(t, frames) (or (t, frames, p)).
+
+    Besides what `holonomic` gives, each frame has `.v` (velocity of the centre of mass, world), `.w`
+    (angular velocity, world axes; a number in the plane) and `.point_velocity(s)`. In formulas: `body.vx`,
+    `body.vy`, `body.vz`, `body.wx`, `body.wy`, `body.wz`, in the plane `body.w`.
+    """
+
+    def place(self, on):
+        return self._placed(on, velocities=True)

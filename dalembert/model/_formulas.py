@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dalembert._results import DalembertError
-from dalembert.model._functions import evaluate, names_in, parse
+from dalembert.model._functions import FormulaError, evaluate, names_in, parse
 
 
 def frame_variables(space: str, velocities: bool) -> tuple[str, ...]:
@@ -44,20 +43,18 @@ class FrameFormulas:
     @classmethod
     def read(cls, texts, space: str, bodies: Sequence[str], numbers: Mapping, velocities: bool) -> FrameFormulas:
         if not isinstance(texts, Sequence) or isinstance(texts, str) or not texts:
-            raise DalembertError(f"give a formula or a list of formulas, not {texts!r}.")
+            raise FormulaError(f"give a formula or a list of formulas, not {texts!r}.")
         plain = [str(x) if isinstance(x, int | float) and not isinstance(x, bool) else x for x in texts]
         trees = tuple(parse(x, numbers) for x in plain)
         known = frame_variables(space, velocities)
         if taken := {f"{b}.{k}" for b in bodies for k in known}.intersection(numbers):
-            raise DalembertError(
-                f"parameter '{min(taken)}': the formula calls a variable by this word; choose another."
-            )
+            raise FormulaError(f"parameter '{min(taken)}': the formula calls a variable by this word; choose another.")
         variables = {}
         for text, tree in zip(texts, trees, strict=True):
             for name in sorted(names_in(tree) - {"t"} - set(numbers)):
                 body, _, which = name.partition(".")
                 if body not in bodies or which not in known:
-                    raise DalembertError(
+                    raise FormulaError(
                         f"expression '{text}': '{name}' is unknown; it may use t, the parameters and "
                         f"{', '.join(f'{b}.{k}' for b in bodies[:2] for k in known)}{' …' if len(bodies) > 2 else ''}."
                     )

@@ -24,6 +24,19 @@ from dalembert.model._frames import deg
 # jax.numpy is imported where a function is evaluated: reading and checking a model file must not wait for it
 
 
+class FormulaError(DalembertError):
+    """A mistake in a formula or a function of time: where inside what was given; whether it is one of writing
+    (`syntax`), or a name that is not known (`unknown`)."""
+
+    def __init__(self, text: str, *path: str | int, syntax: bool = False, unknown: bool = False):
+        super().__init__(text)
+        self.path, self.syntax, self.unknown = path, syntax, unknown
+
+    def inside(self, *path: str | int) -> FormulaError:
+        """The same, as part of something larger."""
+        return FormulaError(str(self), *path, *self.path, syntax=self.syntax, unknown=self.unknown)
+
+
 @dataclass(frozen=True)
 class Shape:
     """The compiled part of a function: its kind, its parts or the tree of its expression. Called with its numbers."""
@@ -106,22 +119,22 @@ def polynomial(coefficients: Sequence[float]) -> Function:
 def harmonic(amplitude: float, omega: float, phase: float = 0.0, offset: float = 0.0) -> Function:
     """offset + amplitude · sin(omega t + phase); omega in rad/s."""
     data = {"amplitude": amplitude, "omega": omega, "phase": phase, "offset": offset}
-    data = {k: _finite(f"harmonic: {k}", x) for k, x in data.items()}
+    data = {k: _finite(f"harmonic: {k}", x, k) for k, x in data.items()}
     return Function(Shape("harmonic"), {k: np.asarray(x) for k, x in data.items()}, {"harmonic": data})
 
 
 def step(begin: float, end: float, low: float = 0.0, high: float = 1.0) -> Function:
     """From `low` before `begin` to `high` after `end` by a quintic: speed and acceleration vanish at both ends."""
     data = {"begin": begin, "end": end, "low": low, "high": high}
-    data = {k: _finite(f"step: {k}", x) for k, x in data.items()}
+    data = {k: _finite(f"step: {k}", x, k) for k, x in data.items()}
     if not data["end"] > data["begin"]:
-        raise DalembertError(f"step: end={end} must be later than begin={begin}.")
+        raise FormulaError(f"step: end={end} must be later than begin={begin}.", "end")
     return Function(Shape("step"), {k: np.asarray(x) for k, x in data.items()}, {"step": data})
 
 
 def table(times: Sequence[float], values: Sequence[float], degree: int = 3) -> Function:
     """A spline through the points (times, values), `degree` 1 to 5; beyond the ends it is linear."""
-    x, y = _numbers("table: times", times), _numbers("table: values", values)
+    x, y = _numbers("table: times", times, "times"), _numbers("table: values", values, "values")
     breaks, coefficients = spline_through(x, y, degree, "table")
     data = {"table": {"times": x.tolist(), "values": y.tolist()} | ({} if degree == 3 else {"degree": degree})}
     return Function(Shape("table"), {"breaks": breaks, "coefficients": coefficients}, data)
@@ -132,12 +145,13 @@ def expression(text: str, parameters: dict[str, float] | None = None) -> Functio
 
     It knows `pi` and `deg` (π/180): "360*deg*t" is one turn per second.
     """
-    given = {k: _finite(f"parameter '{k}'", x) for k, x in (parameters or {}).items()}
+    given = {k: _finite(f"parameter '{k}'", x, "parameters", k) for k, x in (parameters or {}).items()}
     tree = parse(text, given)
     unknown = sorted(names_in(tree) - {"t"} - set(given))
     if unknown:
-        raise DalembertError(
-            f"expression '{text}': '{unknown[0]}' is unknown; it may use t and {list(given) or 'numbers'}."
+        raise FormulaError(
+            f"expression '{text}': '{unknown[0]}' is unknown; it may use t and {list(given) or 'numbers'}.",
+            unknown=True,
         )
     data: Any = text if not given else {"expression": {"text": text, "parameters": given}}
     return Function(
@@ -160,61 +174,71 @@ def function_of(value) -> Function:
     if isinstance(value, Function):
         return value
     if isinstance(value, bool) or value is None:
-        raise DalembertError(f"{value!r} is not a function of time: give a number, a formula or a mapping.")
+        raise FormulaError(f"{value!r} is not a function of time: give a number, a formula or a mapping.")
     if isinstance(value, int | float | np.number) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return constant(float(value))
     if isinstance(value, str):
         return expression(value)
     if isinstance(value, dict) and len(value) == 1:
         ((kind, inside),) = value.items()
-        if kind in ("sum", "product") and isinstance(inside, list | tuple):
-            return _combine(kind, inside)
-        if kind == "polynomial":
-            return polynomial(inside)
-        if kind == "constant":
-            return constant(inside)
-        makers: dict[str, Callable[..., Function]] = {
-            "harmonic": harmonic,
-            "step": step,
-            "table": table,
-            "expression": expression,
-        }
-        if kind in makers and isinstance(inside, dict):
-            try:
-                return makers[kind](**inside)
-            except TypeError as error:
-                raise DalembertError(f"{kind}: {str(error).split(') ')[-1].split('() ')[-1]}.") from None
-    raise DalembertError(
+        try:
+            if (found := _made(kind, inside)) is not None:
+                return found
+        except FormulaError as error:
+            raise error.inside(kind) from None
+    raise FormulaError(
         f"{value!r} is not a function of time: give a number, a formula, or one of constant, polynomial, harmonic, "
         "step, table, expression, sum, product."
     )
 
 
+def _made(kind: str, inside) -> Function | None:
+    """The function that a mapping {kind: inside} states; None if there is no such kind."""
+    if kind in ("sum", "product") and isinstance(inside, list | tuple):
+        return _combine(kind, inside)
+    if kind in ("polynomial", "constant"):
+        return polynomial(inside) if kind == "polynomial" else constant(inside)
+    makers: dict[str, Callable[..., Function]] = {
+        "harmonic": harmonic, "step": step, "table": table, "expression": expression
+    }  # fmt: skip
+    if kind not in makers or not isinstance(inside, dict):
+        return None
+    try:
+        return makers[kind](**inside)
+    except TypeError as error:
+        raise FormulaError(f"{kind}: {str(error).split(') ')[-1].split('() ')[-1]}.") from None
+
+
 def _combine(kind: str, parts) -> Function:
-    functions = [function_of(x) for x in parts]
+    functions = []
+    for k, part in enumerate(parts):
+        try:
+            functions.append(function_of(part))
+        except FormulaError as error:
+            raise error.inside(k) from None
     if not functions:
-        raise DalembertError(f"{kind}: give at least one part.")
+        raise FormulaError(f"{kind}: give at least one part.")
     numbers = {f"{k}_{key}": x for k, f in enumerate(functions) for key, x in f.numbers.items()}
     return Function(Shape(kind, tuple(f.shape for f in functions)), numbers, {kind: [f.data for f in functions]})
 
 
-def _finite(what: str, value) -> float:
+def _finite(what: str, value, *path: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise DalembertError(f"{what} must be a number, not {value!r}.") from None
+        raise FormulaError(f"{what} must be a number, not {value!r}.", *path) from None
     if isinstance(value, bool | str) or not math.isfinite(number):
-        raise DalembertError(f"{what} must be a finite number, not {value!r}.")
+        raise FormulaError(f"{what} must be a finite number, not {value!r}.", *path)
     return number
 
 
-def _numbers(what: str, values) -> np.ndarray:
+def _numbers(what: str, values, *path: str) -> np.ndarray:
     try:
         array = np.asarray(values, float)
     except (TypeError, ValueError):
-        raise DalembertError(f"{what} must be a list of numbers, not {values!r}.") from None
+        raise FormulaError(f"{what} must be a list of numbers, not {values!r}.", *path) from None
     if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
-        raise DalembertError(f"{what} must be a list of finite numbers, not {values!r}.")
+        raise FormulaError(f"{what} must be a list of finite numbers, not {values!r}.", *path)
     return array
 
 
@@ -286,13 +310,13 @@ def sketching():
 def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, closed: bool = False):
     """Breaks and coefficients (degree + 1, pieces, …), highest power first, of the spline through (x, y)."""
     if isinstance(degree, bool) or degree not in (1, 2, 3, 4, 5):
-        raise DalembertError(f"{who}: degree={degree!r} must be 1 … 5.")
+        raise FormulaError(f"{who}: degree={degree!r} must be 1 … 5.", "degree")
     if len(x) != len(y):
-        raise DalembertError(f"{who}: {len(x)} and {len(y)} values do not pair up.")
+        raise FormulaError(f"{who}: {len(x)} and {len(y)} values do not pair up.")
     if len(x) < degree + 1:
-        raise DalembertError(f"{who}: a spline of degree {degree} needs at least {degree + 1} points, not {len(x)}.")
+        raise FormulaError(f"{who}: a spline of degree {degree} needs at least {degree + 1} points, not {len(x)}.")
     if not np.all(np.diff(x) > 0):
-        raise DalembertError(f"{who}: its first column must rise from point to point.")
+        raise FormulaError(f"{who}: its first column must rise from point to point.")
     if (left_out := _sketch.get()) is not None:
         left_out.append(who)
         return x, np.zeros((degree + 1, len(x) - 1, *y.shape[1:]))
@@ -310,9 +334,7 @@ def spline_through(x: np.ndarray, y: np.ndarray, degree: int, who: str, *, close
     except (ValueError, ArithmeticError, Warning):
         good = False
     if not good:
-        raise DalembertError(
-            f"{who}: no spline goes through these points; some lie too close together or too far apart."
-        )
+        raise FormulaError(f"{who}: no spline goes through these points; some lie too close together or too far apart.")
     return breaks, coefficients
 
 
@@ -354,11 +376,11 @@ _TOKEN = re.compile(
 def parse(text: str, parameters: Iterable[str] = ()) -> tuple:
     """The tree of a formula, nested tuples; raises `DalembertError` with the place of the first mistake."""
     if taken := FORMULA_WORDS.intersection(parameters):
-        raise DalembertError(f"parameter '{min(taken)}': this word has its own meaning in formulas; choose another.")
+        raise FormulaError(f"parameter '{min(taken)}': this word has its own meaning in formulas; choose another.")
     if not isinstance(text, str) or not text.strip():
-        raise DalembertError("an expression must be a text such as '2*sin(t)'.")
+        raise FormulaError("an expression must be a text such as '2*sin(t)'.")
     if len(text) > LONGEST:
-        raise DalembertError(f"an expression may have {LONGEST} characters, this one has {len(text)}.")
+        raise FormulaError(f"an expression may have {LONGEST} characters, this one has {len(text)}.")
     return _Parser(text).whole()
 
 
@@ -411,7 +433,7 @@ class _Parser:
         return made
 
     def _fail(self, what: str, place: int):
-        raise DalembertError(f"expression '{_short(self.text)}': {what} (at character {place + 1}).")
+        raise FormulaError(f"expression '{_short(self.text)}': {what} (at character {place + 1}).", syntax=True)
 
     def _take(self, *signs: str) -> str | None:
         kind, token, _ = self.tokens[self.at]
@@ -516,7 +538,7 @@ def value_of(text: str) -> float:
     unknown = sorted(names_in(tree))
     if unknown:
         known = ", ".join((*CONSTANTS, *_PLAIN_CALLS))
-        raise DalembertError(f"expression '{_short(text)}': '{unknown[0]}' is no number; it may use {known}.")
+        raise FormulaError(f"expression '{_short(text)}': '{unknown[0]}' is no number; it may use {known}.")
     try:
         value = _plain_value(tree)
     except ArithmeticError:
@@ -524,7 +546,7 @@ def value_of(text: str) -> float:
     except ValueError:  # sqrt(-1), asin(2)
         value = math.nan
     if isinstance(value, complex) or not math.isfinite(value):
-        raise DalembertError(f"expression '{_short(text)}': it is no finite number.")
+        raise FormulaError(f"expression '{_short(text)}': it is no finite number.")
     return float(value)
 
 
@@ -540,7 +562,7 @@ def _plain_value(tree: tuple) -> float:
         return rest[0]
     if kind == "call":
         if rest[0] not in _PLAIN_CALLS:
-            raise DalembertError(f"{rest[0]}(…) is a function of time; it cannot stand in a number.")
+            raise FormulaError(f"{rest[0]}(…) is a function of time; it cannot stand in a number.")
         return _PLAIN_CALLS[rest[0]](*map(_plain_value, rest[1:]))
     values = [_plain_value(x) for x in rest]
     if kind == "sum":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dalembert.model._drivers import Drivers, turn_sum
-from dalembert.model._elements import Constraint, Force
+from dalembert.model._arguments import Flag, JointName, Number, Positive, Vector, Wheel
+from dalembert.model._drivers import turn_sum
+from dalembert.model._element import AbstractForce, AbstractJoint
 from dalembert.model._frames import Body, Marker, deg
-from dalembert.model._kinds import coordinates_of
-from dalembert.model._statements import JointName, Name, Number, Positive, Vector, Wheel, element
+from dalembert.model._placed import Constraint, Force, Look
+from dalembert.model._placing import Placing
 
 PARALLEL = 1e-9  # sine up to which two axes count as parallel, cosine up to which as perpendicular
 CLOSE = 1e-6  # share of the centre distance by which given radii may miss it
@@ -30,323 +31,355 @@ class Turning:
     axis: np.ndarray | None
 
 
-class Gears(Drivers):
-    """The part of `Model` that adds gears, racks and belts."""
+class AbstractMesh(AbstractJoint, abstract=True):
+    """Wheels in contact: one row, and a force where they touch."""
 
-    @element("joints")
-    def gear(
-        self,
-        name: Name,
-        joint: Wheel,
-        other: Wheel,
-        *,
-        ratio: Number | None = None,
-        radius: Positive | None = None,
-        radius_other: Positive | None = None,
-        pressure_angle: Number = PRESSURE_ANGLE,
-        helix_angle: Number = 0.0,
-        at: Vector | None = None,
-    ) -> Constraint:
-        """Two gears in mesh: their pitch circles roll on each other, and the tooth force acts at the pitch point.
+    title = "Coupling"
+    assumption = "the tooth force acts on the flank that is loaded, so it pushes the wheels apart either way"
 
-        A wheel is named by the joint it turns on: of its two bodies the one that the two joints do not share (they
-        share the carrier), else body j. Or by its own body (turning about its centre) or a marker at its centre.
-        `ratio` is teeth_other / teeth_joint, negative for an internal gear; the pitch radii follow from the distance of
-        the axes. Or give both pitch radii. The axes are parallel and held by other joints; they may move (planets).
 
-        The reaction is what acts on the wheel of `other`: the tangential force (the multiplier) and the radial force
-        tan(pressure_angle) times as large, which pushes the wheels apart on either flank (0: none). In space
-        `helix_angle` (positive: right-hand teeth on the wheel of `joint`) adds the axial force; the pressure angle is
-        then that of the normal section. The wheels lie in the plane through `at`, by default through the first joint.
-        """
-        who = f"Coupling '{name}'"
-        ratio = None if ratio is None else self._number(f"{who}: ratio", ratio)
-        ends = self._wheel_markers(who, joint, other, at)
+class Gear(AbstractMesh):
+    """Two gears in mesh: their pitch circles roll on each other, and the tooth force acts at the pitch point.
+
+    A wheel is named by the joint it turns on: of its two bodies the one that the two joints do not share (they
+    share the carrier), else body j. Or by its own body (turning about its centre) or a marker at its centre.
+    `ratio` is teeth_other / teeth_joint, negative for an internal gear; the pitch radii follow from the distance of
+    the axes. Or give both pitch radii. The axes are parallel and held by other joints; they may move (planets).
+
+    The reaction is what acts on the wheel of `other`: the tangential force (the multiplier) and the radial force
+    tan(pressure_angle) times as large, which pushes the wheels apart on either flank (0: none). In space
+    `helix_angle` (positive: right-hand teeth on the wheel of `joint`) adds the axial force; the pressure angle is
+    then that of the normal section. The wheels lie in the plane through `at`, by default through the first joint.
+    """
+
+    joint: Wheel = field(kw_only=False)
+    other: Wheel = field(kw_only=False)
+    ratio: Number | None = None
+    radius: Positive | None = None
+    radius_other: Positive | None = None
+    pressure_angle: Number = PRESSURE_ANGLE
+    helix_angle: Number = 0.0
+    at: Vector | None = None
+
+    def look(self, space):
+        wheels = ((0, "radius_i"), (1, "radius_j"))
+        return Look("hubs", foot=False, holds=False, wheels=wheels, inside=True)
+
+    def place(self, on):
+        ratio = None if self.ratio is None else on.number("ratio")
+        ends = _wheel_markers(on)
         if ends is None:
-            return self._nothing(name, "gear")
+            return on.constraint(())
         *markers, distance = ends
-        radii = self._pitch_radii(who, ratio, radius, radius_other, distance)
-        helix = self._helix(who, helix_angle)
-        numbers = self._wheel_numbers(*radii, distance)
-        slope = math.copysign(self._radial_slope(who, pressure_angle), radii[0] * radii[1]) / math.cos(helix)
-        numbers |= _sided(slope)
+        radii = _pitch_radii(on, ratio, distance)
+        helix = _helix(on)
+        numbers = _wheel_numbers(on.space, *radii, distance)
+        numbers |= _sided(math.copysign(_radial_slope(on), radii[0] * radii[1]) / math.cos(helix))
         if helix:
             numbers["helix"] = np.asarray(math.copysign(math.tan(helix), helix * radii[0]))
-        return self._meshed(name, "gear", markers, numbers)
+        return _meshed(on, markers, numbers)
 
-    @element("joints")
-    def belt(
-        self,
-        name: Name,
-        joint: Wheel,
-        other: Wheel,
-        *,
-        radius: Positive,
-        radius_other: Positive,
-        crossed: bool = False,
-        pretension: Positive | None = None,
-        at: Vector | None = None,
-    ) -> Constraint:
-        """A belt without slip over two pulleys: they turn alike, or opposite if the belt is crossed.
 
-        Pulleys are named as the wheels of `gear` are. The multiplier is the difference of the two span tensions.
-        Without `pretension` the tight span bears it and the slack one nothing: the least load the bearings can have.
-        With it (the tension of both spans at rest) one span gains what the other loses, as in an elastic belt with
-        fixed axes: the bearings bear the sum of T₀ ± half the difference along the spans. The slack span is then at
-        T₀ − half the difference; where that is negative the belt would slip, and a warning is given. The pull of the
-        pretension is a force of its own, `<name>_pretension`, and no part of the belt's reaction.
-        """
-        who = f"Coupling '{name}'"
-        r1 = self._number(f"{who}: radius", radius, positive=True)
-        r2 = self._number(f"{who}: radius_other", radius_other, positive=True)
-        tension = None if pretension is None else self._number(f"{who}: pretension", pretension, positive=True)
-        ends = self._wheel_markers(who, joint, other, at)
+class Belt(AbstractMesh):
+    """A belt without slip over two pulleys: they turn alike, or opposite if the belt is crossed.
+
+    Pulleys are named as the wheels of `gear` are. The multiplier is the difference of the two span tensions.
+    Without `pretension` the tight span bears it and the slack one nothing: the least load the bearings can have.
+    With it (the tension of both spans at rest) one span gains what the other loses, as in an elastic belt with
+    fixed axes: the bearings bear the sum of T₀ ± half the difference along the spans. The slack span is then at
+    T₀ − half the difference; where that is negative the belt would slip, and a warning is given. The pull of the
+    pretension is a force of its own, `<name>_pretension`, and no part of the belt's reaction.
+    """
+
+    assumption = "no pretension is given: the tight span bears all, the slack one nothing"
+
+    joint: Wheel = field(kw_only=False)
+    other: Wheel = field(kw_only=False)
+    radius: Positive
+    radius_other: Positive
+    crossed: Flag = False
+    pretension: Positive | None = None
+    at: Vector | None = None
+
+    def look(self, space):
+        return Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")))
+
+    def place(self, on):
+        r1, r2 = on.positive("radius"), on.positive("radius_other")
+        tension = None if self.pretension is None else on.positive("pretension")
+        ends = _wheel_markers(on)
         if ends is None:
-            return self._nothing(name, "belt")
+            return on.constraint(())
         *markers, distance = ends
-        radii = (r1, r2 if crossed else -r2)
+        radii = (r1, r2 if self.crossed else -r2)
         sine = (radii[0] + radii[1]) / distance
-        if abs(sine) > 1 + CLOSE and r1 == radius and r2 == radius_other:
-            self._wrong(
-                f"{who}: no {'crossed' if crossed else 'open'} belt fits over pulleys of {r1:g} and {r2:g} whose axes "
-                f"are {distance:g} apart."
+        if abs(sine) > 1 + CLOSE and r1 == self.radius and r2 == self.radius_other:
+            on.wrong(
+                f"no {'crossed' if self.crossed else 'open'} belt fits over pulleys of {r1:g} and {r2:g} whose axes "
+                f"are {distance:g} apart.",
+                "crossed",
+                "radius",
             )
         along = math.sqrt(max(0.0, 1.0 - sine**2))
-        numbers = self._wheel_numbers(*radii, distance)
+        numbers = _wheel_numbers(on.space, *radii, distance)
         if tension is None:
             numbers |= _sided(-along)
-        made = self._meshed(name, "belt", markers, numbers)
-        if tension is not None and self.constraints.get(name) is made:
-            pull = {"tension": np.asarray(tension), "share": np.asarray(2 * along)}
-            both = Force(f"{name}_pretension", "belt_tension", tuple(markers), pull)
-            self._register(self.forces, both.name, both, "Force")
+        made = _meshed(on, markers, numbers)
+        if tension is not None and on.model.constraints.get(self.name) is made:
+            pull = Pretension(f"{self.name}_pretension", belt=made, tension=tension, share=2 * along)
+            on.model.add(pull)
         return made
 
-    @element("joints")
-    def rack_and_pinion(
-        self,
-        name: Name,
-        pinion: Wheel,
-        rack: JointName,
-        *,
-        radius: Number,
-        pressure_angle: Number = PRESSURE_ANGLE,
-        at: Vector | None = None,
-    ) -> Constraint:
-        """A pinion rolls on a rack: displacement of `rack` = radius · angle of `pinion`, the force at the pitch point.
 
-        The pinion is named as a wheel of `gear` is, the rack by the joint it slides on. A negative radius puts the rack
-        on the other side of the pinion. The reaction is what acts on the rack: the force along it (the multiplier), and
-        tan(pressure_angle) times as much away from the pinion. In space the teeth lie in the plane through `at`.
-        """
-        who = f"Coupling '{name}'"
-        signed = self._number(f"{who}: radius", radius)
+class Pretension(AbstractForce, abstract=True):
+    """The pull of a belt's pretension on its two pulleys; comes with the belt, not stated by itself."""
+
+    type = "belt_tension"
+
+    belt: Constraint
+    tension: float
+    share: float
+
+    def place(self, on: Placing) -> Force:
+        numbers = {"tension": np.asarray(self.tension), "share": np.asarray(self.share)}
+        return on.force(self.belt.markers, numbers, target=self.belt)
+
+
+class RackAndPinion(AbstractMesh):
+    """A pinion rolls on a rack: displacement of `rack` = radius · angle of `pinion`, the force at the pitch point.
+
+    The pinion is named as a wheel of `gear` is, the rack by the joint it slides on. A negative radius puts the rack
+    on the other side of the pinion. The reaction is what acts on the rack: the force along it (the multiplier), and
+    tan(pressure_angle) times as much away from the pinion. In space the teeth lie in the plane through `at`.
+    """
+
+    pinion: Wheel = field(kw_only=False)
+    rack: JointName = field(kw_only=False)
+    radius: Number
+    pressure_angle: Number = PRESSURE_ANGLE
+    at: Vector | None = None
+
+    def look(self, space):
+        return Look("rack", foot=False, holds=False, wheels=((0, "radius"),))
+
+    def place(self, on):
+        signed = on.number("radius")
         if signed == 0.0:
-            self._wrong(f"{who}: radius must not be zero.")
+            on.wrong("radius must not be zero.", "radius")
             signed = 1.0
-        slope = self._radial_slope(who, pressure_angle)
-        wheel, slide = self._pinion(who, pinion, rack)
+        slope = _radial_slope(on)
+        wheel, slide = _pinion(on)
         if wheel is None or slide is None or slide.axis is None:
-            return self._nothing(name, "rack_and_pinion")
+            return on.constraint(())
         z, e = wheel.axis, slide.axis
         if z is None:
-            self._wrong(f"{who}: nothing says about which axis the pinion turns; name its joint.")
-            return self._nothing(name, "rack_and_pinion")
+            on.wrong("nothing says about which axis the pinion turns; name its joint.", "pinion")
+            return on.constraint(())
         r = abs(signed)
-        if self.space == "plane":
+        if on.space == "plane":
             # n × z, with z up or down: from the centre to the pitch line
             n = math.copysign(1.0, signed) * z[0] * np.array([e[1], -e[0]])
             frame, centre = np.column_stack([[n[1], -n[0]], n]), wheel.centre
-            if at is not None:
-                self._wrong(f"{who}: at= is for space: in the plane all lies in one plane.")
+            if self.at is not None:
+                _only_in_space(on)
         else:
             if abs(e @ z) > PARALLEL:
-                self._wrong(f"{who}: the rack must slide across the pinion's axis; skew racks are not supported.")
-                return self._nothing(name, "rack_and_pinion")
+                text = "the rack must slide across the pinion's axis; skew racks are not supported."
+                on.wrong(text, "rack", "pinion")
+                return on.constraint(())
             n = math.copysign(1.0, signed) * np.cross(e, z)
             frame = np.column_stack([np.cross(n, z), n, z])
-            centre = self._in_mesh_plane(who, wheel.centre, wheel.centre, z, at)
-        markers = [self._fixed(wheel.body, centre, frame), self._fixed(slide.body, centre + r * n, frame)]
-        turns = 0.0 if self.space == "plane" else 2 * math.pi * r
+            centre = _in_mesh_plane(on, wheel.centre, wheel.centre, z)
+        markers = [on.fixed(wheel.body, centre, frame), on.fixed(slide.body, centre + r * n, frame)]
+        turns = 0.0 if on.space == "plane" else 2 * math.pi * r
         numbers = {"radius": np.asarray(r), "turns": np.asarray(turns), "distance": np.asarray(r)} | _sided(slope)
-        return self._meshed(name, "rack_and_pinion", markers, numbers)
+        return _meshed(on, markers, numbers)
 
-    # ---- wheels --------------------------------------------------------------------------------------------
 
-    def _meshed(self, name, kind, markers, numbers) -> Constraint:
-        if "turns" in numbers and math.isnan(numbers["turns"]):
-            kind, numbers = f"{kind}:speeds", numbers | {"turns": np.asarray(0.0)}
-        made = Constraint(name, kind, tuple(markers), numbers)
-        self._register(self.constraints, name, made, "Coupling")
-        return made
+# ---- wheels --------------------------------------------------------------------------------------------------------
 
-    def _nothing(self, name, kind) -> Constraint:
-        """A placeholder for an element with a mistake: the model is refused before it is built."""
-        made = Constraint(name, kind, ())
-        self._register(self.constraints, name, made, "Coupling")
-        return made
 
-    def _wheel_numbers(self, radius_i: float, radius_j: float, distance: float) -> dict[str, np.ndarray]:
-        if self.space == "plane":  # the wheels' turns are counted, those of the line of centres are not
-            total = abs(radius_i + radius_j)
-            turns = 2 * math.pi * total if total > PARALLEL * distance else 0.0
+def _meshed(on: Placing, markers, numbers) -> Constraint:
+    speeds = math.isnan(numbers["turns"])
+    return on.constraint(markers, numbers | ({"turns": np.asarray(0.0)} if speeds else {}), speeds=speeds)
+
+
+def _only_in_space(on: Placing) -> None:
+    on.wrong(f"{on.arg('at')} is for space: in the plane all lies in one plane.", "at")
+
+
+def _wheel_numbers(space: str, radius_i: float, radius_j: float, distance: float) -> dict[str, np.ndarray]:
+    if space == "plane":  # the wheels' turns are counted, those of the line of centres are not
+        total = abs(radius_i + radius_j)
+        turns = 2 * math.pi * total if total > PARALLEL * distance else 0.0
+    else:
+        found = turn_sum([radius_i, radius_j])
+        turns = math.nan if found is None else found
+    words = {"radius_i": radius_i, "radius_j": radius_j, "distance": distance, "turns": turns}
+    return {k: np.asarray(x) for k, x in words.items()}
+
+
+def _pitch_radii(on: Placing, ratio: float | None, distance: float) -> tuple[float, float]:
+    """Signed radii that add up to the distance of the axes."""
+    keys = ("radius", "radius_other")
+    one, two = (None if on.given(k) is None else on.positive(k) for k in keys)
+    if ratio is not None and (one, two) != (None, None):
+        on.wrong(f"give {on.arg('ratio')} or both radii, not both.", "ratio")
+    elif ratio is None and (one is None or two is None):
+        text = f"give {on.arg('ratio')}, teeth of the other wheel over teeth of this one, or both radii."
+        on.wrong(text, "ratio")
+    elif ratio is None:
+        assert one is not None and two is not None
+        if (one, two) != tuple(map(on.given, keys)):
+            pass  # already reported
+        elif abs(one + two - distance) <= CLOSE * distance:
+            ratio = two / one
+        elif abs(abs(one - two) - distance) <= CLOSE * distance:
+            ratio = -two / one
         else:
-            found = turn_sum([radius_i, radius_j])
-            turns = math.nan if found is None else found
-        words = {"radius_i": radius_i, "radius_j": radius_j, "distance": distance, "turns": turns}
-        return {k: np.asarray(x) for k, x in words.items()}
+            on.wrong(
+                f"the axes are {distance:g} apart; pitch radii of {one:g} and {two:g} need "
+                f"{one + two:g}, or {abs(one - two):g} for a wheel in a ring.",
+            )
+    elif ratio == 0.0:
+        on.wrong("ratio must not be zero.", "ratio")
+    elif abs(1.0 + ratio) <= PARALLEL:
+        on.wrong("a wheel in a ring of its own size has no distance of axes; use gear_ratio.", "ratio")
+        ratio = None
+    if not ratio:
+        return 0.5 * distance, 0.5 * distance
+    # the first is rounded, the second exactly in ratio to it: teeth count full turns
+    first = distance / (1.0 + ratio)
+    return first, ratio * first
 
-    def _pitch_radii(self, who, ratio, radius, radius_other, distance) -> tuple[float, float]:
-        """Signed radii that add up to the distance of the axes."""
-        given = [
-            None if x is None else self._number(f"{who}: {word}", x, positive=True)
-            for word, x in (("radius", radius), ("radius_other", radius_other))
-        ]
-        one, two = given
-        if ratio is not None and given != [None, None]:
-            self._wrong(f"{who}: give ratio= or both radii, not both.")
-        elif ratio is None and (one is None or two is None):
-            self._wrong(f"{who}: give ratio=, teeth of the other wheel over teeth of this one, or both radii.")
-        elif ratio is None:
-            assert one is not None and two is not None
-            if (one, two) != (radius, radius_other):
-                pass  # already reported
-            elif abs(one + two - distance) <= CLOSE * distance:
-                ratio = two / one
-            elif abs(abs(one - two) - distance) <= CLOSE * distance:
-                ratio = -two / one
-            else:
-                self._wrong(
-                    f"{who}: the axes are {distance:g} apart; pitch radii of {one:g} and {two:g} need "
-                    f"{one + two:g}, or {abs(one - two):g} for a wheel in a ring."
-                )
-        elif ratio == 0.0:
-            self._wrong(f"{who}: ratio must not be zero.")
-        elif abs(1.0 + ratio) <= PARALLEL:
-            self._wrong(f"{who}: a wheel in a ring of its own size has no distance of axes; use gear_ratio.")
-            ratio = None
-        if not ratio:
-            return 0.5 * distance, 0.5 * distance
-        # the first is rounded, the second exactly in ratio to it: teeth count full turns
-        first = distance / (1.0 + ratio)
-        return first, ratio * first
 
-    def _radial_slope(self, who: str, angle) -> float:
-        """tan of the pressure angle."""
-        value = self._number(f"{who}: pressure_angle", angle)
-        if not 0.0 <= value < math.pi / 4:
-            self._wrong(f"{who}: pressure_angle is an angle in radians, from 0 to below 45 * da.deg, not {value:g}.")
-            return 0.0
-        return math.tan(value)
+def _radial_slope(on: Placing) -> float:
+    """tan of the pressure angle."""
+    value = on.number("pressure_angle")
+    if not 0.0 <= value < math.pi / 4:
+        text = f"pressure_angle is an angle in radians, from 0 to below 45 * da.deg, not {value:g}."
+        on.wrong(text, "pressure_angle")
+        return 0.0
+    return math.tan(value)
 
-    def _helix(self, who: str, angle) -> float:
-        value = self._number(f"{who}: helix_angle", angle)
-        if not abs(value) < math.pi / 3:
-            self._wrong(f"{who}: helix_angle is an angle in radians, below 60 * da.deg, not {value:g}.")
-            return 0.0
-        if value and self.space == "plane":
-            self._wrong(f"{who}: helix_angle exists only in space; its axial force leaves the plane.")
-            return 0.0
-        return value
 
-    def _wheel_markers(self, who: str, joint, other, at) -> tuple[Marker, Marker, float] | None:
-        """Markers of the two wheels, x along the line of centres and z along the axes, and the centre distance."""
-        pair = self._wheels(who, joint, other)
-        if pair is None:
+def _helix(on: Placing) -> float:
+    value = on.number("helix_angle")
+    if not abs(value) < math.pi / 3:
+        on.wrong(f"helix_angle is an angle in radians, below 60 * da.deg, not {value:g}.", "helix_angle")
+        return 0.0
+    if value and on.space == "plane":
+        on.wrong("helix_angle exists only in space; its axial force leaves the plane.", "helix_angle")
+        return 0.0
+    return value
+
+
+def _wheel_markers(on: Placing) -> tuple[Marker, Marker, float] | None:
+    """Markers of the two wheels, x along the line of centres and z along the axes, and the centre distance."""
+    pair = _wheels(on)
+    if pair is None:
+        return None
+    one, two = pair
+    if on.space == "plane":
+        if on.given("at") is not None:
+            _only_in_space(on)
+        first, second = one.centre, two.centre
+        z = None
+    else:
+        z = one.axis if one.axis is not None else two.axis
+        if z is None:
+            on.wrong("nothing says about which axis the wheels turn; name a joint or a marker.", "joint")
             return None
-        one, two = pair
-        if self.space == "plane":
-            if at is not None:
-                self._wrong(f"{who}: at= is for space: in the plane all lies in one plane.")
-            first, second = one.centre, two.centre
-            z = None
-        else:
-            z = one.axis if one.axis is not None else two.axis
-            if z is None:
-                self._wrong(f"{who}: nothing says about which axis the wheels turn; name a joint or a marker.")
-                return None
-            if two.axis is not None and np.linalg.norm(np.cross(z, two.axis)) > PARALLEL:
-                self._wrong(
-                    f"{who}: the axes are not parallel; bevel, worm and crossed gears are not supported as contacts. "
-                    "Couple their angles with gear_ratio or coupling: without the tooth force."
-                )
-                return None
-            first, second = (self._in_mesh_plane(who, w.centre, one.centre, z, at) for w in pair)
-        d = second - first
-        distance = float(np.linalg.norm(d))
-        if distance <= PARALLEL * (1.0 + np.linalg.norm(first)):
-            self._wrong(f"{who}: both wheels turn about the same axis; couple their angles with gear_ratio.")
-            return None
-        n = d / distance
-        frame = np.column_stack([n, [-n[1], n[0]]] if z is None else [n, np.cross(z, n), z])
-        return self._fixed(one.body, first, frame), self._fixed(two.body, second, frame), distance
-
-    def _in_mesh_plane(self, who, point, first, z, at) -> np.ndarray:
-        """The point of a wheel's axis in the plane across z through `at`, by default through the first centre."""
-        through = first if at is None else self._vector(f"{who}: at", at, 3)
-        return point + z * (z @ (through - point))
-
-    def _wheels(self, who: str, joint, other) -> tuple[Turning, Turning] | None:
-        """The two wheels; the body that their joints share is the carrier."""
-        found = [self._named(who, x) for x in (joint, other)]
-        if found[0] is None or found[1] is None:
-            return None
-        out = []
-        for me, you in ((found[0], found[1]), (found[1], found[0])):
-            wheel = self._wheel(who, me, you)
-            if wheel is None:
-                return None
-            out.append(wheel)
-        if out[0].body is out[1].body:
-            self._wrong(f"{who}: both wheels are body '{out[0].body.name}'; name two joints of different wheels.")
-            return None
-        return out[0], out[1]
-
-    def _named(self, who: str, place) -> Constraint | Body | Marker | None:
-        if isinstance(place, Constraint) or (isinstance(place, str) and place in self.constraints):
-            return self._joint_of(who, place)
-        if isinstance(place, Body | Marker) or (
-            isinstance(place, str) and (place == "ground" or place in self.bodies or place in self.markers)
-        ):
-            return self._place(who, place)
-        return self._joint_of(who, place)  # reports that there is none
-
-    def _wheel(self, who: str, me, you) -> Turning | None:
-        if isinstance(me, Marker):
-            return Turning(me.body, me.start_position, me.start_rotation[:, 2] if self.space == "space" else np.ones(1))
-        if isinstance(me, Body):
-            if me.is_ground:
-                self._wrong(f"{who}: ground has no centre to turn about; give a marker on it.")
-                return None
-            return Turning(me, me.position, None if self.space == "space" else np.ones(1))
-        if "angle" not in coordinates_of(self.space, me.kind) or me.kind == "revolute_spherical_rod":
-            self._wrong(
-                f"{who}: joint '{me.name}' ({me.kind}) does not bear a wheel; name a revolute joint, the wheel's body, "
-                "or a marker at its centre."
+        if two.axis is not None and np.linalg.norm(np.cross(z, two.axis)) > PARALLEL:
+            on.wrong(
+                "the axes are not parallel; bevel, worm and crossed gears are not supported as contacts. "
+                "Couple their angles with gear_ratio or coupling: without the tooth force.",
             )
             return None
-        return self._moving(me, you, 2)
+        first, second = (_in_mesh_plane(on, w.centre, one.centre, z) for w in pair)
+    d = second - first
+    distance = float(np.linalg.norm(d))
+    if distance <= PARALLEL * (1.0 + np.linalg.norm(first)):
+        on.wrong("both wheels turn about the same axis; couple their angles with gear_ratio.")
+        return None
+    n = d / distance
+    frame = np.column_stack([n, [-n[1], n[0]]] if z is None else [n, np.cross(z, n), z])
+    return on.fixed(one.body, first, frame), on.fixed(two.body, second, frame), distance
 
-    def _moving(self, me: Constraint, you, column: int) -> Turning | None:
-        """The body of a joint that is not shared with the other joint, else j; its point and axis at the start."""
-        if len(me.markers) != 2:
-            return None  # a joint with a mistake of its own
-        i, j = me.markers
-        theirs = [m.body for m in you.markers] if isinstance(you, Constraint) else [getattr(you, "body", you)]
-        mine = i if j.body in theirs and i.body not in theirs else j
-        sign = 1.0 if mine is j else -1.0
-        axis = np.array([sign]) if self.space == "plane" and column == 2 else sign * i.start_rotation[:, column]
-        return Turning(mine.body, mine.start_position, axis)
 
-    def _pinion(self, who: str, pinion, rack) -> tuple[Turning | None, Turning | None]:
-        one, two = self._named(who, pinion), self._joint_of(who, rack)
-        if one is None or two is None:
-            return None, None
-        kinds = ("prismatic", "pin_slot") if self.space == "plane" else ("prismatic", "cylindrical")
-        if two.kind not in kinds:
-            self._wrong(f"{who}: joint '{two.name}' ({two.kind}) does not guide a rack; name a prismatic joint.")
-            return None, None
-        return self._wheel(who, one, two), self._moving(two, one, 0 if self.space == "plane" else 2)
+def _in_mesh_plane(on: Placing, point, first, z) -> np.ndarray:
+    """The point of a wheel's axis in the plane across z through `at`, by default through the first centre."""
+    through = on.vector("at", default=first)
+    return point + z * (z @ (through - point))
+
+
+def _wheels(on: Placing) -> tuple[Turning, Turning] | None:
+    """The two wheels; the body that their joints share is the carrier."""
+    found = [_named(on, key) for key in ("joint", "other")]
+    if found[0] is None or found[1] is None:
+        return None
+    out = []
+    for key, me, you in (("joint", found[0], found[1]), ("other", found[1], found[0])):
+        wheel = _wheel(on, key, me, you)
+        if wheel is None:
+            return None
+        out.append(wheel)
+    if out[0].body is out[1].body:
+        on.wrong(f"both wheels are body '{out[0].body.name}'; name two joints of different wheels.", "joint")
+        return None
+    return out[0], out[1]
+
+
+def _named(on: Placing, key: str) -> Constraint | Body | Marker | None:
+    place, model = on.given(key), on.model
+    if isinstance(place, Constraint) or (isinstance(place, str) and place in model.constraints):
+        return on.joint(key)
+    if isinstance(place, Body | Marker) or (
+        isinstance(place, str) and (place == "ground" or place in model.bodies or place in model.markers)
+    ):
+        return on.place(key)
+    return on.joint(key)  # reports that there is none
+
+
+def _wheel(on: Placing, key: str, me, you) -> Turning | None:
+    if isinstance(me, Marker):
+        return Turning(me.body, me.start_position, me.start_rotation[:, 2] if on.space == "space" else np.ones(1))
+    if isinstance(me, Body):
+        if me.is_ground:
+            on.wrong("ground has no centre to turn about; give a marker on it.", key)
+            return None
+        return Turning(me, me.position, None if on.space == "space" else np.ones(1))
+    if me.element.coordinates(on.space).get("angle") is None:
+        on.wrong(
+            f"joint '{me.name}' ({me.type}) does not bear a wheel; name a revolute joint, the wheel's body, "
+            "or a marker at its centre.",
+            key,
+        )
+        return None
+    return _moving(on, me, you, 2)
+
+
+def _moving(on: Placing, me: Constraint, you, column: int) -> Turning | None:
+    """The body of a joint that is not shared with the other joint, else j; its point and axis at the start."""
+    if len(me.markers) != 2:
+        return None  # a joint with a mistake of its own
+    i, j = me.markers
+    theirs = [m.body for m in you.markers] if isinstance(you, Constraint) else [getattr(you, "body", you)]
+    mine = i if j.body in theirs and i.body not in theirs else j
+    sign = 1.0 if mine is j else -1.0
+    axis = np.array([sign]) if on.space == "plane" and column == 2 else sign * i.start_rotation[:, column]
+    return Turning(mine.body, mine.start_position, axis)
+
+
+def _pinion(on: Placing) -> tuple[Turning | None, Turning | None]:
+    one, two = _named(on, "pinion"), on.joint("rack")
+    if one is None or two is None:
+        return None, None
+    if not two.element.guides(on.space):
+        text = f"joint '{two.name}' ({two.type}) does not guide a rack; name a prismatic joint."
+        on.wrong(text, "rack")
+        return None, None
+    return _wheel(on, "pinion", one, two), _moving(on, two, one, 0 if on.space == "plane" else 2)
 
 
 def _sided(slope: float) -> dict[str, np.ndarray]:

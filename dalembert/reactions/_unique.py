@@ -15,7 +15,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.equations import Equations
 from dalembert.linalg import ZERO, Dependence
-from dalembert.systems import AbstractSystem, compiled_quickly, is_own_rows
+from dalembert.systems import AbstractSystem, Nature, compiled_quickly
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
@@ -42,7 +42,7 @@ class JointRows:
     """
 
     name: str
-    kind: str
+    nature: Nature
     rows: tuple[int, ...]
     wrench: np.ndarray | None = None
     axes: np.ndarray | None = None
@@ -52,7 +52,7 @@ class JointRows:
     @property
     def in_rows(self) -> bool:
         """Whether its components are its rows: a user's rows, and those over several bodies, are not one joint's."""
-        return self.wrench is None or self.bodies > 2 or is_own_rows(self.kind)
+        return self.wrench is None or self.bodies > 2 or self.nature.own_rows
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
     """All joints of a system with the wrenches of their rows at one instant."""
     bodies = system.bodies
     if bodies is None:
-        return [JointRows(o.name, o.kind, o.rows) for o in system.owners]
+        return [JointRows(o.name, o.nature, o.rows) for o in system.owners]
     found = {}
     for family, (wrenches, axes) in zip(bodies.families, _row_wrenches(bodies, equations), strict=True):
         count = family.group.columns.shape[1]
@@ -120,7 +120,7 @@ def joint_rows(system: AbstractSystem, equations: Equations) -> list[JointRows]:
         for k, name in enumerate(family.names):
             rows = tuple(int(r) for r in family.group.rows[k])
             frame = wrenches[k].T, axes[k]
-            found[name] = JointRows(name, family.kind, rows, *frame, float(bodies.size), count)
+            found[name] = JointRows(name, family.nature, rows, *frame, float(bodies.size), count)
     return [found[o.name] for o in system.owners]
 
 

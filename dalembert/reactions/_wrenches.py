@@ -29,7 +29,7 @@ def joint_wrenches(system: BodySystem, equations: Equations, lam: Rows) -> Wrenc
     for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
         shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
 
-        axes = system.joint_axes(family)
+        axes = family.axes
 
         def one(at, p, share, on_i, axes=axes):
             force, torque, R = system.wrench_on_j(at, p, share, on_i, axes)

@@ -351,9 +351,8 @@ class Solution(eqx.Module):
         if joint not in names:
             force = next((f for f in self.system.bodies.forces if joint in f.names), None)
             if force is not None:
-                kind = force.kind.split(":")[0].replace("_", " ")
                 raise DalembertError(
-                    f"'{joint}' is a force ({kind}), not a joint: it holds by its own law, so it has no "
+                    f"'{joint}' is a force ({force.label}), not a joint: it holds by its own law, so it has no "
                     "reaction. Evaluate that law at the solution's q and v."
                 )
             known = f"the joints are {', '.join(names)}" if names else "this model has no joints"
@@ -399,20 +398,15 @@ class Solution(eqx.Module):
         machine = self.system.bodies
         if machine is None:
             return
-        rows = {o.name: o.rows[0] for o in machine.owners if o.kind.split(":")[0] == "belt"}
-        for f in machine.forces:
-            if f.kind != "belt_tension":
-                continue
-            for name, tension in zip(f.names, np.asarray(f.p["tension"]), strict=True):
-                belt = name.removesuffix("_pretension")
-                slack = np.flatnonzero(np.abs(self._observed.lam[:, rows[belt]]) > 2 * tension)
-                if len(slack):
-                    warn_caller(
-                        f"Belt '{belt}' transmits more than twice its pretension of {tension:g} N, first at "
-                        f"t = {float(self.t[slack[0]]):g} s: its slack span would be pushed, so in fact it "
-                        "slips. Give it more pretension.",
-                        SlackBeltWarning,
-                    )
+        for belt, row, tension in machine.pretensions():
+            slack = np.flatnonzero(np.abs(self._observed.lam[:, row]) > 2 * tension)
+            if len(slack):
+                warn_caller(
+                    f"Belt '{belt}' transmits more than twice its pretension of {tension:g} N, first at "
+                    f"t = {float(self.t[slack[0]]):g} s: its slack span would be pushed, so in fact it "
+                    "slips. Give it more pretension.",
+                    SlackBeltWarning,
+                )
 
     # ---- labelled data -----------------------------------------------------------------------------------
 

@@ -5,10 +5,10 @@ Equations (2.1)–(2.5): docs/theory/systems.md.
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem
-from dalembert.systems._base import AbstractSystem, Constraints, RowOwner, State, Terms, is_driver, is_own_rows
+from dalembert.systems._base import AbstractSystem, Constraints, Nature, RowOwner, State, Terms
 from dalembert.systems._bodies import BodySystem, JointView
 from dalembert.systems._build import build, refuse_wound
-from dalembert.systems._constraints import is_angle, wrapped
+from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._functions import FunctionSystem, LocalPoint
 from dalembert.systems._geometry import geometry
@@ -27,9 +27,11 @@ __all__ = [
     "Family",
     "Frame",
     "FunctionSystem",
+    "JointRows",
     "JointView",
     "LocalPoint",
     "Named",
+    "Nature",
     "Origin",
     "Renaming",
     "RowOwner",
@@ -42,14 +44,13 @@ __all__ = [
     "geometry",
     "in_double",
     "is_angle",
-    "is_driver",
     "is_on",
-    "is_own_rows",
     "is_switchable",
     "marker_frames",
     "moment",
     "refuse_wound",
     "require_float64",
+    "rows_of",
     "switchable",
     "switched",
     "with_fields",

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, dense_of_blocks
+from dalembert.model import Shape
 from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._bodies import BodySystem, ForceFamily, JointView
 from dalembert.systems._frames import marker_frames
@@ -49,7 +50,7 @@ class AbsoluteSystem(BodySystem):
     name: str = eqx.field(static=True)
     load_rule: Any = None  # the rule that picks the joint loads for friction, where they are not unique
     loads_decided: bool = eqx.field(static=True, default=False)  # whether they are unique, or picked by `load_rule`
-    shapes: tuple[tuple[int, str], ...] = eqx.field(static=True, default=())  # pictures of bodies, as JSON
+    shapes: tuple[tuple[int, Shape], ...] = eqx.field(static=True, default=())  # pictures of bodies, by their number
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
 
     @property
@@ -128,7 +129,7 @@ class AbsoluteSystem(BodySystem):
         number = {int(old): new for new, old in enumerate(kept)}
         families = some_rows(self.families, number)
         where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
-        owners = [RowOwner(o.name, o.kind, tuple(number[r] for r in o.rows if r in number)) for o in self.owners]
+        owners = [RowOwner(o.name, o.nature, tuple(number[r] for r in o.rows if r in number)) for o in self.owners]
         joints = tuple(
             replace(j, family=where[j.name][0], member=where[j.name][1]) for j in self.joints if j.name in where
         )
@@ -184,7 +185,7 @@ class AbsoluteSystem(BodySystem):
             self,
             name=ANONYMOUS,
             body_names=to.all(self.body_names),
-            joints=to.once(self.joints, lambda joints: tuple(replace(j, name=to(j.name)) for j in joints)),
+            joints=to.once(self.joints, lambda joints: tuple(j.renamed(to) for j in joints)),
             owners=renamed_owners(self.owners, to),
             families=tuple(f.renamed(to) for f in self.families),
             forces=tuple(f.renamed(to) for f in self.forces),

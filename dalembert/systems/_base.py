@@ -28,35 +28,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Nature:
+    """What an item is to those who ask: its word for tables, and what follows from what it is."""
+
+    label: str
+    drives: bool = False  # it prescribes a motion in time
+    own_rows: bool = False  # its rows are the user's own functions, without a joint frame
+    timed: bool = False  # its rows may depend on time
+    assumption: str = ""  # what is assumed about its force, as the end of a sentence
+
+
+@dataclass(frozen=True)
 class RowOwner:
-    """Which item owns which rows of C: its name, kind, and the indices (holonomic rows first)."""
+    """Which item owns which rows of C: its name, what it is, and the indices (holonomic rows first)."""
 
     name: str
-    kind: str
+    nature: Nature
     rows: tuple[int, ...]
 
     def renamed(self, to: Renaming) -> RowOwner:
-        return RowOwner(to(self.name), self.kind, self.rows)
+        return RowOwner(to(self.name), self.nature, self.rows)
 
     @property
     def drives(self) -> bool:
         """Whether it prescribes a motion in time."""
-        return is_driver(self.kind)
+        return self.nature.drives
 
     @property
     def of_the_user(self) -> bool:
         """Whether its rows are the user's own functions."""
-        return is_own_rows(self.kind)
-
-
-def is_driver(kind: str) -> bool:
-    """Whether a kind of constraint prescribes a motion in time: "driver:…", "speed_driver:…", "point_driver", …"""
-    return kind.split(":")[0].endswith("driver")
-
-
-def is_own_rows(kind: str) -> bool:
-    """Whether a kind of constraint is the user's own functions: of a model, or of a `FunctionSystem`."""
-    return kind in ("holonomic", "pfaffian", "rows")
+        return self.nature.own_rows
 
 
 class Constraints(NamedTuple):

@@ -21,24 +21,28 @@ from dalembert._results import DalembertError
 from dalembert._typing import Coordinates
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
-from dalembert.systems._constraints import kind_of
-from dalembert.systems._forces import Armature, angles_read
+from dalembert.model import Look, Shape
+from dalembert.systems._base import Nature
+from dalembert.systems._forces import Armature, BearingFriction, BeltTension, angles_read
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
 from dalembert.systems._names import Renaming, with_fields
 from dalembert.systems._origin import Origin
 from dalembert.systems._rows import Family, RowSystem
 
+NO_LOOK = Look()
+
 
 class ForceFamily(eqx.Module):
     """Applied forces of one kind, for all members at once: `law.…` on the k marker frames of each."""
 
-    kind: str = eqx.field(static=True)
+    label: str = eqx.field(static=True)  # what they are, in words
     names: tuple[str, ...] = eqx.field(static=True)
     group: Group = eqx.field(static=True)
     law: Callable = eqx.field(static=True)
     p: dict[str, Array]
-    joints: tuple[str, ...] = eqx.field(static=True, default=())  # for load-dependent friction: the loaded joint
+    joints: tuple[str, ...] = eqx.field(static=True, default=())  # the joints they act at, where they act at one
     rule: str | None = eqx.field(static=True, default=None)  # and the rule named by its element
+    look: Look = eqx.field(static=True, default=NO_LOOK)
 
     gather = Family.gather
 
@@ -51,11 +55,16 @@ class JointView:
     """What is measured at a joint: its two markers, independent of its rows."""
 
     name: str
-    kind: str
+    nature: Nature
     blocks: tuple[int, ...]
     family: int
     member: int
     coordinates: tuple[tuple[str, Callable], ...]
+    look: Look = NO_LOOK
+    target: str = ""  # of a driver: the joint it drives
+
+    def renamed(self, to: Renaming) -> JointView:
+        return dataclasses.replace(self, name=to(self.name), target=to(self.target) if self.target else "")
 
 
 class BodySystem(RowSystem):
@@ -71,7 +80,7 @@ class BodySystem(RowSystem):
     joints: eqx.AbstractVar[tuple[JointView, ...]]
     load_rule: eqx.AbstractVar[Any]  # the rule that picks the joint loads for friction, where they are not unique
     loads_decided: eqx.AbstractVar[bool]  # whether they are unique, or picked by `load_rule`
-    shapes: eqx.AbstractVar[tuple[tuple[int, str], ...]]  # pictures of bodies, as JSON
+    shapes: eqx.AbstractVar[tuple[tuple[int, Shape], ...]]  # pictures of bodies, by their number
     origin: eqx.AbstractVar[Origin]  # the model it was built from
 
     @property
@@ -86,7 +95,15 @@ class BodySystem(RowSystem):
     @property
     def bearings(self) -> tuple[ForceFamily, ...]:
         """The force families that depend on the load of a joint."""
-        return tuple(f for f in self.forces if f.joints)
+        return tuple(f for f in self.forces if isinstance(f.law, BearingFriction))
+
+    def pretensions(self) -> list[tuple[str, int, float]]:
+        """Belts with a pretension: the belt, its row, and the tension of both spans at rest; on the host."""
+        out = []
+        for f in (f for f in self.forces if isinstance(f.law, BeltTension)):
+            for belt, tension in zip(f.joints, np.asarray(f.p["tension"]), strict=True):
+                out.append((belt, self.owner_named(belt).rows[0], float(tension)))
+        return out
 
     @property
     def armatures(self) -> tuple[ForceFamily, ...]:
@@ -133,8 +150,7 @@ class BodySystem(RowSystem):
 
     @property
     def scleronomic(self):
-        # drivers and the user's own rows may depend on time; joints and couplings do not
-        return all(f.kind.startswith("coupling:") or kind_of(self.space, f.kind) is not None for f in self.families)
+        return not any(f.nature.timed for f in self.families)
 
     def with_loads(self, rule, decided=True):
         return dataclasses.replace(self, load_rule=rule, loads_decided=decided)
@@ -250,11 +266,6 @@ class BodySystem(RowSystem):
         """Of which members the second block is the ground."""
         return family.group.columns[:, -1] == len(self.body_names)
 
-    def joint_axes(self, family: Family) -> Callable | None:
-        """What gives the joint frame of a family's members from their marker frames, where it is not marker i's."""
-        kind = kind_of(self.space, family.kind)
-        return None if kind is None else kind.axes
-
     def wrench_on_j(self, places, p, share, on_i, axes: Callable | None = None):
         """A member's share of a generalised force → force and torque on body j at marker j, and the joint's axes.
 
@@ -331,7 +342,7 @@ class BodySystem(RowSystem):
         places = self.places(q)
         out = []
         for family, block in zip(self.families, rows.member_blocks(), strict=True):
-            frame = self.joint_axes(family)
+            frame = family.axes
 
             def member(at, p, block, on_i, frame=frame):
                 def row(share):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,39 +13,18 @@ import numpy as np
 
 from dalembert._results import DalembertError, ModelError
 from dalembert.linalg import KLU, BlockPattern, Group
-from dalembert.model import BEARINGS, Body, Constraint, Force, Marker, Model, quaternion_of
+from dalembert.model import AbstractForce, AbstractJoint, Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, MarkerRows
-from dalembert.systems._base import AbstractSystem, RowOwner
+from dalembert.systems._base import AbstractSystem, Nature, RowOwner
 from dalembert.systems._bodies import ForceFamily, JointView
 from dalembert.systems._build_tree import spanning_tree, tree_system
-from dalembert.systems._constraints import coordinate_of, is_angle, kind_of
-from dalembert.systems._forces import (
-    ON_COORDINATE,
-    Armature,
-    BallSpring,
-    BearingFriction,
-    BeltTension,
-    Bushing,
-    CentralGravity,
-    Drag,
-    LineSpring,
-    Load,
-    UserLaw,
-)
+from dalembert.systems._constraints import JointRows, rows_of
+from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES
+from dalembert.systems._laws import law_of
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
-from dalembert.systems._prescribed import (
-    CoupledMotion,
-    CoupledPosition,
-    CoupledRow,
-    DistanceMotion,
-    DriverRow,
-    FrameMotion,
-    PointMotion,
-    SpeedRow,
-    UserRows,
-)
+from dalembert.systems._prescribed import coupled_row
 from dalembert.systems._rows import Family
 from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
@@ -87,10 +65,11 @@ def _absolute(
     """Absolute coordinates of all bodies, with some of the model's constraints as rows."""
     index = {name: k for k, name in enumerate(model.bodies)}
     index["ground"] = len(model.bodies)
-    m_holonomic, m, row_sets = _number_rows(model, constraints)
-    families = _families(model, constraints, index, row_sets)
-    joints = _joint_views(model, constraints, index, families)
-    owners = tuple(RowOwner(c.name, c.kind, row_sets[c.name]) for c in constraints.values())
+    rows = {name: rows_of(c, model.space) for name, c in constraints.items()}
+    m_holonomic, m, row_sets = _number_rows(rows)
+    families = _families(model, constraints, rows, index, row_sets)
+    joints = _joint_views(model, constraints, rows, index, families)
+    owners = tuple(RowOwner(c.name, _nature(c), row_sets[c.name]) for c in constraints.values())
     q0, v0 = _start(model)
     bodies = list(model.bodies.values())
     dw = 1 if model.space == "plane" else 3
@@ -124,175 +103,110 @@ def _absolute(
     )
 
 
-def _shapes(model: Model, index) -> tuple[tuple[int, str], ...]:
-    """The shapes that the model gives to its bodies: stored for pictures, nothing is computed from them."""
-    out = []
-    for s in model.shapes.values():
-        if s.body.name == "ground":
-            continue  # pictures show moving bodies
-        turned = s.rotation.tolist() if model.space == "space" else math.atan2(s.rotation[1, 0], s.rotation[0, 0])
-        entry = {"kind": s.kind, "size": np.ravel(s.size).tolist(), "position": s.position.tolist(), "rotation": turned}
-        entry |= {} if s.colour is None else {"colour": np.ravel(s.colour).tolist()}
-        out.append((index[s.body.name], json.dumps(entry)))
-    return tuple(out)
+def _shapes(model: Model, index) -> tuple:
+    """The shapes of moving bodies: kept for pictures, nothing is computed from them."""
+    return tuple((index[s.body.name], s) for s in model.shapes.values() if not s.body.is_ground)
 
 
-def _number_rows(model: Model, constraints) -> tuple[int, int, dict[str, tuple[int, ...]]]:
+def _number_rows(rows: dict[str, JointRows]) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Rows of C: holonomic rows of all items in the order they were written, then the nonholonomic ones."""
-    sizes = {c.name: _size_of(model.space, c) for c in constraints.values()}
-    rows: dict[str, list[int]] = {name: [] for name in sizes}
+    numbers: dict[str, list[int]] = {name: [] for name in rows}
     count = 0
-    for part in (0, 1):
-        for name, size in sizes.items():
-            rows[name] += range(count, count + size[part])
-            count += size[part]
-        if part == 0:
-            m_holonomic = count
-    return m_holonomic, count, {name: tuple(r) for name, r in rows.items()}
+    for name, own in rows.items():
+        numbers[name] += range(count, count + own.holonomic)
+        count += own.holonomic
+    m_holonomic = count
+    for name, own in rows.items():
+        numbers[name] += range(count, count + own.nonholonomic)
+        count += own.nonholonomic
+    return m_holonomic, count, {name: tuple(r) for name, r in numbers.items()}
 
 
-def _size_of(space: str, c: Constraint) -> tuple[int, int]:
-    if c.size is not None:
-        return c.size
-    word = c.kind.split(":")[0]
-    prescribed = {"driver": (1, 0), "speed_driver": (0, 1), "distance_driver": (1, 0)}
-    if word in prescribed:
-        return prescribed[word]
-    if word in ("point_driver", "frame_driver"):
-        d = 2 if space == "plane" else 3
-        return (d if word == "point_driver" else {2: 3, 3: 6}[d]), 0
-    kind = kind_of(space, c.kind)
-    assert kind is not None
-    return kind.holonomic, kind.nonholonomic
-
-
-def _row_functions(space: str, c: Constraint):
-    """(position, motion) row functions of an item on marker frames."""
-    word, *rest = c.kind.split(":")
-    if word in ("driver", "speed_driver"):
-        coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
-        if word == "speed_driver":
-            return None, MarkerRows(space, SpeedRow(coordinate, c.functions[0]))
-        return MarkerRows(space, DriverRow(coordinate, c.functions[0], is_angle(rest[1]))), None
-    prescribed = {"point_driver": PointMotion, "frame_driver": FrameMotion, "distance_driver": DistanceMotion}
-    if word in prescribed:
-        return MarkerRows(space, prescribed[word](*c.functions)), None
-    if word == "coupling":
-        row = _coupled_row(space, c)
-        return (CoupledPosition(row), None) if rest[0] == "positions" else (None, CoupledMotion(row))
-    if word in ("holonomic", "pfaffian"):
-        assert c.size is not None
-        rows = MarkerRows(space, UserRows(c.functions[0], sum(c.size)), listed=True)
-        return (rows, None) if word == "holonomic" else (None, rows)
-    kind = kind_of(space, c.kind)
-    assert kind is not None
-    return (
-        MarkerRows(space, kind.position) if kind.position else None,
-        MarkerRows(space, kind.motion) if kind.motion else None,
-    )
-
-
-def _coupled_row(space: str, c: Constraint) -> CoupledRow:
-    return CoupledRow(space, tuple((coordinate_of(space, kind, which), pair) for kind, which, pair in c.functions[0]))
+def _nature(c: Constraint) -> Nature:
+    element = c.element
+    brings_rows = type(element).rows_in is not AbstractJoint.rows_in  # a class of a person's own: time may enter
+    timed = element.drives or element.own_rows or brings_rows
+    return Nature(element.label, element.drives, element.own_rows, timed, element.assumption)
 
 
 def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
     """The markers of all terms, and the constant that the start configuration gives where none was stated."""
     numbers = dict(c.numbers)
-    for k, pair in enumerate(c.coupled):
-        placed = _placed(model.space, pair)
+    for k, term in enumerate(c.terms):
+        placed = _placed(model.space, term.joint.markers)
         numbers |= {f"{k}_{key}": x for key, x in placed.items()}
-    if "constant" not in numbers and c.kind == "coupling:positions":
+    if "constant" not in numbers and not c.speeds:
         K = SPACES[model.space]
         places = [K.place(np.asarray(_block(model.space, b))) for b in c.bodies]
-        row = _coupled_row(model.space, c)
+        row = coupled_row(c, model.space)
         at_start = row.position(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
         numbers["constant"] = np.asarray(at_start)[0]
     return numbers
 
 
-def _families(model: Model, constraints, index, row_sets) -> tuple[Family, ...]:
+def _families(model: Model, constraints, rows: dict[str, JointRows], index, row_sets) -> tuple[Family, ...]:
     groups: dict[tuple, list[Constraint]] = defaultdict(list)
     for c in constraints.values():
         shapes = tuple((k, np.shape(x)) for k, x in sorted(c.numbers.items()))
-        groups[c.kind, c.functions, c.size, len(c.markers), shapes].append(c)
+        groups[rows[c.name], _nature(c), len(c.markers), shapes].append(c)
     out = []
-    for members in groups.values():
-        first = members[0]
-        h, s = _size_of(model.space, first)
-        position, motion = _row_functions(model.space, first)
+    for (own, nature, _, _), members in groups.items():
         group = Group([row_sets[c.name] for c in members], [[index[b.name] for b in c.bodies] for c in members])
         names = tuple(c.name for c in members)
-        out.append(Family(first.kind, names, group, h, s, position, motion, _stack(model, members)))
+        position, motion = (_on_blocks(model.space, own, f) for f in (own.position, own.motion))
+        numbers = _stack([_row_numbers(model, own, c) for c in members])
+        out.append(Family(nature, names, group, own.holonomic, own.nonholonomic, position, motion, numbers, own.axes))
     return tuple(out)
+
+
+def _on_blocks(space: str, rows: JointRows, function):
+    """A row function as one of the blocks of a family."""
+    if function is None or rows.on_places:
+        return function
+    return MarkerRows(space, function, listed=rows.listed)
+
+
+def _row_numbers(model: Model, rows: JointRows, c: Constraint) -> dict[str, np.ndarray]:
+    if rows.on_places:
+        return _coupling_numbers(model, c)
+    return c.numbers if rows.listed else c.numbers | _placed(model.space, c.markers)
 
 
 def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
     groups: dict[tuple, list[Force]] = defaultdict(list)
     for f in _spread(model):
         shapes = tuple((k, np.shape(x)) for k, x in sorted(f.numbers.items()))
-        groups[f.kind, f.functions, len(f.markers), shapes].append(f)
+        groups[law_of(f, model.space), type(f.element), len(f.markers), shapes].append(f)
     out = []
-    for members in groups.values():
+    for (law, _, _, _), members in groups.items():
         group = Group(np.zeros((len(members), 0)), [[index[b.name] for b in f.bodies] for f in members])
-        names = tuple(f.name for f in members)
-        law = _law(model.space, members[0])
-        family = ForceFamily(members[0].kind, names, group, law, _stack(model, members))
-        if isinstance(law, BearingFriction):
-            family = dataclasses.replace(
-                family,
-                joints=tuple(str(f.joint) for f in members),
-                rule=next((f.rule for f in members if f.rule), None),
+        element, on_bodies = members[0].element, getattr(law, "on_bodies", False)
+        numbers = [f.numbers if on_bodies else f.numbers | _placed(model.space, f.markers) for f in members]
+        at = tuple(f.target.name for f in members if f.target is not None)
+        out.append(
+            ForceFamily(
+                element.label,
+                tuple(f.name for f in members),
+                group,
+                law,
+                _stack(numbers),
+                at,
+                next((f.rule for f in members if f.rule), None),
+                element.look(model.space),
             )
-        out.append(family)
+        )
     return tuple(out)
 
 
 def _spread(model: Model):
     """The force elements; what acts on every body becomes one member per body, all under one name."""
     for f in model.forces.values():
-        if f.kind != "central_gravity":
+        if not f.element.on_every_body:
             yield f
             continue
         d = model.dimension
         for body in model.bodies.values():
             yield dataclasses.replace(f, markers=(Marker(body, np.zeros(d), np.eye(d)),))
-
-
-def _law(space: str, f: Force):
-    kind, *rest = f.kind.split(":")
-    if kind in ("force", "torque"):
-        return Load(f.functions[0], kind, rest[0])
-    if kind == "armature":
-        ball = rest[1] == "ball"
-        return Armature(None if ball else coordinate_of(space, rest[0].replace("/", ":"), rest[1]))
-    if kind == "joint_spring" and rest[1] == "ball":
-        return BallSpring()
-    if kind in ON_COORDINATE:
-        coordinate = coordinate_of(space, rest[0].replace("/", ":"), rest[1])
-        around = is_angle(rest[1]) and space == "space"  # in the plane angles count full turns
-        around = around and not (kind == "joint_force" and _is_periodic(f))
-        return ON_COORDINATE[kind](coordinate, around, *f.functions)
-    if kind == "bearing_friction":
-        coordinate = None if rest[1] == "ball" else coordinate_of(space, rest[0], rest[1])
-        labels = ("Fx", "Fy", "Mz") if space == "plane" else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
-        return BearingFriction(coordinate, *(tuple(map(labels.index, part)) for part in BEARINGS[space, rest[0]]))
-    plain = {"spring_damper": LineSpring, "bushing": Bushing, "drag": Drag, "central_gravity": CentralGravity}
-    plain["belt_tension"] = BeltTension
-    return plain[kind](*f.functions) if kind in plain else UserLaw(f.functions[0])
-
-
-def _is_periodic(f: Force) -> bool:
-    """Whether the user's effort(t, value, rate, p) is the same after a full turn, or does not depend on the value."""
-    # a parameter that is zero now may be replaced later
-    effort, numbers = f.functions[0], {k: jnp.where(x == 0, 0.37, jnp.asarray(x, float)) for k, x in f.numbers.items()}
-    value, rate, t = (x.ravel() for x in np.meshgrid(np.linspace(-3.1, 3.1, 63), (-1.3, 0.0, 0.7), (0.0, 0.31)))
-    try:
-        at = jax.vmap(lambda *x: jnp.reshape(jnp.asarray(effort(*x, numbers), float), ()))
-        here, around = at(t, value, rate), at(t, value + 2 * np.pi, rate)
-    except Exception:  # a mistake of the user's function is reported by `_check_user_functions`
-        return False
-    return bool(jnp.max(jnp.abs(around - here)) <= 1e-9 * jnp.max(jnp.abs(here), initial=1e-300))
 
 
 def refuse_wound(system: AbstractSystem, q) -> None:
@@ -311,15 +225,8 @@ def refuse_wound(system: AbstractSystem, q) -> None:
         raise ModelError(system.name, mistakes)
 
 
-def _stack(model: Model, members) -> dict[str, np.ndarray]:
+def _stack(numbers: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """The members' numbers and marker places, stacked: what `parameters()` shows."""
-    first = members[0]
-    if first.kind.startswith("coupling:"):
-        numbers = [_coupling_numbers(model, m) for m in members]
-    elif first.kind in ("holonomic", "pfaffian", "law"):
-        numbers = [m.numbers for m in members]  # these see the bodies' own frames
-    else:
-        numbers = [m.numbers | _placed(model.space, m.markers) for m in members]
     return {k: np.array([n[k] for n in numbers]) for k in numbers[0]}
 
 
@@ -346,14 +253,13 @@ def _angle(R) -> float:
     return math.atan2(R[1, 0], R[0, 0])
 
 
-def _joint_views(model: Model, constraints, index, families) -> tuple[JointView, ...]:
+def _joint_views(model: Model, constraints, rows: dict[str, JointRows], index, families) -> tuple[JointView, ...]:
     where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
     views = []
     for c in constraints.values():
-        kind = kind_of(model.space, c.kind)
-        coordinates = tuple(kind.coordinates.items()) if kind else ()
         blocks = tuple(index[b.name] for b in c.bodies)
-        views.append(JointView(c.name, c.kind, blocks, *where[c.name], coordinates))
+        look, target = c.element.look_of(c, model.space), "" if c.target is None else c.target.name
+        views.append(JointView(c.name, _nature(c), blocks, *where[c.name], rows[c.name].coordinates, look, target))
     return tuple(views)
 
 
@@ -387,9 +293,8 @@ def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
 
     No value is known in these calls, neither time nor parameters: what passes here can be compiled.
     """
-    rows = ("driver", "speed_driver", "point_driver", "frame_driver", "distance_driver", "holonomic", "pfaffian")
-    families = [f for f in system.families if f.kind.split(":")[0] in rows]
-    forces = [f for f in system.forces if model.forces[f.names[0]].functions]
+    families = [f for f in system.families if f.nature.timed]
+    forces = [f for f in system.forces if _is_of_the_user(model.forces[f.names[0]])]
     if not families and not forces:
         return
     mistakes = []
@@ -420,6 +325,10 @@ def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
             mistakes.append(f"Force '{f.names[0]}': its law fails: {user_mistake(error)}")
     if mistakes:
         raise ModelError(model.name, mistakes)
+
+
+def _is_of_the_user(f: Force) -> bool:
+    return bool(f.functions) or type(f.element).law_in is not AbstractForce.law_in
 
 
 def _shapes_of(numbers: dict):

@@ -12,10 +12,10 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.linalg import BlockPattern, Group
-from dalembert.model import Body, Constraint, Marker, Model, quaternion_of
+from dalembert.model import FREE, Body, Constraint, Link, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem
 from dalembert.systems._names import compiled
-from dalembert.systems._topology import CHAINS, Link, Tree
+from dalembert.systems._topology import Tree
 from dalembert.systems._tree import TreeSystem
 
 QUARTER = {
@@ -41,7 +41,7 @@ def spanning_tree(model: Model, cut: Sequence[str] = ()) -> dict[str, tuple[str,
     graph = nx.MultiGraph()
     graph.add_nodes_from(["ground", *model.bodies])
     for c in model.constraints.values():
-        if (model.space, c.kind) in CHAINS and len(c.markers) == 2 and c.name not in cut:
+        if c.element.links(model.space) is not None and len(c.markers) == 2 and c.name not in cut:
             graph.add_edge(c.markers[0].body.name, c.markers[1].body.name, key=c.name)
     carriers: dict[str, tuple[str, Constraint | None]] = {}
     for part in nx.connected_components(graph):
@@ -63,7 +63,7 @@ def spanning_tree(model: Model, cut: Sequence[str] = ()) -> dict[str, tuple[str,
 
 
 def _freedom(model: Model, c: Constraint) -> int:
-    return sum({"weld": 0, "ball": 3}.get(link.kind, 1) for link in CHAINS[model.space, c.kind])
+    return sum(link.freedom for link in c.element.links(model.space) or ())
 
 
 def tree_system(
@@ -73,7 +73,7 @@ def tree_system(
     carriers: dict[str, tuple[str, Constraint | None]],
 ) -> TreeSystem:
     """Joint coordinates of a model whose cut joints are the rows of `carrier`, and all joints those of `absolute`."""
-    parents, kinds, moves, owners, q0 = [], [], [], [], []
+    parents, kept, owners, q0 = [], [], [], []
     backward: list[str] = []
     tables: dict[str, list] = {
         k: [] for k in ("point_i", "frame_i", "point_j", "frame_j", "turn", "slide", "start_angle")
@@ -82,8 +82,8 @@ def tree_system(
     names: list[str] = []
     for body_name, (parent, joint) in carriers.items():
         body = model.bodies[body_name]
-        kind = "free" if joint is None else joint.kind
-        chain = CHAINS[model.space, kind]
+        chain = FREE[model.space] if joint is None else joint.element.links(model.space)
+        assert chain is not None
         if joint is None:
             ends = (_in_space(Marker(model.ground, np.zeros(model.dimension), np.eye(model.dimension))),
                     _in_space(Marker(body, np.zeros(model.dimension), np.eye(model.dimension))))  # fmt: skip
@@ -101,28 +101,27 @@ def tree_system(
         here = link_of[parent]
         for k, (link, value) in enumerate(steps):
             first, last = k == 0, k == len(steps) - 1
-            turn_to = np.eye(3) if link.kind == "ball" else QUARTER[link.axis]
+            turn_to = np.eye(3) if link.ball else QUARTER[link.axis]
             way = -1.0 if reverse else 1.0
-            lead = joint.numbers["pitch"] / (2 * math.pi) if joint is not None and link.kind == "screw" else 0.0
+            lead = joint.numbers[link.pitch] / (2 * math.pi) if joint is not None and link.pitch else 0.0
             tables["point_i"].append(ends[0][0] if first else np.zeros(3))
             tables["frame_i"].append((ends[0][1] if first else np.eye(3)) @ turn_to)
             tables["point_j"].append(ends[1][0] if last else np.zeros(3))
             tables["frame_j"].append((ends[1][1] if last else np.eye(3)) @ turn_to)
-            tables["turn"].append(way if link.kind in ("turn", "screw") else 0.0)
-            tables["slide"].append(way if link.kind == "slide" else way * lead)
+            tables["turn"].append(way if link.turns else 0.0)
+            tables["slide"].append(way if link.slides else way * lead)
             start = (_angle_of(ends[0][1]) if first else 0.0) - (_angle_of(ends[1][1]) if last else 0.0)
             tables["start_angle"].append(start if model.space == "plane" else 0.0)
             parents.append(here)
-            kinds.append(link.kind)
-            moves.append(link.kind != "weld")
+            kept.append(link)
             owners.append(body_name if joint is None else joint.name)
             here = len(parents) - 1
-            if link.kind == "ball":
+            if link.ball:
                 value = quaternion_of(value.T if reverse else value)
-            q0 += [] if link.kind == "weld" else list(np.atleast_1d(value))
+            q0 += list(np.atleast_1d(value)) if link.freedom else []
             names += _names(owners[-1], link)
         link_of[body_name] = here
-    tree = Tree(parents, kinds, moves, [link_of[b] for b in model.bodies], owners, backward)
+    tree = Tree(parents, kept, [link_of[b] for b in model.bodies], owners, backward)
     pattern = BlockPattern(carrier.m, 1, tree.nv, [Group([range(carrier.m)], [[0]])] if carrier.m else [])
     links = {k: np.array(x, float) for k, x in tables.items()}
     if model.space == "plane":
@@ -190,26 +189,17 @@ def _start_values(model: Model, joint, chain: tuple[Link, ...], pair: tuple[Body
 
     (p_i, F_i), (p_j, F_j) = (world(b, *e) for b, e in zip(pair, ends, strict=True))
     d, B = F_i.T @ (p_j - p_i), F_i.T @ F_j
-    if joint is not None and joint.kind == "universal":
-        return [math.atan2(B[2, 1], B[1, 1]), math.atan2(B[0, 2], B[0, 0])]
-    values: list = []
-    for link in chain:
-        if link.kind == "turn":
-            values.append(math.atan2(B[1, 0], B[0, 0]))
-        elif link.kind == "slide":
-            values.append(float(d[link.axis]))
-        elif link.kind == "screw":
-            assert joint is not None
-            values.append(float(2 * math.pi * d[2] / joint.numbers["pitch"]))
-        else:
-            values.append(B)
-    return values
+    if joint is None:
+        return (
+            [float(d[0]), float(d[1]), math.atan2(B[1, 0], B[0, 0])] if model.space == "plane" else [*map(float, d), B]
+        )
+    return joint.element.link_values(chain, d, B, joint.numbers)
 
 
 def _names(owner: str, link: Link) -> list[str]:
     letter = "xyz"[link.axis]
-    if link.kind == "ball":
+    if link.ball:
         return [f"{owner}.q{k}" for k in "wxyz"]
-    return {"turn": [f"{owner}.angle_{letter}"], "slide": [f"{owner}.{letter}"], "screw": [f"{owner}.angle"]}.get(
-        link.kind, []
-    )
+    if link.turns:
+        return [f"{owner}.angle" if link.pitch else f"{owner}.angle_{letter}"]
+    return [f"{owner}.{letter}"] if link.slides else []

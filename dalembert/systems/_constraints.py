@@ -1,7 +1,7 @@
-"""2 · systems: the rows of every joint kind, written once for two marker frames i and j.
+"""2 · systems: the rows of every joint, written once for two marker frames i and j, registered for its class.
 
-A row family is one function of two frames, vmapped over all joints of its kind. Holonomic rows Φ need
-only positions (`equations.py` differentiates them); nonholonomic rows are linear in the frames' velocities.
+A row family is one function of two frames, vmapped over all joints with the same rows. Holonomic rows Φ need
+only positions (`_rows.py` differentiates them); nonholonomic rows are linear in the frames' velocities.
 d = p_j − p_i. Rows are lengths or angles, so λ is a force or a torque **on body j**.
 """
 
@@ -13,21 +13,29 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dalembert.model import held_directions
+from dalembert import model as m
+from dalembert._results import DalembertError
 from dalembert.systems._curve import OnCurve
 from dalembert.systems._frames import Frame, back, cross, dot
 from dalembert.systems._mesh import centre_axes, rack, rack_axes, wheel_speeds_3, wheels_2, wheels_3
 
 
-class Kind(NamedTuple):
-    """What a joint kind is: number of rows, their functions (t, i, j, p), and its free coordinates."""
+class JointRows(NamedTuple):
+    """The rows of a joint: their numbers, their functions, and the joint's coordinates as functions (i, j).
 
-    holonomic: int
+    `position` (t, i, j, p) → the holonomic rows, `motion` the same with velocities → the nonholonomic ones; p holds the
+    joint's numbers. With `listed` they are (t, frames, p), with `on_places` functions of bodies (t, places, …, p).
+    `axes` gives the joint frame from the frames where it is not marker i's.
+    """
+
+    holonomic: int = 0
     nonholonomic: int = 0
     position: Callable | None = None
     motion: Callable | None = None
-    coordinates: dict[str, Callable] = {}
-    axes: Callable | None = None  # of the frames: the joint frame, if it is not marker i's
+    coordinates: tuple[tuple[str, Callable], ...] = ()
+    axes: Callable | None = None
+    listed: bool = False
+    on_places: bool = False
 
 
 def wrapped(angle):
@@ -323,7 +331,9 @@ class _CardanTurn:
         return jnp.arctan2(s * dot(i.R[:, a], j.R[:, c]), dot(i.R[:, a], j.R[:, a]))
 
 
-def _generic(space: str, directions: tuple[str, ...]) -> Kind:
+def _generic(c: m.Constraint, space: str) -> JointRows:
+    assert isinstance(c.element, m.Generic)
+    directions = c.element.directions(space)
     coordinates: dict[str, Callable] = {}
     if space == "plane":
         free: dict[str, Callable] = {"x": _Along(0), "y": _Along(1), "angle": _angle_2}
@@ -336,71 +346,88 @@ def _generic(space: str, directions: tuple[str, ...]) -> Kind:
         elif len(turns) == 2:
             for k in turns:
                 coordinates[f"angle_{'xyz'[k]}"] = _CardanTurn(*turns, of_i=k == turns[0])
-    return Kind(len(directions), 0, Held(directions), None, coordinates)
+    return JointRows(len(directions), 0, Held(directions), None, tuple(coordinates.items()))
 
 
-KINDS: dict[tuple[str, str], Kind] = {
-    ("plane", "weld"): Kind(3, 0, _weld_2),
-    ("plane", "revolute"): Kind(2, 0, _point_2, None, {"angle": _angle_2}),
-    ("plane", "prismatic"): Kind(2, 0, _prismatic_2, None, {"displacement": _displacement_2}),
-    ("plane", "pin_slot"): Kind(1, 0, _across_2, None, {"displacement": _displacement_2, "angle": _angle_2}),
-    ("plane", "point_on_line"): Kind(1, 0, _across_2, None, {"displacement": _displacement_2}),
-    ("plane", "point_on_curve"): Kind(1, 0, OnCurve(False)),
-    ("plane", "point_on_curve:closed"): Kind(1, 0, OnCurve(True)),
-    ("plane", "angle_lock"): Kind(1, 0, _angle_lock_2, None, {"x": _Along(0), "y": _Along(1)}),
-    ("plane", "distance"): Kind(1, 0, _distance),
-    ("plane", "knife_edge"): Kind(0, 1, None, _knife_edge_2),
-    ("plane", "rolling_disc"): Kind(1, 1, _contact_2, _roll_2),
-    ("plane", "no_slip"): Kind(0, 1, None, _no_slip_2),
-    ("plane", "gear"): Kind(1, 0, wheels_2, axes=centre_axes),
-    ("plane", "belt"): Kind(1, 0, wheels_2, axes=centre_axes),
-    ("plane", "rack_and_pinion"): Kind(1, 0, rack, axes=rack_axes),
-    ("space", "weld"): Kind(6, 0, _weld_3),
-    ("space", "revolute"): Kind(5, 0, _revolute_3, None, {"angle": _angle_3}),
-    ("space", "prismatic"): Kind(5, 0, _prismatic_3, None, {"displacement": _displacement_3}),
-    ("space", "cylindrical"): Kind(4, 0, _cylindrical_3, None, {"displacement": _displacement_3, "angle": _angle_3}),
-    ("space", "screw"): Kind(5, 0, _screw_3, None, {"displacement": _displacement_3, "angle": _angle_3}),
-    ("space", "spherical"): Kind(3, 0, _point_3),
-    ("space", "universal"): Kind(
-        4, 0, _universal_3, None, {"angle_i": _universal_angle_i, "angle_j": _universal_angle_j}
-    ),
-    ("space", "constant_velocity"): Kind(4, 0, _constant_velocity_3, None, {"angle_x": _tilt_x, "angle_y": _tilt_y}),
-    ("space", "planar"): Kind(3, 0, _planar_3, None, {"x": _Along(0), "y": _Along(1), "angle": _angle_3}),
-    ("space", "pin_slot"): Kind(4, 0, _pin_slot_3, None, {"displacement": _Along(0), "angle": _angle_3}),
-    ("space", "point_on_line"): Kind(2, 0, _on_line_3, None, {"displacement": _displacement_3}),
-    ("space", "point_in_plane"): Kind(1, 0, _in_plane_3, None, {"x": _Along(0), "y": _Along(1)}),
-    ("space", "point_on_curve"): Kind(2, 0, OnCurve(False)),
-    ("space", "point_on_curve:closed"): Kind(2, 0, OnCurve(True)),
-    ("space", "parallel_axes"): Kind(2, 0, _parallel_3, None, {"angle": _angle_3}),
-    ("space", "perpendicular_axes"): Kind(1, 0, _perpendicular_3),
-    ("space", "constant_angle"): Kind(1, 0, _constant_angle_3),
-    ("space", "orientation_lock"): Kind(3, 0, _orientation_3, None, {k: _Along(n) for n, k in enumerate("xyz")}),
-    ("space", "distance"): Kind(1, 0, _distance),
-    ("space", "revolute_spherical_rod"): Kind(2, 0, _rod_3, None, {"angle": _rod_angle}),
-    ("space", "knife_edge"): Kind(0, 1, None, _knife_edge_3),
-    ("space", "rolling_disc"): Kind(1, 2, _contact_3, _roll_3),
-    ("space", "rolling_sphere"): Kind(1, 2, _sphere_contact, _sphere_roll),
-    ("space", "no_slip"): Kind(0, 1, None, _no_slip_3),
-    ("space", "gear"): Kind(1, 0, wheels_3, axes=centre_axes),
-    ("space", "gear:speeds"): Kind(0, 1, None, wheel_speeds_3, axes=centre_axes),
-    ("space", "belt"): Kind(1, 0, wheels_3, axes=centre_axes),
-    ("space", "belt:speeds"): Kind(0, 1, None, wheel_speeds_3, axes=centre_axes),
-    ("space", "rack_and_pinion"): Kind(1, 0, rack, axes=rack_axes),
+def _on_curve(c: m.Constraint, space: str) -> JointRows:
+    assert isinstance(c.element, m.PointOnCurve)
+    return JointRows(1 if space == "plane" else 2, 0, OnCurve(bool(c.element.closed)))
+
+
+def _wheels(c: m.Constraint, space: str) -> JointRows:
+    if c.speeds:
+        return JointRows(0, 1, None, wheel_speeds_3, axes=centre_axes)
+    return JointRows(1, 0, wheels_2 if space == "plane" else wheels_3, axes=centre_axes)
+
+
+def _rows(h: int, s: int = 0, position=None, motion=None, axes=None, **coordinates: Callable) -> JointRows:
+    return JointRows(h, s, position, motion, tuple(coordinates.items()), axes)
+
+
+ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint, str], JointRows]] = {
+    (m.Weld, "plane"): _rows(3, 0, _weld_2),
+    (m.Revolute, "plane"): _rows(2, 0, _point_2, angle=_angle_2),
+    (m.Prismatic, "plane"): _rows(2, 0, _prismatic_2, displacement=_displacement_2),
+    (m.PinSlot, "plane"): _rows(1, 0, _across_2, displacement=_displacement_2, angle=_angle_2),
+    (m.PointOnLine, "plane"): _rows(1, 0, _across_2, displacement=_displacement_2),
+    (m.AngleLock, "plane"): _rows(1, 0, _angle_lock_2, x=_Along(0), y=_Along(1)),
+    (m.Distance, "plane"): _rows(1, 0, _distance),
+    (m.KnifeEdge, "plane"): _rows(0, 1, None, _knife_edge_2),
+    (m.RollingDisc, "plane"): _rows(1, 1, _contact_2, _roll_2),
+    (m.NoSlip, "plane"): _rows(0, 1, None, _no_slip_2),
+    (m.Weld, "space"): _rows(6, 0, _weld_3),
+    (m.Revolute, "space"): _rows(5, 0, _revolute_3, angle=_angle_3),
+    (m.Prismatic, "space"): _rows(5, 0, _prismatic_3, displacement=_displacement_3),
+    (m.Cylindrical, "space"): _rows(4, 0, _cylindrical_3, displacement=_displacement_3, angle=_angle_3),
+    (m.Screw, "space"): _rows(5, 0, _screw_3, displacement=_displacement_3, angle=_angle_3),
+    (m.Spherical, "space"): _rows(3, 0, _point_3),
+    (m.Universal, "space"): _rows(4, 0, _universal_3, angle_i=_universal_angle_i, angle_j=_universal_angle_j),
+    (m.ConstantVelocity, "space"): _rows(4, 0, _constant_velocity_3, angle_x=_tilt_x, angle_y=_tilt_y),
+    (m.Planar, "space"): _rows(3, 0, _planar_3, x=_Along(0), y=_Along(1), angle=_angle_3),
+    (m.PinSlot, "space"): _rows(4, 0, _pin_slot_3, displacement=_Along(0), angle=_angle_3),
+    (m.PointOnLine, "space"): _rows(2, 0, _on_line_3, displacement=_displacement_3),
+    (m.PointInPlane, "space"): _rows(1, 0, _in_plane_3, x=_Along(0), y=_Along(1)),
+    (m.ParallelAxes, "space"): _rows(2, 0, _parallel_3, angle=_angle_3),
+    (m.PerpendicularAxes, "space"): _rows(1, 0, _perpendicular_3),
+    (m.ConstantAngle, "space"): _rows(1, 0, _constant_angle_3),
+    (m.OrientationLock, "space"): _rows(3, 0, _orientation_3, x=_Along(0), y=_Along(1), z=_Along(2)),
+    (m.Distance, "space"): _rows(1, 0, _distance),
+    (m.RevoluteSphericalRod, "space"): _rows(2, 0, _rod_3, angle=_rod_angle),
+    (m.KnifeEdge, "space"): _rows(0, 1, None, _knife_edge_3),
+    (m.RollingDisc, "space"): _rows(1, 2, _contact_3, _roll_3),
+    (m.RollingSphere, "space"): _rows(1, 2, _sphere_contact, _sphere_roll),
+    (m.NoSlip, "space"): _rows(0, 1, None, _no_slip_3),
+} | {
+    (cls, space): rows
+    for space in ("plane", "space")
+    for cls, rows in {
+        m.Generic: _generic,
+        m.PointOnCurve: _on_curve,
+        m.Gear: _wheels,
+        m.Belt: _wheels,
+        m.RackAndPinion: _rows(1, 0, rack, axes=rack_axes),
+    }.items()
 }
+"""The rows of each joint class, by space; those that depend on the joint as functions. Drivers: `_prescribed.py`."""
 
 
-def kind_of(space: str, kind: str) -> Kind | None:
-    """What a joint kind is; None for drivers, couplings and the user's rows."""
-    if kind.startswith("generic:"):
-        return _generic(space, held_directions(kind))
-    return KINDS.get((space, kind))
+def rows_of(c: m.Constraint, space: str) -> JointRows:
+    """The rows of a joint: those it brings with it, else those registered for its class or a base of it."""
+    own = c.element.rows_in(space)
+    if own is not None:
+        return own
+    for cls in type(c.element).__mro__:
+        if (found := ROWS.get((cls, space))) is not None:
+            return found if isinstance(found, JointRows) else found(c, space)
+    raise DalembertError(f"Joint '{c.name}': class {type(c.element).__name__} has no rows in {space}; define rows_in.")
 
 
-def coordinate_of(space: str, kind: str, name: str) -> Callable:
-    """The function (i, j) → joint coordinate of a joint kind."""
-    found = kind_of(space, kind)
-    assert found is not None
-    return found.coordinates[name]
+def coordinate_of(c: m.Constraint, space: str, name: str) -> Callable:
+    """The function (i, j) → joint coordinate of a joint."""
+    found = dict(rows_of(c, space).coordinates)
+    if name not in found:
+        raise DalembertError(f"Joint '{c.name}': the rows of {type(c.element).__name__} have no coordinate '{name}'.")
+    return found[name]
 
 
 def is_angle(name: str) -> bool:

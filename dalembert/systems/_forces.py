@@ -109,6 +109,8 @@ class CentralGravity:
 class UserLaw:
     """The user's law over body frames; what it returns is checked for shape at build."""
 
+    on_bodies = True  # it sees the bodies' own frames
+
     law: Callable
 
     def __call__(self, t, frames, p):
@@ -399,17 +401,6 @@ def rotation_vector(i: Frame, j: Frame):
     # angle/sin angle = 1 + sin²/6 + 3 sin⁴/40 + …
     factor = jnp.where(small, 1.0 + square / 6 + 3 * square**2 / 40, jnp.arctan2(sine, cosine) / sine)
     return factor * w
-
-
-ON_COORDINATE = {
-    "joint_spring": JointSpring,
-    "joint_force": JointForce,
-    "stop": Stop,
-    "friction": Friction,
-    "pd_control": PDControl,
-    "motor": Motor,
-}
-"""The laws on a joint coordinate, by kind."""
 
 
 def angles_read(law, space: str) -> int:

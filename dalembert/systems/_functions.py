@@ -15,7 +15,7 @@ from jaxtyping import Array
 from dalembert._results import DalembertError
 from dalembert._typing import Coordinates, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, Group
-from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
+from dalembert.systems._base import Nature, RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._precision import in_double
 from dalembert.systems._rows import Family, RowSystem, local_factors
@@ -55,6 +55,7 @@ class _LocalRows:
         return jnp.concatenate([point.rows(t, point.local(p)(q), p) for point in self.points])
 
 
+OWN_ROWS = Nature("rows", own_rows=True, timed=True)
 _SIGNATURES = ("mass(t, q)", "force(t, q, v)", "position(t, q)", "motion(t, q, v)", "qdot(q, v)", "potential(t, q)")
 
 
@@ -134,7 +135,7 @@ class FunctionSystem(RowSystem):
         group = Group([range(h + s)], [[0]])
         self.pattern = BlockPattern(h + s, 1, self.dv, [group] if h + s else [])
         rows = Family(
-            "functions",
+            OWN_ROWS,
             (name,),
             group,
             h,
@@ -218,7 +219,7 @@ class FunctionSystem(RowSystem):
             )
         out = []
         for name, count in joints.items():
-            out.append(RowOwner(name, "rows", tuple(range(start, start + count))))
+            out.append(RowOwner(name, OWN_ROWS, tuple(range(start, start + count))))
             start += count
         return tuple(out)
 

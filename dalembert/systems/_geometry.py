@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import math
 from typing import Any
 
 import numpy as np
 
 from dalembert._results import DalembertError
+from dalembert.model import Look, Shape
 from dalembert.systems._base import AbstractSystem
 from dalembert.systems._bodies import BodySystem
 
@@ -17,7 +19,8 @@ CURVE_POINTS = 241
 
 
 def geometry(machine: AbstractSystem) -> dict[str, Any]:
-    """Bodies (mass, inertia), joints and forces (kind, bodies, markers in the bodies' frames), ready for JSON.
+    """Bodies (mass, inertia, shapes), joints and forces (what they are, how they look, their bodies, markers in the
+    bodies' frames), ready for JSON.
 
     Frames are angles in the plane and rotation matrices in space. It follows `system.replace`.
     """
@@ -30,16 +33,16 @@ def geometry(machine: AbstractSystem) -> dict[str, Any]:
         for k, name in enumerate(system.body_names)
     ]
     for body, shape in system.shapes:
-        bodies[body].setdefault("shapes", []).append(json.loads(shape))
+        bodies[body].setdefault("shapes", []).append(_shape(shape))
     joints = []
     for j in system.joints:
         p = {key: np.asarray(value[j.member]) for key, value in system.families[j.family].p.items()}
-        joints.append(_placed(j.name, j.kind, [names[k] for k in j.blocks], p))
+        joints.append(_placed(j.name, j.nature.label, j.look, [names[k] for k in j.blocks], p))
     forces = []
     for f in system.forces:
         for member, name in enumerate(f.names):
             p = {key: np.asarray(value[member]) for key, value in f.p.items()}
-            forces.append(_placed(name, f.kind, [names[k] for k in f.group.columns[member]], p))
+            forces.append(_placed(name, f.label, f.look, [names[k] for k in f.group.columns[member]], p))
     return {
         "space": system.space,
         "gravity": _plain(system.gravity),
@@ -54,8 +57,17 @@ def _inertia(system: BodySystem, k: int):
     return system.inertias[k] if system.space == "space" else system.inertias[k, 0, 0]
 
 
-def _placed(name: str, kind: str, bodies: list[str], p: dict[str, np.ndarray]) -> dict[str, Any]:
-    out: dict[str, Any] = {"name": name, "kind": kind, "bodies": bodies}
+def _shape(shape: Shape) -> dict[str, Any]:
+    R = shape.rotation
+    turned = _plain(R) if len(R) == 3 else math.atan2(R[1, 0], R[0, 0])
+    out = {"kind": shape.kind, "size": _plain(np.ravel(shape.size)), "position": _plain(shape.position)}
+    colour = {} if shape.colour is None else {"colour": _plain(np.ravel(shape.colour))}
+    return out | {"rotation": turned} | colour
+
+
+def _placed(name: str, label: str, look: Look, bodies: list[str], p: dict[str, np.ndarray]) -> dict[str, Any]:
+    given = {f.name: x for f in dataclasses.fields(look) if (x := getattr(look, f.name)) != f.default}
+    out: dict[str, Any] = {"name": name, "kind": label, "look": given, "bodies": bodies}
     if "point_i" in p:
         sides = ("i", "j")[: len(bodies)]
         out["points"] = [_plain(p[f"point_{s}"]) for s in sides]
@@ -63,7 +75,9 @@ def _placed(name: str, kind: str, bodies: list[str], p: dict[str, np.ndarray]) -
     numbers = {key: float(p[key]) for key in NUMBERS if key in p and p[key].ndim == 0}
     if numbers:
         out["numbers"] = numbers
-    if "breaks" in p and "coefficients" in p and kind.startswith("point_on_curve"):
+    if "value" in p and p["value"].ndim == 1:  # of a constant force
+        out["value"] = _plain(p["value"])
+    if look.curve:
         from scipy.interpolate import PPoly
 
         s = np.linspace(p["breaks"][0], p["breaks"][-1], CURVE_POINTS)

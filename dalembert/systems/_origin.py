@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dalembert.model import Model, Statement
+from dalembert.model import Element, Model
 
 
 class Origin:
@@ -19,7 +19,7 @@ class Origin:
         if model is not None:
             self.name, self.space, self.gravity = model.name, model.space, np.array(model.gravity)
             self.closing = tuple(model.closing)
-            self.statements: tuple[Statement, ...] = tuple(model.statements)
+            self.statements: tuple[Element, ...] = tuple(model.statements)
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Origin)
@@ -34,5 +34,5 @@ class Origin:
         """The model, rebuilt from its statements."""
         model = Model(self.name, space=self.space, gravity=self.gravity, closing=self.closing)
         for s in self.statements:
-            getattr(model, s.kind)(**s.arguments)
+            model.add(s)
         return model

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from dalembert.systems._constraints import locked, wrapped
+from dalembert import model as m
+from dalembert.systems._constraints import ROWS, JointRows, coordinate_of, is_angle, locked, wrapped
 from dalembert.systems._frames import Frame, back, dot, marker_frames, rate_of
 
 
@@ -146,3 +147,48 @@ class UserRows:
 
     def __call__(self, t, frames, p):
         return jnp.reshape(jnp.asarray(self.residual(t, frames, p), float), (self.size,))
+
+
+# ---- registered for their classes ------------------------------------------------------------------------------------
+
+
+def _driver(c: m.Constraint, space: str) -> JointRows:
+    assert c.target is not None
+    coordinate = coordinate_of(c.target, space, c.coordinate)
+    return JointRows(1, 0, DriverRow(coordinate, c.functions[0], is_angle(c.coordinate)))
+
+
+def _speed_driver(c: m.Constraint, space: str) -> JointRows:
+    assert c.target is not None
+    return JointRows(0, 1, None, SpeedRow(coordinate_of(c.target, space, c.coordinate), c.functions[0]))
+
+
+def coupled_row(c: m.Constraint, space: str) -> CoupledRow:
+    """The row of a coupling, over the coordinates of all its terms."""
+    return CoupledRow(space, tuple((coordinate_of(t.joint, space, t.coordinate), t.pair) for t in c.terms))
+
+
+def _coupling(c: m.Constraint, space: str) -> JointRows:
+    row = coupled_row(c, space)
+    if c.speeds:
+        return JointRows(0, 1, None, CoupledMotion(row), on_places=True)
+    return JointRows(1, 0, CoupledPosition(row), on_places=True)
+
+
+def _user(c: m.Constraint, space: str) -> JointRows:
+    rows = UserRows(c.functions[0], c.size)
+    if isinstance(c.element, m.Holonomic):
+        return JointRows(c.size, 0, rows, listed=True)
+    return JointRows(0, c.size, None, rows, listed=True)
+
+
+for _space, _d in (("plane", 2), ("space", 3)):
+    ROWS |= {
+        (m.Driver, _space): _driver,
+        (m.SpeedDriver, _space): _speed_driver,
+        (m.PointDriver, _space): lambda c, space, d=_d: JointRows(d, 0, PointMotion(*c.functions)),
+        (m.FrameDriver, _space): lambda c, space, d=_d: JointRows(3 * (d - 1), 0, FrameMotion(*c.functions)),
+        (m.DistanceDriver, _space): lambda c, space: JointRows(1, 0, DistanceMotion(*c.functions)),
+        (m.AbstractCoupling, _space): _coupling,
+        (m.AbstractOwnRows, _space): _user,
+    }

@@ -31,9 +31,8 @@ def _part(f: Family, keep: np.ndarray, members: list[int], number: dict[int, int
     names = tuple(f.names[k] for k in members)
     group = Group(rows, f.group.columns[members])
     p = {key: value[np.array(members)] for key, value in f.p.items()}
-    return Family(
-        f.kind, names, group, int(upper.sum()), int(lower.sum()), _some(f.position, upper), _some(f.motion, lower), p
-    )
+    counts = int(upper.sum()), int(lower.sum())
+    return Family(f.nature, names, group, *counts, _some(f.position, upper), _some(f.motion, lower), p, f.axes)
 
 
 def _some(rows: Callable | None, keep: np.ndarray) -> Callable | None:

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 from dalembert._typing import Coordinates, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
-from dalembert.systems._base import AbstractSystem, Constraints, Terms
+from dalembert.systems._base import AbstractSystem, Constraints, Nature, Terms
 from dalembert.systems._names import Renaming, with_fields
 
 
@@ -39,7 +39,7 @@ class Family(eqx.Module):
     `p` holds the members' parameters, stacked along the first axis.
     """
 
-    kind: str = eqx.field(static=True)
+    nature: Nature = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     group: Group = eqx.field(static=True)
     holonomic: int = eqx.field(static=True)
@@ -47,6 +47,7 @@ class Family(eqx.Module):
     position: Callable | None = eqx.field(static=True)
     motion: Callable | None = eqx.field(static=True)
     p: dict[str, Array]
+    axes: Callable | None = eqx.field(static=True, default=None)  # the joint frame, where it is not marker i's
 
     def gather(self, table) -> list:
         """A table with one row per block → for each of the k slots of a member, the members' rows, stacked."""

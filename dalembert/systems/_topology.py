@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from dalembert.model import Link
 from dalembert.systems._names import Renaming
 
 
@@ -22,24 +22,24 @@ class Tree:
     def __init__(
         self,
         parents,
-        kinds: Sequence[str],
-        moves: Sequence[bool],
+        links: Sequence[Link],
         bodies,
         joints: Sequence[str],
         backward: Sequence[str] = (),
     ):
         self.parents = np.asarray(parents, int)
-        self.kinds, self.moves = tuple(kinds), tuple(bool(x) for x in moves)
+        self.links = tuple(links)
         self.bodies = np.asarray(bodies, int)
         self.joints = tuple(joints)  # for each link, the joint it belongs to (a free body's own name)
         self.backward = frozenset(backward)
         self.carrying = {self.joints[k]: b for b, k in enumerate(self.bodies)}  # of each joint, its child body
         count = len(self.parents)
         self.count = count
-        self.ball = np.array([k == "ball" for k in kinds], bool).reshape(count)
+        self.ball = np.array([x.ball for x in links], bool).reshape(count)
+        self.slides = np.array([x.slides for x in links], bool).reshape(count)
+        self.q_sizes = [4 if x.ball else x.freedom for x in links]
         # coordinates and velocities: the indices of each link in q and v; one past the end means none
-        q_sizes = [4 if b else int(m) for b, m in zip(self.ball, self.moves, strict=True)]
-        v_sizes = [3 if b else int(m) for b, m in zip(self.ball, self.moves, strict=True)]
+        q_sizes, v_sizes = self.q_sizes, [x.freedom for x in links]
         self.nq, self.nv = sum(q_sizes), sum(v_sizes)
         self.q_index = self._index(q_sizes, 4, self.nq)
         self.v_index = self._index(v_sizes, 3, self.nv)
@@ -61,7 +61,7 @@ class Tree:
         self.balls = np.flatnonzero(self.ball)
         self.rate_of = np.full(self.nq, self.nv)
         self.ball_of = np.full(self.nq, len(self.balls))
-        straight = np.flatnonzero(np.array(self.moves, bool) & ~self.ball)
+        straight = np.flatnonzero((np.array(v_sizes) > 0) & ~self.ball)
         self.rate_of[self.q_index[straight, 0]] = self.v_index[straight, 0]
         quaternions = self.q_index[self.balls]
         self.rate_of[quaternions] = self.nv + 1 + np.arange(quaternions.size).reshape(quaternions.shape)
@@ -69,7 +69,7 @@ class Tree:
         self._set_key()
 
     def _set_key(self) -> None:
-        key = (self.parents.tobytes(), self.kinds, self.moves, self.bodies.tobytes(), self.joints, self.backward)
+        key = (self.parents.tobytes(), self.links, self.bodies.tobytes(), self.joints, self.backward)
         self._key, self._hash = key, hash(key)
 
     def renamed(self, to: Renaming) -> Tree:
@@ -102,34 +102,3 @@ class Tree:
             out.append(jump)
             jump = np.append(jump, self.count)[jump]
         return out
-
-
-@dataclass(frozen=True)
-class Link:
-    """One primitive: its axis in the joint's frame (0, 1, 2 for x, y, z), and what it does."""
-
-    kind: str  # "turn", "slide", "screw", "weld", "ball"
-    axis: int = 2
-
-
-# markers' z is the joint axis, as in `_constraints.py`; in the plane sliders move along x
-CHAINS: dict[tuple[str, str], tuple[Link, ...]] = {
-    ("space", "weld"): (Link("weld"),),
-    ("space", "revolute"): (Link("turn"),),
-    ("space", "prismatic"): (Link("slide"),),
-    ("space", "cylindrical"): (Link("slide"), Link("turn")),
-    ("space", "screw"): (Link("screw"),),
-    ("space", "universal"): (Link("turn", 0), Link("turn", 1)),
-    ("space", "spherical"): (Link("ball"),),
-    ("space", "planar"): (Link("slide", 0), Link("slide", 1), Link("turn")),
-    ("space", "pin_slot"): (Link("slide", 0), Link("turn")),
-    ("space", "orientation_lock"): (Link("slide", 0), Link("slide", 1), Link("slide", 2)),
-    ("space", "free"): (Link("slide", 0), Link("slide", 1), Link("slide", 2), Link("ball")),
-    ("plane", "weld"): (Link("weld"),),
-    ("plane", "revolute"): (Link("turn"),),
-    ("plane", "prismatic"): (Link("slide", 0),),
-    ("plane", "pin_slot"): (Link("slide", 0), Link("turn")),
-    ("plane", "angle_lock"): (Link("slide", 0), Link("slide", 1)),
-    ("plane", "free"): (Link("slide", 0), Link("slide", 1), Link("turn")),
-}
-"""The joints that can move in a tree."""

@@ -357,14 +357,10 @@ class TreeSystem(AbstractSystem):
         return jnp.where((share > KEPT)[:, None], C, 0.0), share
 
     def scale(self):
-        return jnp.where(self._slides()[self.tree.link_of], self.size, 1.0)
+        return jnp.where(self.tree.slides[self.tree.link_of], self.size, 1.0)
 
     def coordinate_scale(self):
-        sizes = [4 if b else int(m) for b, m in zip(self.tree.ball, self.tree.moves, strict=True)]
-        return jnp.where(np.repeat(self._slides(), sizes), self.size, 1.0)
-
-    def _slides(self) -> np.ndarray:
-        return np.array([k == "slide" for k in self.tree.kinds], bool)
+        return jnp.where(np.repeat(self.tree.slides, self.tree.q_sizes), self.size, 1.0)
 
     # ---- the body view -------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.view import _shapes as shapes
+from dalembert.view._symbols import symbol
 
 BODY_COLOURS = ("#8fa6bd", "#c2ab86", "#93b5a0", "#b39dbd", "#c49a96", "#8fb3bd", "#b3b182", "#a3a9b8")
 SOLVABILITY = {"unique": "#0072b2", "partly": "#f0a800", "open": "#c0392b"}
@@ -25,7 +26,6 @@ MOST_CURVES = 6
 STILL = 1e-9
 """Motions below this share of the machine's size, or of a radian, count as rest."""
 MOST_TRACES = 3
-WHEELED = (*shapes.WHEELS, "rack_and_pinion")
 TANGLE = 30
 """A path so many times longer than it is wide is a tangle, and not drawn unless requested."""
 
@@ -116,6 +116,7 @@ def geometry_of(data) -> dict[str, Any]:
     try:
         found = json.loads(str(data["geometry"].values))
         assert found["space"] in ("plane", "space") and isinstance(found["bodies"], list)
+        assert all(isinstance(x["look"], dict) for x in (*found["joints"], *found["forces"]))
     except (ValueError, KeyError, TypeError, AssertionError):
         raise DalembertError("The geometry of this result cannot be read; simulate again and save it anew.") from None
     return found
@@ -202,7 +203,7 @@ class _Maker:
 
     def _shift_hinge(self, j) -> None:
         """A hinge between two bodies may be placed anywhere on its axis; one far from both is drawn nearer to them."""
-        if j["kind"] != "revolute" or self.plane or "ground" in j["bodies"]:
+        if not j["look"].get("movable") or "ground" in j["bodies"]:
             return
         middle = self.places[0, [self.index[b] for b in j["bodies"]], :3].mean(axis=0)
         i, own = self.places[:1, self.index[j["bodies"][0]]], shapes.frame(j["frames"][0])[:, 2]
@@ -216,21 +217,19 @@ class _Maker:
 
     def _rail(self, j) -> tuple[float, float, np.ndarray] | None:
         """Where the sliding point of j runs along the axis of i; of a slider's markers only the line means anything."""
-        word = j["kind"].split(":")
-        kind = word[1] if word[0] in ("driver", "speed_driver") else word[0]
-        if "points" not in j or kind not in (*shapes.SLIDING, *shapes.GUIDED):
+        look = j["look"]
+        column = look.get("rail")
+        if "points" not in j or column is None:
             return None
         i_, j_ = (self.index[b] for b in j["bodies"])
         p, R = [shapes.vec(x) for x in j["points"]], [shapes.frame(x) for x in j["frames"]]
-        column = 0 if self.plane or kind == "pin_slot" else 2
         point = p[1]
-        if kind in shapes.SLIDING:
+        if not look.get("slot"):
             others = [
                 np.linalg.norm(shapes.vec(x))
                 for other in self.machine["joints"]
                 for b, x in zip(other["bodies"], other.get("points", []), strict=False)
-                if b == j["bodies"][1]
-                and other["kind"].split(":")[0] not in (*shapes.SLIDING, "driver", "speed_driver")
+                if b == j["bodies"][1] and not _on_sleeve(other["look"])
             ]
             limit = 1.2 * max(others) if others else 0.25 * self.machine["size"]
             if j["bodies"][1] != "ground" and np.linalg.norm(p[1]) > limit:
@@ -246,22 +245,20 @@ class _Maker:
         """For each body the points where something is fixed to it."""
         found: dict[str, list[np.ndarray]] = {name: [] for name in self.names}
         for j in self.machine["joints"]:
-            kind = j["kind"].split(":")[0]
-            if "points" not in j or kind in ("driver", "speed_driver", "holonomic", "pfaffian", "coupling"):
+            sides = j["look"].get("sides", (0, 1))
+            if "points" not in j or not sides:
                 continue
             p = [shapes.vec(x) for x in j["points"]]
             rail = self.rails[j["name"]]
-            one_sided = kind in shapes.CONTACT or kind == "point_on_curve"
             for side, (body, point) in enumerate(zip(j["bodies"], p, strict=True)):
-                if body == "ground" or (side == 0 and one_sided and kind not in WHEELED):
+                if body == "ground" or side not in sides:
                     continue
                 if rail is not None:
-                    R = shapes.frame(j["frames"][0])
-                    axis = R[:, 0] if self.plane or kind == "pin_slot" else R[:, 2]
+                    axis = shapes.frame(j["frames"][0])[:, j["look"]["rail"]]
                     point = rail[2] if side else point + axis * (rail[0] + rail[1]) / 2
                 found[body].append(point)
         for f in self.machine["forces"]:
-            if f["kind"].split(":")[0] in ("spring_damper", "bushing"):
+            if f["look"] and f["look"].get("sides", (0, 1)):
                 for body, point in zip(f["bodies"], f.get("points", []), strict=False):
                     if body != "ground":
                         found[body].append(shapes.vec(point))
@@ -336,8 +333,7 @@ class _Maker:
 
     def _is_loose(self) -> bool:
         """Whether nothing but wheels, edges and rails holds the machine to the ground: the camera may follow."""
-        free = (*shapes.CONTACT, *shapes.GUIDED, *shapes.SLIDING, "driver", "speed_driver", "pfaffian", "holonomic")
-        return all(j["kind"].split(":")[0] in free for j in self.machine["joints"] if "ground" in j["bodies"])
+        return not any(j["look"].get("holds", True) for j in self.machine["joints"] if "ground" in j["bodies"])
 
     def _look(self) -> np.ndarray:
         """The level direction in which the machine is thinnest: from there it shows most."""
@@ -361,39 +357,40 @@ class _Maker:
             parts = [shapes_shift(p, self.layers[body["name"]]) for p in parts]
             out.append({"name": body["name"], "color": colour, "parts": _coloured(parts, colour)})
         out.append({"name": "ground", "color": shapes.SUPPORT, "parts": self._ground()})
+        for f in self.machine["forces"]:
+            for side, part in symbol(f, self.sizes, None):
+                out[self.index[f["bodies"][side]]]["parts"].append(part)
         return out
 
     def _drawn(self, body) -> list[shapes.Part]:
         wheels, hubs, rims = [], [], []
         for j in self.machine["joints"]:
-            kind, numbers = j["kind"].split(":")[0], j.get("numbers", {})
-            if "points" not in j or kind not in ("rolling_disc", "rolling_sphere", *WHEELED):
-                continue
-            for side, name in enumerate(j["bodies"]):
-                if name != body["name"] or (side == 0 and kind not in WHEELED) or (side and kind == "rack_and_pinion"):
+            look, numbers = j["look"], j.get("numbers", {})
+            for side, key in look.get("wheels", ()) if "points" in j else ():
+                if j["bodies"][side] != body["name"]:
                     continue
-                radius = abs(numbers.get("radius", numbers.get("radius_j" if side else "radius_i", 0.0)))
-                o = shapes.vec(j["points"][side])
+                signed = [numbers.get(k, 0.0) for _, k in look["wheels"]]
+                radius, o = abs(numbers.get(key, 0.0)), shapes.vec(j["points"][side])
                 if (again := (*o, radius)) in rims:
                     continue  # a wheel that meshes twice
                 rims.append(again)
-                frame = shapes.frame(j["frames"][side if kind != "no_slip" else 0])
+                frame = shapes.frame(j["frames"][0 if look.get("axis_of_i") else side])
                 hubs.append(o)
-                if kind == "rolling_sphere":
+                if look.get("round"):
                     wheels.append(shapes.ball(o, radius))
                     wheels += [shapes.ring(o, z, radius, 0.035 * radius, shapes.DARK) for z in np.eye(3)]
+                    continue
+                spin = np.array([0.0, 0.0, 1.0]) if self.plane else frame[:, 2]
+                if look.get("inside") and numbers.get(key, 0.0) > 0 > min(signed):  # a ring around its planet
+                    wheels.append(shapes.ring(o, spin, radius, 0.4 * self.sizes.pin, shapes.DARK))
                 else:
-                    spin = np.array([0.0, 0.0, 1.0]) if self.plane else frame[:, 2]
-                    own, mate = (numbers.get(f"radius_{s}", 0.0) for s in ("ji" if side else "ij"))
-                    if kind == "gear" and own > 0 > mate:  # a ring around its planet
-                        wheels.append(shapes.ring(o, spin, radius, 0.4 * self.sizes.pin, shapes.DARK))
-                    else:
-                        wheels += shapes.wheel(o, spin, radius, self.sizes)
+                    wheels += shapes.wheel(o, spin, radius, self.sizes)
         points = self.points[body["name"]]
         if wheels and all(any(np.linalg.norm(p - h) < 1e-6 * self.sizes.length for h in hubs) for p in points):
             return wheels
-        slides = [j for j in self.machine["joints"]
-                  if j["kind"].split(":")[0] == "prismatic" and j["bodies"][1] == body["name"]]  # fmt: skip
+        slides = any(
+            j["look"].get("symbol") == "sleeve" and j["bodies"][1] == body["name"] for j in self.machine["joints"]
+        )
         if slides and len(shapes.distinct(points, 2e-3 * self.sizes.length)) == 1:
             return wheels  # its sleeve is enough
         return wheels + shapes.body_parts(points, body, self.sizes)
@@ -401,16 +398,14 @@ class _Maker:
     def _ground(self) -> list[shapes.Part]:
         parts, done = [], []
         for j in self.machine["joints"]:
-            kind = j["kind"].split(":")[0]
-            free = (*shapes.CONTACT, *shapes.GUIDED, "point_on_curve", "prismatic", "driver", "speed_driver")
-            if "points" not in j or kind in free or "ground" not in j["bodies"]:
+            if "points" not in j or not j["look"].get("foot", True) or "ground" not in j["bodies"]:
                 continue
             point = shapes.vec(j["points"][j["bodies"].index("ground")])
             if all(np.linalg.norm(point - q) > 1e-6 * self.sizes.length for q in done):
                 parts += shapes.support(point, self.up, self.sizes)
                 done.append(point)
         for f in self.machine["forces"]:
-            if f["kind"] == "spring_damper" and "ground" in f["bodies"]:
+            if f["look"].get("between") == "spring" and "ground" in f["bodies"]:
                 point = shapes.vec(f["points"][f["bodies"].index("ground")])
                 lift = np.array([0.0, 0.0, 1.2 * self.sizes.top])
                 parts.append(shapes.ball(point + lift, 0.6 * self.sizes.pin, shapes.DARK))
@@ -426,7 +421,7 @@ class _Maker:
         for j in self.machine["joints"]:
             colour = SOLVABILITY.get(solvability[j["name"]], SOLVABILITY["unique"])
             parts: dict[int, list] = {}
-            for side, part in shapes.glyph(j, self.sizes, self.rails[j["name"]]):
+            for side, part in symbol(j, self.sizes, self.rails[j["name"]]):
                 parts.setdefault(self.index[j["bodies"][side]], []).append(part)
             placed = "points" in j and len(j["bodies"]) == 2
             point = shapes.vec(j["points"][1]) if placed else np.zeros(3)
@@ -434,11 +429,11 @@ class _Maker:
             out.append(
                 {
                     "name": j["name"],
-                    "kind": j["kind"].split(":")[0].replace("_", " "),
+                    "kind": j["kind"],
                     "bodies": j["bodies"],
                     "solvability": solvability[j["name"]],
                     "j": self.index[j["bodies"][-1]],
-                    "point": shapes.num(point if rail is None or j["kind"].split(":")[0] in shapes.GUIDED else rail[2]),
+                    "point": shapes.num(point if rail is None or j["look"].get("slot") else rail[2]),
                     "placed": placed,
                     "sure": self._sure(j["name"]),
                     "parts": [{"body": b, "parts": _coloured(p, colour)} for b, p in parts.items()],
@@ -458,12 +453,11 @@ class _Maker:
         """What stretches between two bodies: springs, and massless rods."""
         out = []
         for f in self.machine["forces"]:
-            if f["kind"].split(":")[0] == "spring_damper" and len(f.get("points", [])) == 2:
+            if f["look"].get("between") == "spring" and len(f.get("points", [])) == 2:
                 out.append(self._between(f, "spring", "#4c566a", 1.1 * self.sizes.link))
-        for j in self.machine["joints"]:
-            kind = j["kind"].split(":")[0]
-            if kind in ("distance", "revolute_spherical_rod", "distance_driver") and len(j.get("points", [])) == 2:
-                out.append(self._between(j, "rod", "#9aa5b1", 0.35 * self.sizes.link))
+        for item in (*self.machine["joints"], *self.machine["forces"]):
+            if item["look"].get("between") == "rod" and len(item.get("points", [])) == 2:
+                out.append(self._between(item, "rod", "#9aa5b1", 0.35 * self.sizes.link))
         return out
 
     def _between(self, item, kind: str, colour: str, r: float) -> dict[str, Any]:
@@ -557,6 +551,11 @@ class _Maker:
         violation = {str(level): self.data["violation"].sel(level=level).values for level in self.data["level"].values}
         panels.append(_panel("constraint violation", "1", violation) | {"log": True})
         return panels
+
+
+def _on_sleeve(look: dict[str, Any]) -> bool:
+    """Whether a joint slides on a rail, or drives one: its point on the slider may lie anywhere along it."""
+    return (look.get("rail") is not None and not look.get("slot")) or not look.get("sides", (0, 1))
 
 
 def moving(curves: dict[str, np.ndarray], size: float) -> dict[str, np.ndarray]:

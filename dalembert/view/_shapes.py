@@ -1,4 +1,4 @@
-"""edge · pictures: bodies drawn from their joints, joints drawn by their kind. Parts are plain data in a body's frame.
+"""edge · pictures: bodies drawn from their joints. Parts are plain data in a body's frame.
 
 A part is a dict with its kind `t` and numbers; `page.js` builds meshes from it, `_movie.py` outlines:
 
@@ -21,11 +21,6 @@ Part = dict[str, Any]
 
 SUPPORT = "#6b7280"
 DARK = "#3b4252"
-
-SLIDING = ("prismatic", "cylindrical", "screw")
-GUIDED = ("pin_slot", "point_on_line")
-WHEELS = ("no_slip", "gear", "belt")
-CONTACT = (*WHEELS, "rack_and_pinion", "rolling_disc", "rolling_sphere", "knife_edge", "point_in_plane", "planar")
 
 
 def vec(x) -> np.ndarray:
@@ -343,120 +338,7 @@ def distinct(points, tolerance: float) -> np.ndarray:
     return np.array(kept).reshape(-1, 3)
 
 
-# ---- joints --------------------------------------------------------------------------------------------------------
-
-
-def glyph(joint: dict[str, Any], sizes: Sizes, rail: tuple[float, float, np.ndarray] | None) -> list[tuple[int, Part]]:
-    """The parts of a joint's symbol, each with the side (0: i, 1: j) of the body it is fixed to.
-
-    `rail`: along the axis of a sliding joint in i, from where to where, and the point of j that slides.
-    """
-    kind = joint["kind"].split(":")[0]
-    if "points" not in joint or len(joint["bodies"]) != 2:
-        return []
-    p = [vec(x) for x in joint["points"]]
-    R = [frame(x) for x in joint["frames"]]
-    g, plane = sizes.pin, sizes.plane
-    axis = R[0][:, 0] if plane else R[0][:, 2]
-    z = R[0][:, 2]
-    numbers = joint.get("numbers", {})
-    if kind == "revolute":
-        if plane:
-            rim, core = (
-                tube(p[0], z, 0.42 * g, g, 2.4 * sizes.top),
-                tube(p[0], z, 0, 0.43 * g, 2.3 * sizes.top, "#f8fafc"),
-            )
-            return [(0, rim), (0, core)]
-        ends = [tube(p[0] + s * 1.7 * g * z, z, 0, 0.85 * g, 0.4 * g) for s in (1, -1)]
-        return [(0, tube(p[0], z, 0, 0.62 * g, 3.4 * g)), *((0, end) for end in ends)]
-    if kind in SLIDING or (kind in GUIDED and rail is not None):
-        return _slider(kind, p, R, axis, rail, sizes)
-    if kind in ("spherical", "constant_velocity"):
-        out = [(0, ball(p[0], 1.15 * g))]
-        return out if kind == "spherical" else [*out, (1, ring(p[1], R[1][:, 2], 1.2 * g, 0.3 * g))]
-    if kind == "universal":
-        arms = [(0, R[0][:, 0], p[0]), (1, R[1][:, 1], p[1])]
-        return [(0, ball(p[0], 0.62 * g)), *((s, rod(o - 1.5 * g * a, o + 1.5 * g * a, 0.36 * g)) for s, a, o in arms)]
-    if kind in ("weld", "generic"):
-        return [(0, box(p[0], R[0], np.full(3, 1.8 * g)))]
-    if kind in ("distance", "revolute_spherical_rod"):
-        return [(0, ball(p[0] + _lift(plane, sizes), 0.8 * g)), (1, ball(p[1] + _lift(plane, sizes), 0.8 * g))]
-    if kind == "knife_edge":
-        x = R[1][:, 0]
-        up = _lift(plane, sizes)
-        return [(1, plate([p[1] + up - 1.5 * g * x, p[1] + up + 1.5 * g * x], R[1][:, 2], 0.75 * g, sizes.thick))]
-    if kind == "rolling_disc":
-        spin = np.array([0.0, 0.0, 1.0]) if plane else R[1][:, 2]
-        width = 0.1 * numbers.get("radius", 10 * g)
-        return [(1, ring(p[1], spin, 0.16 * numbers.get("radius", 10 * g), 0.6 * width))]
-    if kind == "rolling_sphere":
-        radius = numbers.get("radius", 10 * g)
-        return [(1, ring(p[1], R[1][:, 2], radius, 0.05 * radius))]
-    if kind in WHEELS:
-        hubs = [abs(numbers.get(f"radius_{s}", 10 * g)) for s in "ij"]
-        rims = [(s, ring(p[s], z, r, 0.4 * g)) for s, r in enumerate(hubs) if joint["bodies"][s] == "ground"]
-        return [(s, tube(p[s], z, 0.0, 0.18 * r, 0.36 * r)) for s, r in enumerate(hubs)] + rims
-    if kind == "rack_and_pinion":
-        radius, up = numbers.get("radius", 10 * g), _lift(plane, sizes)
-        teeth = [p[1] + up + s * 3 * radius * R[1][:, 0] for s in (-1, 1)]
-        return [(0, tube(p[0], z, 0.0, 0.18 * radius, 0.36 * radius)), (1, line(teeth, 0.3 * g))]
-    if kind in ("planar", "point_in_plane"):
-        return [(1, plate([p[1]], R[1][:, 2], 2.2 * g, 0.25 * g)), (1, ball(p[1], 0.9 * g))]
-    if kind == "point_on_curve":
-        lift = _lift(plane, sizes)
-        curve = [p[0] + R[0] @ vec(x) + lift for x in joint.get("curve", [])]
-        found: list[tuple[int, Part]] = [(0, line(curve, 0.3 * g))] if curve else []
-        return [*found, (1, ball(p[1] + lift, g))]
-    if kind in ("parallel_axes", "perpendicular_axes", "constant_angle", "orientation_lock", "angle_lock"):
-        return [(1, box(p[1] + _lift(plane, sizes), R[1] @ _corner(), np.full(3, 1.5 * g)))]
-    if kind in ("driver", "speed_driver"):
-        if "angle" in joint["kind"].split(":")[-1]:
-            return [(0, ring(p[0] + _lift(plane, sizes), z, 2.1 * g, 0.28 * g))]
-        return []
-    if kind in ("point_driver", "frame_driver", "distance_driver"):
-        return [(1, ring(p[1] + _lift(plane, sizes), R[1][:, 2], 1.6 * g, 0.28 * g))]
-    return []
-
-
-def _slider(kind, p, R, axis, rail, sizes: Sizes) -> list[tuple[int, Part]]:
-    g, plane = sizes.pin, sizes.plane
-    low, high, point = rail if rail is not None else (-3 * g, 3 * g, p[1])
-    lift = _lift(plane, sizes)
-    if kind in GUIDED:
-        side = R[0][:, 1] if plane or kind == "pin_slot" else R[0][:, 0]
-        ends = (p[0] + low * axis, p[0] + high * axis)
-        rails = [(0, rod(e0 + s * g * side, e1 + s * g * side, 0.22 * g)) for s in (1, -1) for e0, e1 in [ends]]
-        return [*rails, (1, ball(p[1] + lift, 0.75 * g))]
-    along = R[1][:, 0] if plane else R[1][:, 2]
-    side = R[0][:, 1] if plane else R[0][:, 0]
-    if kind == "prismatic":
-        half = (2.2 if plane else 1.6) * g
-        size = (2 * half, 2.3 * g, 2.1 * sizes.top) if plane else (2.1 * g, 2.1 * g, 2 * half)
-        offset = 1.45 * g if plane else 0.0
-        sleeve = box(point, R[1], size)
-        radius = 0.26 * g if plane else 0.42 * g
-        ends = (p[0] + (low - half) * axis, p[0] + (high + half) * axis)
-        sides = (1, -1) if plane else (0,)
-        return [
-            (1, sleeve),
-            *((0, rod(ends[0] + s * offset * side, ends[1] + s * offset * side, radius)) for s in sides),
-        ]
-    sleeve = tube(point, along, 0.5 * g, 1.1 * g, 3.2 * g)
-    ends = (p[0] + (low - 2 * g) * axis, p[0] + (high + 2 * g) * axis)
-    out = [(1, sleeve), (0, rod(*ends, 0.45 * g))]
-    if kind == "screw":
-        count = int(np.clip((high - low + 4 * g) / (0.9 * g), 4, 40))
-        out += [(0, ring(ends[0] + (ends[1] - ends[0]) * k / count, axis, 0.5 * g, 0.13 * g)) for k in range(count + 1)]
-    return out
-
-
-def _lift(plane: bool, sizes: Sizes) -> np.ndarray:
-    return np.array([0.0, 0.0, 1.3 * sizes.top if plane else 0.0])
-
-
-def _corner() -> np.ndarray:
-    """A cube that stands on its corner."""
-    return across((1.0, 1.0, 1.0)).T
+# ---- the ground ---------------------------------------------------------------------------------------------------
 
 
 def support(point, up, sizes: Sizes) -> list[Part]:

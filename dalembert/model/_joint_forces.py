@@ -1,0 +1,336 @@
+"""1 · model: forces on a joint coordinate: springs, stops, friction, actuators and motors."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+import numpy as np
+
+from dalembert.model._arguments import RULES, Coordinate, Formula, Motion, Number, Parameters, Positive, Rule
+from dalembert.model._bodies import BodyEntry
+from dalembert.model._drivers import Coupling
+from dalembert.model._element import OnJoint
+from dalembert.model._frames import Marker
+from dalembert.model._joints import Revolute
+from dalembert.model._placed import Constraint, Force
+from dalembert.model._placing import Placing
+
+
+def _on_coordinate(on: Placing, numbers, functions=(), *, ball: bool = False) -> Force:
+    """A force on the joint's coordinate; with `ball` about all axes of a joint that is one."""
+    if ball and (found := _ball(on)) is not None:
+        return on.force(found.markers, numbers, functions, target=found)
+    target = on.target()
+    if target is None:
+        return on.force((), numbers, functions)
+    found, which = target
+    return on.force(found.markers, numbers, functions, target=found, coordinate=which)
+
+
+def _ball(on: Placing) -> Constraint | None:
+    """The joint, if it is a ball, which has no coordinate, and none is asked for."""
+    joint = on.given("joint")
+    found = on.model.constraints.get(getattr(joint, "name", joint)) if on.given("coordinate") is None else None
+    bearing = None if found is None else found.element.bearing(on.space)
+    return found if bearing is not None and bearing.ball else None
+
+
+class JointSpring(OnJoint):
+    """A torsional (on a sliding joint: linear) spring-damper on a joint coordinate; `free` is its rest value.
+
+    On a spherical joint it acts alike about all axes: −stiffness · the rotation vector of j against i − damping ·
+    the relative angular velocity. In space turns are not counted: a run ends where the spring is wound past half a
+    turn.
+    """
+
+    stiffness: Number = 0.0
+    damping: Number = 0.0
+    free: Number = 0.0
+    coordinate: Coordinate | None = None
+
+    def place(self, on):
+        numbers = {k: np.asarray(on.number(k)) for k in ("stiffness", "damping", "free")}
+        if _ball(on) is not None and self.free != 0:
+            on.wrong("on a spherical joint free must be 0; place its markers where the spring rests.", "free")
+        return _on_coordinate(on, numbers, ball=True)
+
+
+class Armature(OnJoint):
+    """Inertia on a joint coordinate a, as a rotor's seen through its gear: ½ · inertia · ȧ² of kinetic energy.
+
+    For a rotor of moment J and ratio n it is n²J (on a sliding joint a mass, in kg). The rotor's own weight and its
+    gyroscopic torque are not in it; `motor(rotor_inertia=…)` is a rotor that is a body. On a spherical joint it is
+    alike about all axes. It couples the two bodies of the joint in M, which is then a full matrix in absolute
+    coordinates; in joint coordinates it stands on the diagonal.
+    """
+
+    inertia: Positive = field(kw_only=False)
+    coordinate: Coordinate | None = None
+
+    def place(self, on):
+        return _on_coordinate(on, {"inertia": np.asarray(on.positive("inertia"))}, ball=True)
+
+
+class JointForce(OnJoint):
+    """An actuator on a joint coordinate: a force (on an angle: torque) that pushes it towards larger values.
+
+    `effort` is a number, a formula of `t`, `value`, `rate` and the parameters, or effort(t, value, rate[, p]). In
+    space an angle is in (−π, π], and a run ends where it leaves that range, unless the effort repeats with it.
+    """
+
+    effort: Formula = field(kw_only=False)
+    coordinate: Coordinate | None = None
+    parameters: Parameters | None = None
+
+    def place(self, on):
+        numbers, function = on.formula("effort", ("value", "rate"))
+        return _on_coordinate(on, numbers, (function,))
+
+
+class Stop(OnJoint):
+    """Smooth end stops: stiffness · δ^exponent + damping · δ̇ beyond `lower` or `upper`, δ the overrun.
+
+    The damping grows from zero to its full value over an overrun of `depth` (default: 1e-3 of the range). In space
+    an angle is in (−π, π], and a run ends where it leaves that range.
+    """
+
+    stiffness: Positive
+    lower: Number | None = None
+    upper: Number | None = None
+    damping: Number = 0.0
+    exponent: Number = 1.5
+    depth: Positive | None = None
+    coordinate: Coordinate | None = None
+
+    def place(self, on):
+        low, high = on.number("lower", default=0.0), on.number("upper", default=0.0)
+        low, high = -np.inf if self.lower is None else low, np.inf if self.upper is None else high
+        if self.lower is None and self.upper is None:
+            on.wrong(f"give {on.arg('lower')}, {on.arg('upper')} or both.", "lower", "upper")
+        if low >= high:
+            on.wrong(f"lower={low:g} must be less than upper={high:g}.", "lower")
+        span = high - low if np.isfinite(high - low) and high > low else 1.0
+        exponent = on.number("exponent")
+        if exponent < 1:
+            on.wrong(f"exponent must be at least 1, not {exponent:g}.", "exponent")
+        numbers = {
+            "stiffness": np.asarray(on.positive("stiffness")),
+            "damping": np.asarray(on.number("damping", negative=False)),
+            "exponent": np.asarray(exponent),
+            "depth": np.asarray(on.positive("depth", 1e-3 * span)),
+        }
+        numbers |= {k: np.asarray(x) for k, x in (("lower", low), ("upper", high)) if np.isfinite(x)}
+        return _on_coordinate(on, numbers)
+
+
+class Friction(OnJoint):
+    """Friction on a joint coordinate with a given `normal` load (a number or a function of time).
+
+    −[μ(v) · normal · radius · tanh(v/transition_speed) + viscous · v], with Stribeck's
+    μ = coulomb + (static − coulomb) exp(−(v/stribeck_speed)²). The sign is regularised: it creeps at rest.
+    """
+
+    normal: Motion = 1.0
+    coulomb: Number = 0.0
+    static: Number | None = None
+    stribeck_speed: Positive | None = None
+    transition_speed: Positive = 1e-3
+    viscous: Number = 0.0
+    radius: Positive = 1.0
+    coordinate: Coordinate | None = None
+
+    def place(self, on):
+        load, function = on.motion("normal", prefix="normal_")
+        numbers = load | _stribeck(on)
+        numbers["radius"] = np.asarray(on.positive("radius"))
+        return _on_coordinate(on, numbers, (function,))
+
+
+def _stribeck(on: Placing) -> dict[str, np.ndarray]:
+    """The numbers of Stribeck's law."""
+    mu = on.number("coulomb", negative=False)
+    v_t = on.positive("transition_speed")
+    return {
+        "coulomb": np.asarray(mu),
+        "static": np.asarray(on.number("static", default=mu, negative=False)),
+        "stribeck_speed": np.asarray(on.positive("stribeck_speed", 10 * v_t)),
+        "transition_speed": np.asarray(v_t),
+        "viscous": np.asarray(on.number("viscous", negative=False)),
+    }
+
+
+class BearingFriction(OnJoint):
+    """Friction on a joint coordinate by the joint's own load N, which depends on the motion and on the friction.
+
+    −[μ(v) · N · radius · tanh(v/transition_speed) + viscous · v], μ as in `friction`. N is the reaction across the
+    joint's axis (of a ball: all of it, and v is the relative angular velocity). With `length`, a bearing borne at
+    its two ends, centred on marker j: N = |F/2 + M/length| + |F/2 − M/length|. An angle or a ball needs the
+    `radius` of its bearing; a slider has none. Each coordinate of a joint has its own friction, at full load.
+
+    Where the rigid-body model does not determine N (redundant constraints) this is refused, unless `rule`, or
+    `simulate(…, rule=…)`, names a rule that picks it: "weighted", "minimum_norm", "penalty_limit", "eliminated".
+    """
+
+    coulomb: Number
+    static: Number | None = None
+    stribeck_speed: Positive | None = None
+    transition_speed: Positive = 1e-3
+    viscous: Number = 0.0
+    radius: Positive | None = None
+    length: Positive | None = None
+    coordinate: Coordinate | None = None
+    rule: Rule | None = None
+
+    def place(self, on):
+        numbers = _stribeck(on)
+        if self.rule is not None and self.rule not in RULES:
+            on.wrong(f"rule={self.rule!r} is unknown; use one of {', '.join(RULES)}.", "rule")
+        found = on.joint()
+        bearing = None if found is None else found.element.bearing(on.space)
+        if found is not None and bearing is None:
+            on.wrong(
+                f"joint '{found.name}' ({found.type}) has no bearing whose load could rub; "
+                f"these have: {', '.join(on.model.bearing_types())}. For any other, give the load to "
+                f"friction(normal=…).",
+                "joint",
+            )
+        if found is None or bearing is None:
+            return on.force((), numbers)
+        which = "" if bearing.ball else on.coordinate(found, self.coordinate)
+        if which is None:
+            return on.force((), numbers)
+        turning = bearing.ball or which.startswith("angle")
+        if turning == (self.radius is None):
+            on.wrong(
+                "radius is missing; the friction torque of a turning joint is μ · load · radius."
+                if turning
+                else "a sliding joint rubs with μ · load; it has no radius.",
+                "radius",
+            )
+        numbers["radius"] = np.asarray(on.positive("radius", 1.0))
+        if self.length is not None:
+            if not bearing.torques:
+                on.wrong(f"joint '{found.name}' carries no torque that a bearing's length would bear.", "length")
+            numbers["length"] = np.asarray(on.positive("length"))
+        return on.force(found.markers, numbers, target=found, coordinate=which, rule=self.rule)
+
+
+class PDControl(OnJoint):
+    """Control a joint coordinate a: effort stiffness · (r − a) + damping · (ṙ − ȧ), r = reference(t).
+
+    Angles follow through full turns; in space r − a must stay within half a turn. With `limit` the effort saturates
+    smoothly, as limit · tanh(effort/limit).
+    """
+
+    type = "pd_control"
+
+    reference: Motion = field(kw_only=False)
+    stiffness: Number
+    damping: Number = 0.0
+    limit: Positive | None = None
+    coordinate: Coordinate | None = None
+
+    def place(self, on):
+        target, function = on.motion("reference", prefix="reference_")
+        numbers = target | {k: np.asarray(on.number(k)) for k in ("stiffness", "damping")}
+        if self.limit is not None:
+            numbers["limit"] = np.asarray(on.positive("limit"))
+        return _on_coordinate(on, numbers, (function,))
+
+
+class Motor(OnJoint):
+    """A motor on a joint coordinate: shaft torque times `gear` (motor turns for one unit of the coordinate).
+
+    Either `torque`(t) at the shaft, or `voltage`(t) with `torque_constant` k and `resistance` R:
+    k/R · (U − k · gear · rate). With `rotor_inertia` a rotor is added, borne by body i about the joint's axis and
+    geared to the coordinate: body '<name>_rotor' with `rotor_mass` (needed unless body i is ground), joints
+    '<name>_bearing' and '<name>_gear'.
+    """
+
+    torque: Motion | None = None
+    voltage: Motion | None = None
+    torque_constant: Positive | None = None
+    resistance: Positive | None = None
+    gear: Number = 1.0
+    rotor_inertia: Positive | None = None
+    rotor_mass: Positive | None = None
+    coordinate: Coordinate | None = None
+
+    def place(self, on):
+        ratio = on.number("gear")
+        numbers = {"gear": np.asarray(ratio)}
+        if (self.torque is None) == (self.voltage is None):
+            torque, voltage, constant, resistance = map(on.arg, ("torque", "voltage", "torque_constant", "resistance"))
+            on.wrong(f"give either {torque} or {voltage} (with {constant} and {resistance}).", "torque", "voltage")
+        if self.voltage is None:
+            own, function = on.motion("torque", default=0.0, prefix="torque_")
+            numbers |= own | {"slope": np.asarray(0.0), "gain": np.asarray(1.0)}
+        else:
+            own, function = on.motion("voltage", prefix="voltage_")
+            if self.torque_constant is None or self.resistance is None:
+                text = f"{on.arg('voltage')} needs {on.arg('torque_constant')} and {on.arg('resistance')}."
+                on.wrong(text, "voltage")
+            k, R = on.positive("torque_constant", 1.0), on.positive("resistance", 1.0)
+            numbers |= own | {"slope": np.asarray(k * k / R), "gain": np.asarray(k / R)}
+        made = _on_coordinate(on, numbers, (function,))
+        if self.rotor_inertia is not None and made.target is not None:
+            self._add_rotor(on, made.target, made.coordinate, ratio)
+        return made
+
+    def _add_rotor(self, on: Placing, joint: Constraint, which: str, ratio: float) -> None:
+        housing = joint.markers[0]
+        if self.rotor_mass is None and not housing.body.is_ground:
+            text = f"give {on.arg('rotor_mass')}: body '{housing.body.name}' moves and carries the rotor with it."
+            on.wrong(text, "rotor_mass")
+        J = on.positive("rotor_inertia")
+        m = on.positive("rotor_mass", J)  # on ground a balanced rotor's mass does not matter
+        point, frame = housing.start_position, housing.start_rotation
+        # it starts with the speed of the joint: else the joint would have to accelerate it at once
+        velocity, spin = _start_motion(housing)
+        turning = ratio * _start_rate(joint, on.space, which)
+        rotor, bearing = f"{self.name}_rotor", f"{self.name}_bearing"
+        if on.space == "plane":
+            moving = {"velocity": velocity, "angular_velocity": spin + turning}
+            on.model.add(BodyEntry(rotor, mass=m, inertia=J, position=point, **moving))
+            on.model.add(Revolute(bearing, housing.body, rotor, at=point))
+        else:
+            moving = {"velocity": velocity, "angular_velocity": frame.T @ spin + [0.0, 0.0, turning]}
+            shape = {"inertia": (J / 2, J / 2, J), "rotation": frame}
+            on.model.add(BodyEntry(rotor, mass=m, position=point, **shape, **moving))
+            on.model.add(Revolute(bearing, housing.body, rotor, at=point, axis=frame[:, 2]))
+        on.model.add(RotorGear(f"{self.name}_gear", [(bearing, 1.0), (joint.name, which, -ratio)]))
+
+
+class RotorGear(Coupling, abstract=True):
+    """What gears a motor's rotor to its joint: comes with the motor, and its bearing is the motor's own."""
+
+    type = "coupling"
+    assumption = ""
+
+
+def _start_motion(marker: Marker):
+    """Velocity of a marker's point and angular velocity (a number in the plane), world axes, as given at the start."""
+    b = marker.body
+    r = b.rotation @ marker.position
+    if len(r) == 2:
+        w = float(b.angular_velocity[0])
+        return b.velocity + w * np.array([-r[1], r[0]]), w
+    w = b.rotation @ b.angular_velocity
+    return b.velocity + np.cross(w, r), w
+
+
+def _start_rate(joint: Constraint, space: str, which: str) -> float:
+    """The rate of a joint coordinate at the start, for the joints whose markers coincide there; else 0."""
+    axis = joint.element.coordinates(space)[which]
+    if axis is None:
+        return 0.0
+    mi, mj = joint.markers
+    (vi, wi), (vj, wj) = _start_motion(mi), _start_motion(mj)
+    if space == "plane" and which.startswith("angle"):
+        return float(wj - wi)
+    along = mi.start_rotation[:, axis]
+    if which.startswith("angle"):
+        return float(along @ (wj - wi))
+    d = mj.start_position - mi.start_position
+    transport = wi * np.array([-d[1], d[0]]) if space == "plane" else np.cross(wi, d)
+    return float(along @ (vj - vi - transport))
