@@ -2,9 +2,7 @@
 
 from dalembert.analysis._closing import Contradiction
 from dalembert.analysis._compare import Comparison, Entry, compare
-from dalembert.analysis._graph import plot_graph
 from dalembert.analysis._linear import Linearisation, linearise
-from dalembert.analysis._page import report
 from dalembert.analysis._redundancy import Check, MotionCheck, check
 from dalembert.analysis._solvability import (
     DependentGroup,
@@ -55,8 +53,6 @@ __all__ = [
     "compare",
     "inverse_dynamics",
     "linearise",
-    "plot_graph",
     "projectors",
-    "report",
     "split_motion",
 ]

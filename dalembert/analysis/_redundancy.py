@@ -11,6 +11,7 @@ import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
+from dalembert.analysis._data import as_dict
 from dalembert.analysis._free import FreeMotion, free_motions, unheld
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
@@ -99,25 +100,18 @@ class Check:
         return found.unique if component is None else found.components.get(component, True)
 
     def as_dict(self) -> dict:
-        from dalembert.analysis._report import as_dict
-
+        """Plain data, ready for JSON."""
         return as_dict(self)
 
     def summary(self) -> str:
         """The counts, in two to four lines."""
-        from dalembert.analysis._report import summary
-
-        return "\n".join(summary(self))
+        return "\n".join(_reports().summary(self))
 
     def __rich__(self):
-        from dalembert.analysis._report import renderable
-
-        return renderable(self)
+        return _reports().renderable(self)
 
     def __str__(self) -> str:
-        from dalembert.analysis._report import plain
-
-        return plain(self)
+        return _reports().plain(self)
 
     def __repr__(self) -> str:
         return self.summary()
@@ -126,6 +120,13 @@ class Check:
         from dalembert.view import html_console
 
         return html_console(self)
+
+
+def _reports():
+    """The room that puts a `Check` into words: the one import of this room that runs upward, so that it prints."""
+    from dalembert import reports
+
+    return reports
 
 
 def check(

@@ -26,7 +26,11 @@ class Instant:
         self.system, self.t, self.state = system, t, state
         self.tolerance = max(tolerance, RANK_TOLERANCE)
         self.equations: Equations = assemble(system, np.asarray(t, float), *state)
-        self.dependence = self.equations.dependence(tolerance=self.tolerance)
+
+    @functools.cached_property
+    def dependence(self) -> Dependence:
+        """Which of the system's own rows depend on each other."""
+        return self.equations.dependence(tolerance=self.tolerance)
 
     @property
     def machine(self) -> AbstractSystem:
@@ -35,7 +39,7 @@ class Instant:
     @property
     def on_bodies(self) -> Equations:
         """The machine's equations."""
-        return self._on_bodies[0]
+        return self.equations if self.machine is self.system else self._on_bodies[0]
 
     @property
     def among_joints(self) -> Dependence:

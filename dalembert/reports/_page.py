@@ -1,4 +1,4 @@
-"""7 · analysis: `report`: machine, redundancy, motion, reactions and settings as one page that can be sent."""
+"""edge · reports: `report`: machine, redundancy, motion, reactions and settings as one page that can be sent."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError, Status, check_output
-from dalembert.analysis._graph import plot_graph
-from dalembert.analysis._redundancy import Check, check
-from dalembert.analysis._report import friction_lines, summary, values_of, with_value
+from dalembert.analysis import Check, check
 from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
 from dalembert.reactions import LABELS
+from dalembert.reports._graph import plot_graph
+from dalembert.reports._text import friction_lines, summary, values_of, with_value
 from dalembert.simulation import Solution, simulate
 from dalembert.stabilise import CHANGED, State
 from dalembert.systems import AbstractSystem, build
