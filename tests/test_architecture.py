@@ -111,6 +111,13 @@ def test_one_file_differentiates_rows():
     assert found == set(DIFFERENTIATING)
 
 
+def test_one_place_looks_beside_a_pose():
+    """Whether a pose is singular, and what is unique beside it, is asked of `Instant`; a march keeps its own ranks."""
+    search = {"free_neighbours", "neighbours"}
+    asking = {str(p.relative_to(ROOT)) for p in FILES if names_in(p) & search and p.name != "__init__.py"}
+    assert asking == {"stabilise/_rank.py", "reactions/_instant.py"}
+
+
 CONCRETE = {"AbsoluteSystem", "TreeSystem", "FunctionSystem"}
 MAKERS = {"__init__.py", "symbolic.py"}
 """The front door, and what makes a person's own system from expressions."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError
-from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
+from dalembert.analysis._contradictions import Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._data import as_dict
 from dalembert.analysis._free import FreeMotion, free_motions, unheld
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
@@ -19,7 +19,7 @@ from dalembert.model import Model
 from dalembert.reactions import Instant, Pressing, decide_loads, pressing
 from dalembert.simulation import SingularPosition, Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
-from dalembert.systems import AbstractSystem, BodySystem, build, compiled
+from dalembert.systems import AbstractSystem, BodySystem, build
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are evaluated again."""
@@ -188,12 +188,8 @@ def _check(
         with suppress(DalembertError):  # loads that are not unique: the report states it
             system = decide_loads(system, here, t=t)
     first = Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
-    others = []
-    if (
-        loose is None and not contradictions and first.dependence.redundancy
-    ):  # else no neighbouring pose can have a larger rank
-        others = [Instant(system, t, s) for s in _neighbours(system, t, here, first)]
-    best = max([first, *others], key=lambda i: i.dependence.rank)
+    others = first.beside if loose is None and not contradictions else []
+    best = first.generic if others else first
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
     h = system.m_holonomic
@@ -343,34 +339,6 @@ def _contradictory_accelerations(instant: Instant) -> tuple[Contradiction, ...]:
     return (contradiction_of("accelerations", instant.joints, d, left * d.sizes, system, instant.equations),)
 
 
-def _neighbours(system: AbstractSystem, t: float, here: State, first: Instant) -> list[State]:
-    """Configurations on the constraints a few hundredths of the machine's size away, along motions it can make.
-
-    Rows that depend on time are dropped for this: with a driver held a machine has no neighbours, yet its pose may be
-    singular for the driver's own coordinate.
-    """
-    if system.m == 0 or system.n == 0:
-        return []
-    rng = np.random.default_rng(20130305)
-    closing = Closing(system, t, timeless=True)
-    out = []
-    for size in (0.02, 0.05):
-        nudge = closing.admissible(first.equations, rng.standard_normal(system.n))
-        if np.max(np.abs(nudge)) < 1e-6:
-            return []  # it cannot move at all
-        found = closing.close(_nudged(system, here.q, size * nudge), here.v)
-        # back where it began (a motion of first order only), or far off: no neighbour
-        away = np.max(np.abs(np.asarray(found.q) - np.asarray(here.q)) / np.asarray(system.coordinate_scale()))
-        if found.gap < 1e-9 and 1e-4 < away < 1.0:
-            out.append(State(found.q, here.v))
-    return out
-
-
-@compiled
-def _nudged(system: AbstractSystem, q, nudge):
-    return system.retract(q, nudge * system.scale())
-
-
 def _along(solution: Solution) -> MotionCheck:
     """Ranks and uniqueness at instants spread over a motion, and its singular positions."""
     system = solution.system
@@ -379,7 +347,7 @@ def _along(solution: Solution) -> MotionCheck:
     generic = system.m - solution.redundancy
     ranks, unique = set(), {}
     for k in picks:
-        now = Instant(system, solution.t[k], State(solution.q[k], solution.v[k]))
+        now = solution.results.instant(int(k))
         ranks.add(now.dependence.rank)
         if solution.redundancy and now.dependence.rank == generic:
             solver = _solver(now)

@@ -15,13 +15,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from dalembert.linalg import RANK_TOLERANCE
+from dalembert.linalg import RANK_TOLERANCE, WEAK
 from dalembert.results._observe import Observation, observe_all
 from dalembert.simulation import project_all, qdot_all
 from dalembert.systems import compiled_quickly
 
-WEAK = 3e-2
-"""Instants with singular values below this share of the largest are examined."""
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
 SAFETY = 30.0
