@@ -19,7 +19,7 @@ ORDER = [
 ]  # fmt: skip
 UPWARD = {
     "simulation/_solution.py": {"results"},  # a solution answers what is computed from its motion
-    "analysis/_redundancy.py": {"reports"},  # a check prints
+    "analysis/_check.py": {"reports"},  # a check prints
 }
 """The only imports that run upward, each in one function and on first use: sugar for a person at a prompt."""
 FILES = sorted(ROOT.rglob("*.py"))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dalembert.analysis._redundancy import Check
+    from dalembert.analysis._check import Check
     from dalembert.analysis._solvability import Solvability, Term
 
 

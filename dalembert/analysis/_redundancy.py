@@ -4,129 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError
+from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._contradictions import Contradiction, contradiction_of, find_contradictions
-from dalembert.analysis._data import as_dict
-from dalembert.analysis._free import FreeMotion, free_motions, unheld
+from dalembert.analysis._free import free_motions, unheld
+from dalembert.analysis._remarks import assumptions, nearly_redundant
 from dalembert.analysis._solvability import Solvability, Solver, readable, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import Instant, Pressing, decide_loads, pressing
-from dalembert.simulation import SingularPosition, Solution
+from dalembert.reactions import Instant, decide_loads, pressing
+from dalembert.simulation import Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
-from dalembert.systems import AbstractSystem, BodySystem, build
+from dalembert.systems import AbstractSystem, build
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are evaluated again."""
-
-
-@dataclass(frozen=True)
-class MotionCheck:
-    """Rank and uniqueness along a motion: results at a number of instants, and where the rank falls."""
-
-    t0: float
-    t1: float
-    instants: int
-    ranks: tuple[int, ...]  # the values that the rank took, rising
-    singular_positions: tuple[SingularPosition, ...]
-    changing: tuple[str, ...]  # joints whose reaction is unique at some instants only
-    sentence: str  # how the motion ended
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a model is, in numbers. `print` it, or read the fields; `as_dict` is the JSON form.
-
-    `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
-    given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (Grübler's count).
-    `singular`: the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
-    number of neighbours that were examined (none if all rows are independent here, or nothing can move).
-    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
-    cannot hold together. `solvability`: which reactions are unique, which equations depend on each other, and what
-    could be released: of the structure, that is beside a singular pose; `solvability_here` is
-    that of the singular pose itself. At a singular pose neither holds values: they follow from the motion through it
-    (`simulate`). `friction` lists the loads of friction by joint loads, and `load_rule` the rule that
-    picks those that are not unique, if one is named. `motion` is filled for a `Solution`. `free_motions` are as many
-    independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
-    no joint holds. `misfit` is how far redundant joints are from closing (relative to the machine's size), where
-    they do so only approximately. Components of reactions are along the joints' own axes (marker i).
-    `remarks` state which joints are nearly redundant (barely independent), and what is assumed about gears, belts and
-    couplings: couplings that leave out the force of teeth or belts, the flank in contact.
-    """
-
-    name: str
-    n: int
-    m: int
-    holonomic: int
-    rank: int
-    rank_here: int
-    rank_holonomic: int
-    rank_nonholonomic: int
-    redundancy: int
-    mobility: int
-    gruebler: int
-    singular: bool
-    beside: int
-    bodies: int
-    joints: dict[str, int]
-    t: float
-    singular_values: np.ndarray = field(repr=False)
-    tolerance: float = 0.0
-    contradictions: tuple[Contradiction, ...] = ()
-    solvability: Solvability | None = field(default=None, repr=False)
-    solvability_here: Solvability | None = field(default=None, repr=False)
-    friction: tuple[Pressing, ...] = ()
-    load_rule: str | None = None
-    motion: MotionCheck | None = None
-    remarks: tuple[str, ...] = ()
-    free_motions: tuple[FreeMotion, ...] = ()
-    unheld: tuple[str, ...] = ()
-    misfit: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def consistent(self) -> bool:
-        """Whether all constraints can hold together."""
-        return not self.contradictions
-
-    def unique(self, joint: str, component: str | None = None) -> bool:
-        """Whether a joint's reaction, or one component of it in the joint's frame, is unique."""
-        assert self.solvability is not None, "ask check(…) for reactions"
-        found = self.solvability.joint(joint)
-        return found.unique if component is None else found.components.get(component, True)
-
-    def as_dict(self) -> dict:
-        """Plain data, ready for JSON."""
-        return as_dict(self)
-
-    def summary(self) -> str:
-        """The counts, in two to four lines."""
-        return "\n".join(_reports().summary(self))
-
-    def __rich__(self):
-        return _reports().renderable(self)
-
-    def __str__(self) -> str:
-        return _reports().plain(self)
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
-
-        return html_console(self)
-
-
-def _reports():
-    """The room that puts a `Check` into words: the one import of this room that runs upward, so that it prints."""
-    from dalembert import reports
-
-    return reports
 
 
 def check(
@@ -232,72 +129,11 @@ def _check(
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
-        remarks=(*(() if singular else _nearly(best)), *_remarks(bodies, best.held)),
+        remarks=(*(() if singular else nearly_redundant(best)), *assumptions(bodies, best.held)),
         free_motions=() if contradictory else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
     )
-
-
-HAIR, APART = 1e-3, 1e-2
-"""Rows are nearly redundant if a singular value is below `HAIR` of the largest and `APART` below the one before it: a
-long chain has small ones too, but they fall gradually."""
-
-
-def _nearly(instant: Instant) -> tuple[str, ...]:
-    """A message if some rows are barely independent of the others: an axis that is meant to be parallel.
-
-    In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike. On bodies: in
-    joint coordinates a row that is nearly nothing has no length to be measured by.
-    """
-    machine = instant.machine
-    if machine.m >= LARGE or instant.among_joints.rank < 2:
-        return ()
-    rank = instant.among_joints.rank
-    C = np.asarray(instant.on_bodies.C) * np.asarray(machine.scale())
-    length = np.linalg.norm(C, axis=1)
-    U, values, _ = np.linalg.svd(C / np.where(length > 0, length, 1.0)[:, None])
-    kept = values[:rank] / values[0]
-    weak = [k for k in range(1, rank) if kept[k] < HAIR and kept[k] < APART * kept[k - 1]]
-    if not weak:
-        return ()
-    first = weak[0]
-    shares = np.max(np.abs(U[:, first:rank]), axis=1)
-    rows = np.flatnonzero(shares > 0.2 * np.max(shares))
-    names = dict.fromkeys(machine.owner_of(int(row)).name for row in rows)
-    count, named = rank - first, ", ".join(repr(n) for n in names)
-    what = f"{count} rows are" if count > 1 else "1 row is"
-    return (
-        f"nearly redundant: {what} independent of the others by a hair only, at {named}: a singular value is "
-        f"{kept[first]:.1e} of the largest, and below {instant.tolerance:.0e} it counts as zero. If axes or points "
-        "were meant to agree, make them agree to all digits; else these reactions are what so small a difference makes "
-        "of them",
-    )
-
-
-def _remarks(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str, ...]:
-    """What is assumed about gears, belts and couplings, one sentence each."""
-    if machine is None:
-        return ()
-    motors = {name for f in machine.forces if f.kind.startswith("motor:") for name in f.names}
-    found: dict[str, list[str]] = {word: [] for word in ("coupling", "teeth", "belt", "loose")}
-    for f in machine.families:
-        word, sided = f.kind.split(":")[0], "side" in f.p
-        for name in f.names:
-            if word == "coupling" and f.group.columns.shape[1] > 2 and name.removesuffix("_gear") not in motors:
-                found["coupling"].append(name)
-            elif sided and not held.get(name, True):
-                found["loose"].append(name)
-            elif sided:
-                found["belt" if word == "belt" else "teeth"].append(name)
-    sentences = {
-        "coupling": "tied by their coordinates alone, without the force of teeth or a belt, which the bearings would "
-        "bear; gear, rack_and_pinion and belt have it",
-        "teeth": "the tooth force acts on the flank that is loaded, so it pushes the wheels apart either way",
-        "belt": "no pretension is given: the tight span bears all, the slack one nothing",
-        "loose": "the other joints do not hold the distance of the axes: the radial force is left out",
-    }
-    return tuple(f"{', '.join(repr(n) for n in names)}: {sentences[word]}" for word, names in found.items() if names)
 
 
 def _solver(instant: Instant) -> Solver:
