@@ -74,7 +74,7 @@ _HOMES = {
     "local_reactions": "dalembert.reactions",
     "simulate": "dalembert.simulation",
     "Solution": "dalembert.simulation",
-    "open": "dalembert.simulation",
+    "open": "dalembert.results",
     "switchable": "dalembert.systems",
     "switched": "dalembert.systems",
     "Switch": "dalembert.simulation",
@@ -82,8 +82,8 @@ _HOMES = {
     "simulate_switching": "dalembert.simulation",
     "check": "dalembert.analysis",
     "linearise": "dalembert.analysis",
-    "plot_graph": "dalembert.analysis",
-    "report": "dalembert.analysis",
+    "plot_graph": "dalembert.reports",
+    "report": "dalembert.reports",
     "load": "dalembert.io",
     "save": "dalembert.io",
     "compare": "dalembert.analysis",
@@ -109,7 +109,7 @@ _HOMES = {
 }
 _ROOMS = (
     "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
-    "reactions", "simulation", "analysis",
+    "reactions", "simulation", "results", "analysis", "reports",
 )  # fmt: skip
 
 __all__ = list(_HOMES)
@@ -150,9 +150,7 @@ if TYPE_CHECKING:
         compare,
         inverse_dynamics,
         linearise,
-        plot_graph,
         projectors,
-        report,
         split_motion,
     )
     from dalembert.complements import (
@@ -196,7 +194,9 @@ if TYPE_CHECKING:
         local_reactions,
         orthonormal_multipliers,
     )
-    from dalembert.simulation import Solution, Switch, close_latch, open, prepare, simulate, simulate_switching
+    from dalembert.reports import plot_graph, report
+    from dalembert.results import open
+    from dalembert.simulation import Solution, Switch, close_latch, prepare, simulate, simulate_switching
     from dalembert.stabilise import (
         PI,
         Baumgarte,

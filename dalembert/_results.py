@@ -136,14 +136,10 @@ def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called into the module that warns, through what Equinox and JAX put between."""
+    """Warn at the user's line that called into this package, through what Equinox and JAX put between."""
     frame, level = sys._getframe(1), 2
-    inside = {"equinox", "jax", "jaxtyping", "functools"}
-    here = frame.f_globals.get("__name__")
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name != here and name.partition(".")[0] not in inside:
-            break
+    inside = {"dalembert", "equinox", "jax", "jaxtyping", "functools"}
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

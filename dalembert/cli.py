@@ -454,7 +454,7 @@ def _write_report(
     entry = _entry(name)
     model = entry.model()
     from dalembert._results import RedundancyWarning
-    from dalembert.analysis import report as report_model
+    from dalembert.reports import report as report_model
 
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
@@ -586,7 +586,7 @@ def _simulate(
 def _former(path: Path) -> Any:
     """The run in a file, to go on with."""
     from dalembert._results import DalembertError, RecordWarning
-    from dalembert.simulation import RecordedRun, open_run
+    from dalembert.results import RecordedRun, open_run
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecordWarning)

@@ -429,7 +429,9 @@ ROOMS = {
     "dalembert.stabilise": "Stabilisation",
     "dalembert.reactions": "Reactions",
     "dalembert.simulation": "Simulation",
+    "dalembert.results": "Results",
     "dalembert.analysis": "Analysis",
+    "dalembert.reports": "Reports",
     "dalembert._results": "Status and errors",
 }
 

@@ -155,5 +155,5 @@ def peaucellier(coordinates: str, omega: float):
 
 def drift(solution) -> float:
     """The largest change of the energy over the largest kinetic energy."""
-    energies = solution._energies
+    energies = solution.results.energies
     return float(np.max(np.abs(energies["drift"])) / np.max(energies["kinetic"]))

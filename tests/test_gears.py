@@ -13,7 +13,7 @@ import pytest
 
 import dalembert as da
 from dalembert._results import ModelError
-from dalembert.simulation._observe import observe_all
+from dalembert.results._observe import observe_all
 
 SPACES = ("plane", "space")
 COORDINATES = ("absolute", "joint")
@@ -239,7 +239,7 @@ def test_every_body_of_a_gearbox_is_in_balance(space, coordinates):
     solution = gearbox(space, coordinates)
     machine, data = solution.machine, solution.dataset
     k = 20
-    q = jnp.asarray(solution._observed.q[k])
+    q = jnp.asarray(solution.results.observed.q[k])
     names = list(machine.body_names)
     total = {b: np.zeros(3) for b in names}
     for joint in machine.joints:

@@ -16,9 +16,9 @@ import dalembert as da
 from dalembert.complements import all_complements
 from dalembert.formulations import all_formulations
 from dalembert.mechanisms import mechanisms
-from dalembert.simulation._record import decode, encode
+from dalembert.results._record import decode, encode
+from dalembert.results._run_file import GROUP, _system_data
 from dalembert.simulation._resume import same
-from dalembert.simulation._run_file import GROUP, _system_data
 from dalembert.stabilise import all_stabilisations
 
 ARRAYS = ("t", "q", "v", "work")

@@ -15,8 +15,8 @@ from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.mechanisms import mechanisms
+from dalembert.results._turns import counted
 from dalembert.simulation import _simulate
-from dalembert.simulation._turns import counted
 
 
 @pytest.mark.parametrize("name", everyday(mechanisms(), ("four-bar",)))
@@ -139,7 +139,7 @@ def test_turns_that_cannot_be_counted_are_told():
         angle = solution.dataset["coordinate"].values
         solution.reactions("pin")
     assert len([w for w in told if w.category is da.RecordWarning]) == 1
-    np.testing.assert_array_equal(angle, solution._observed.coordinates)  # the shorter way
+    np.testing.assert_array_equal(angle, solution.results.observed.coordinates)  # the shorter way
 
 
 def test_angles_that_do_not_wrap_stay_as_they_are():

@@ -18,7 +18,7 @@ from _helpers_states import exact_formulations
 import dalembert as da
 from dalembert.formulations import Proximal, Ranks
 from dalembert.reactions import Unique
-from dalembert.simulation._observe import observe
+from dalembert.results._observe import observe
 
 EPS = float(np.finfo(float).eps)
 OBSERVE = eqx.filter_jit(observe)

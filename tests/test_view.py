@@ -127,12 +127,12 @@ def test_the_band_is_what_self_stress_as_large_as_the_load_does(door):
     sizes = np.sqrt(np.einsum("ri,ij,rj->r", C, Minv, C))
     null = np.array([0, 0, 1, 0, 0, -1.0])  # along z of both balls, which is vertical
     assert np.max(np.abs(C.T @ null)) < 1e-12
-    lam = door._observed.lam[0] * sizes
+    lam = door.results.observed.lam[0] * sizes
     unit = null * sizes / np.linalg.norm(null * sizes)
     load = np.linalg.norm(lam - unit * (unit @ lam))
     f = load / np.linalg.norm(null * sizes)
     for joint in (first, second):
-        band = door._band(joint, "joint")
+        band = door.results.band(joint, "joint")
         assert band["Fz"][0] == pytest.approx(f, rel=1e-9)
         assert max(np.max(band[k]) for k in ("Fx", "Fy", "Mx", "My", "Mz")) < 1e-9 * f
 

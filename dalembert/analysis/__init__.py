@@ -1,11 +1,10 @@
 """7 · questions: redundancy, mobility, contradictions, small motions, and which reactions are reliable."""
 
-from dalembert.analysis._closing import Contradiction
+from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._compare import Comparison, Entry, compare
-from dalembert.analysis._graph import plot_graph
+from dalembert.analysis._contradictions import Contradiction
 from dalembert.analysis._linear import Linearisation, linearise
-from dalembert.analysis._page import report
-from dalembert.analysis._redundancy import Check, MotionCheck, check
+from dalembert.analysis._redundancy import check
 from dalembert.analysis._solvability import (
     DependentGroup,
     JointSolvability,
@@ -55,8 +54,6 @@ __all__ = [
     "compare",
     "inverse_dynamics",
     "linearise",
-    "plot_graph",
     "projectors",
-    "report",
     "split_motion",
 ]

@@ -13,8 +13,8 @@ from dalembert._results import DalembertError
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.model import Model
-from dalembert.reactions import decide_loads
-from dalembert.stabilise import State, consistent_state, generic_ranks
+from dalembert.reactions import Instant, decide_loads
+from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbstractSystem, build, compiled, compiled_quickly
 
 RANK = 1e-9
@@ -88,8 +88,8 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     if system.displaces_bodies:
         q, v = system.lift(jnp.asarray(q), jnp.asarray(v))
         system = system.machine
-    rank = assemble(system, np.asarray(float(t)), q, v).dependence().rank if system.m else 0
-    if rank < system.m and rank < generic_ranks(system, (q, v), t=t).rows:
+    first = Instant(system, t, State(q, v))
+    if first.dependence.rank < first.generic.dependence.rank:
         raise DalembertError(
             f"'{system.name}' cannot be linearised here: this is a singular position, where its motion may branch. "
             "Give a state beside it."

@@ -4,128 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import AssemblyError, DalembertError
-from dalembert.analysis._closing import Closing, Contradiction, contradiction_of, find_contradictions
-from dalembert.analysis._free import FreeMotion, free_motions, unheld
+from dalembert.analysis._check import Check, MotionCheck
+from dalembert.analysis._contradictions import Contradiction, contradiction_of, find_contradictions
+from dalembert.analysis._free import free_motions, unheld
+from dalembert.analysis._remarks import assumptions, nearly_redundant
 from dalembert.analysis._solvability import Solvability, Solver, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import Instant, Pressing, decide_loads, pressing
-from dalembert.simulation import SingularPosition, Solution
+from dalembert.reactions import Instant, decide_loads, pressing
+from dalembert.simulation import Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
-from dalembert.systems import AbstractSystem, BodySystem, build, compiled
+from dalembert.systems import AbstractSystem, build
 
 INSTANTS = 25
 """Instants of a motion at which rank and uniqueness are evaluated again."""
-
-
-@dataclass(frozen=True)
-class MotionCheck:
-    """Rank and uniqueness along a motion: results at a number of instants, and where the rank falls."""
-
-    t0: float
-    t1: float
-    instants: int
-    ranks: tuple[int, ...]  # the values that the rank took, rising
-    singular_positions: tuple[SingularPosition, ...]
-    changing: tuple[str, ...]  # joints whose reaction is unique at some instants only
-    sentence: str  # how the motion ended
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a model is, in numbers. `print` it, or read the fields; `as_dict` is the JSON form.
-
-    `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
-    given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (Grübler's count).
-    `singular`: the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
-    number of neighbours that were examined (none if all rows are independent here, or nothing can move).
-    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
-    cannot hold together. `solvability`: which reactions are unique, which equations depend on each other, and what
-    could be released: of the structure, that is beside a singular pose; `solvability_here` is
-    that of the singular pose itself. At a singular pose neither holds values: they follow from the motion through it
-    (`simulate`). `friction` lists the loads of friction by joint loads, and `load_rule` the rule that
-    picks those that are not unique, if one is named. `motion` is filled for a `Solution`. `free_motions` are as many
-    independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
-    no joint holds. `misfit` is how far redundant joints are from closing (relative to the machine's size), where
-    they do so only approximately. Components of reactions are along the joints' own axes (marker i).
-    `remarks` state which joints are nearly redundant (barely independent), and what is assumed about gears, belts and
-    couplings: couplings that leave out the force of teeth or belts, the flank in contact.
-    """
-
-    name: str
-    n: int
-    m: int
-    holonomic: int
-    rank: int
-    rank_here: int
-    rank_holonomic: int
-    rank_nonholonomic: int
-    redundancy: int
-    mobility: int
-    gruebler: int
-    singular: bool
-    beside: int
-    bodies: int
-    joints: dict[str, int]
-    t: float
-    singular_values: np.ndarray = field(repr=False)
-    tolerance: float = 0.0
-    contradictions: tuple[Contradiction, ...] = ()
-    solvability: Solvability | None = field(default=None, repr=False)
-    solvability_here: Solvability | None = field(default=None, repr=False)
-    friction: tuple[Pressing, ...] = ()
-    load_rule: str | None = None
-    motion: MotionCheck | None = None
-    remarks: tuple[str, ...] = ()
-    free_motions: tuple[FreeMotion, ...] = ()
-    unheld: tuple[str, ...] = ()
-    misfit: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def consistent(self) -> bool:
-        """Whether all constraints can hold together."""
-        return not self.contradictions
-
-    def unique(self, joint: str, component: str | None = None) -> bool:
-        """Whether a joint's reaction, or one component of it in the joint's frame, is unique."""
-        assert self.solvability is not None, "ask check(…) for reactions"
-        found = self.solvability.joint(joint)
-        return found.unique if component is None else found.components.get(component, True)
-
-    def as_dict(self) -> dict:
-        from dalembert.analysis._report import as_dict
-
-        return as_dict(self)
-
-    def summary(self) -> str:
-        """The counts, in two to four lines."""
-        from dalembert.analysis._report import summary
-
-        return "\n".join(summary(self))
-
-    def __rich__(self):
-        from dalembert.analysis._report import renderable
-
-        return renderable(self)
-
-    def __str__(self) -> str:
-        from dalembert.analysis._report import plain
-
-        return plain(self)
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
-
-        return html_console(self)
 
 
 def check(
@@ -187,12 +85,8 @@ def _check(
         with suppress(DalembertError):  # loads that are not unique: the report states it
             system = decide_loads(system, here, t=t)
     first = Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
-    others = []
-    if (
-        loose is None and not contradictions and first.dependence.redundancy
-    ):  # else no neighbouring pose can have a larger rank
-        others = [Instant(system, t, s) for s in _neighbours(system, t, here, first)]
-    best = max([first, *others], key=lambda i: i.dependence.rank)
+    others = first.beside if loose is None and not contradictions else []
+    best = first.generic if others else first
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
     h = system.m_holonomic
@@ -235,63 +129,11 @@ def _check(
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
-        remarks=(*(() if singular else _nearly(best)), *_remarks(bodies, best.held)),
+        remarks=(*(() if singular else nearly_redundant(best)), *assumptions(bodies, best.held)),
         free_motions=() if contradictory else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
     )
-
-
-HAIR, APART = 1e-3, 1e-2
-"""Rows are nearly redundant if a singular value is below `HAIR` of the largest and `APART` below the one before it: a
-long chain has small ones too, but they fall gradually."""
-
-
-def _nearly(instant: Instant) -> tuple[str, ...]:
-    """A message if some rows are barely independent of the others: an axis that is meant to be parallel.
-
-    In lengths and angles, not in the mass metric: there a light body alone makes its rows nearly alike. On bodies: in
-    joint coordinates a row that is nearly nothing has no length to be measured by.
-    """
-    machine = instant.machine
-    if machine.m >= LARGE or instant.among_joints.rank < 2:
-        return ()
-    rank = instant.among_joints.rank
-    C = np.asarray(instant.on_bodies.C) * np.asarray(machine.scale())
-    length = np.linalg.norm(C, axis=1)
-    U, values, _ = np.linalg.svd(C / np.where(length > 0, length, 1.0)[:, None])
-    kept = values[:rank] / values[0]
-    weak = [k for k in range(1, rank) if kept[k] < HAIR and kept[k] < APART * kept[k - 1]]
-    if not weak:
-        return ()
-    first = weak[0]
-    shares = np.max(np.abs(U[:, first:rank]), axis=1)
-    rows = np.flatnonzero(shares > 0.2 * np.max(shares))
-    names = dict.fromkeys(machine.owner_of(int(row)).name for row in rows)
-    count, named = rank - first, ", ".join(repr(n) for n in names)
-    what = f"{count} rows are" if count > 1 else "1 row is"
-    return (
-        f"nearly redundant: {what} independent of the others by a hair only, at {named}: a singular value is "
-        f"{kept[first]:.1e} of the largest, and below {instant.tolerance:.0e} it counts as zero. If axes or points "
-        "were meant to agree, make them agree to all digits; else these reactions are what so small a difference makes "
-        "of them",
-    )
-
-
-def _remarks(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str, ...]:
-    """What is assumed about gears, belts and couplings, one sentence each."""
-    if machine is None:
-        return ()
-    loose = "the other joints do not hold the distance of the axes: the radial force is left out"
-    found: dict[str, list[str]] = {}
-    for f in machine.families:
-        sided, several = "side" in f.p, f.group.columns.shape[1] > 2
-        for name in f.names:
-            if sided and not held.get(name, True):
-                found.setdefault(loose, []).append(name)
-            elif f.nature.assumption and (sided or several):
-                found.setdefault(f.nature.assumption, []).append(name)
-    return tuple(f"{', '.join(repr(n) for n in names)}: {words}" for words, names in found.items())
 
 
 def _solver(instant: Instant) -> Solver:
@@ -333,34 +175,6 @@ def _contradictory_accelerations(instant: Instant) -> tuple[Contradiction, ...]:
     return (contradiction_of("accelerations", instant.joints, d, left * d.sizes, system, instant.equations),)
 
 
-def _neighbours(system: AbstractSystem, t: float, here: State, first: Instant) -> list[State]:
-    """Configurations on the constraints a few hundredths of the machine's size away, along motions it can make.
-
-    Rows that depend on time are dropped for this: with a driver held a machine has no neighbours, yet its pose may be
-    singular for the driver's own coordinate.
-    """
-    if system.m == 0 or system.n == 0:
-        return []
-    rng = np.random.default_rng(20130305)
-    closing = Closing(system, t, timeless=True)
-    out = []
-    for size in (0.02, 0.05):
-        nudge = closing.admissible(first.equations, rng.standard_normal(system.n))
-        if np.max(np.abs(nudge)) < 1e-6:
-            return []  # it cannot move at all
-        found = closing.close(_nudged(system, here.q, size * nudge), here.v)
-        # back where it began (a motion of first order only), or far off: no neighbour
-        away = np.max(np.abs(np.asarray(found.q) - np.asarray(here.q)) / np.asarray(system.coordinate_scale()))
-        if found.gap < 1e-9 and 1e-4 < away < 1.0:
-            out.append(State(found.q, here.v))
-    return out
-
-
-@compiled
-def _nudged(system: AbstractSystem, q, nudge):
-    return system.retract(q, nudge * system.scale())
-
-
 def _along(solution: Solution) -> MotionCheck:
     """Ranks and uniqueness at instants spread over a motion, and its singular positions."""
     system = solution.system
@@ -369,7 +183,7 @@ def _along(solution: Solution) -> MotionCheck:
     generic = system.m - solution.redundancy
     ranks, unique = set(), {}
     for k in picks:
-        now = Instant(system, solution.t[k], State(solution.q[k], solution.v[k]))
+        now = solution.results.instant(int(k))
         ranks.add(now.dependence.rank)
         if solution.redundancy and now.dependence.rank == generic:
             solver = _solver(now)

@@ -13,7 +13,7 @@ from dalembert.linalg._blocks import (
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, unit_rows
-from dalembert.linalg._rank import RANK_TOLERANCE, mass_metric_rows
+from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
 from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "NEAR",
     "RANK_TOLERANCE",
     "SOLVED",
+    "WEAK",
     "ZERO",
     "Attempt",
     "BlockMass",

@@ -69,6 +69,12 @@ class Dependence:
     def redundancy(self) -> int:
         return len(self.rows) - self.rank
 
+    @property
+    def weakest(self) -> float:
+        """The least singular value that counts, as a share of the largest."""
+        s = self.singular_values
+        return float(s[self.rank - 1] / s[0]) if self.rank else 0.0
+
     @functools.cached_property
     def null(self) -> np.ndarray:
         """Z by singular values."""

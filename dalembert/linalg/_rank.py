@@ -8,6 +8,10 @@ RANK_TOLERANCE = 1e-8
 """Singular values below this share of the largest count as zero: well above rounding (1e-15) and above what a
 configuration closed to 1e-12 leaves, well below any designed lever ratio."""
 
+WEAK = 3e-2
+"""Singular values below this share of the largest are weak: the state is beside a singular position, or bodies are of
+very unlike mass."""
+
 
 def measured_rows(
     C: np.ndarray, M_blocks: np.ndarray, share: np.ndarray | None = None

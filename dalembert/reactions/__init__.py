@@ -35,7 +35,6 @@ from dalembert.reactions._unique import (
     joint_rows,
     row_name,
     row_numbers,
-    uniqueness,
 )
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
@@ -74,5 +73,4 @@ __all__ = [
     "row_numbers",
     "rule_of",
     "solve_chosen",
-    "uniqueness",
 ]

@@ -11,7 +11,8 @@ from dalembert.equations import Equations, assemble, bearing_sides
 from dalembert.linalg import RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.reactions._joints import dependence_on_bodies
 from dalembert.reactions._unique import JointRows, Uniqueness, joint_rows
-from dalembert.systems import AbstractSystem, State
+from dalembert.stabilise import State, free_neighbours
+from dalembert.systems import AbstractSystem
 
 
 class Instant:
@@ -26,7 +27,11 @@ class Instant:
         self.system, self.t, self.state = system, t, state
         self.tolerance = max(tolerance, RANK_TOLERANCE)
         self.equations: Equations = assemble(system, np.asarray(t, float), *state)
-        self.dependence = self.equations.dependence(tolerance=self.tolerance)
+
+    @functools.cached_property
+    def dependence(self) -> Dependence:
+        """Which of the system's own rows depend on each other."""
+        return self.equations.dependence(tolerance=self.tolerance)
 
     @property
     def machine(self) -> AbstractSystem:
@@ -35,7 +40,7 @@ class Instant:
     @property
     def on_bodies(self) -> Equations:
         """The machine's equations."""
-        return self._on_bodies[0]
+        return self.equations if self.machine is self.system else self._on_bodies[0]
 
     @property
     def among_joints(self) -> Dependence:
@@ -44,6 +49,21 @@ class Instant:
     @functools.cached_property
     def _on_bodies(self) -> tuple[Equations, Dependence]:
         return dependence_on_bodies(self.system, self.equations, self.dependence)
+
+    @functools.cached_property
+    def beside(self) -> list[Instant]:
+        """The system at a few configurations beside this one, along motions that it can make; none where all rows are
+        independent, as no neighbour can have a larger rank."""
+        if self.dependence.redundancy == 0:
+            return []
+        found = free_neighbours(self.system, self.t, self.state, self.equations)
+        return [Instant(self.system, self.t, at, self.tolerance) for at in found]
+
+    @property
+    def generic(self) -> Instant:
+        """Of this instant and those beside it the one of the largest rank: what holds for a whole motion, where this
+        pose itself may be singular."""
+        return max([self, *self.beside], key=lambda i: i.dependence.rank)
 
     def part(self, rows: slice) -> int:
         """The rank of some rows."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.reactions._instant import Instant
 from dalembert.reactions._rules import (
@@ -17,7 +15,7 @@ from dalembert.reactions._rules import (
     Weighted,
 )
 from dalembert.reactions._unique import LABELS
-from dalembert.stabilise import State, consistent_state, neighbours
+from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbstractSystem, BodySystem
 
 RULES: dict[str, type[AbstractReactionRule]] = {
@@ -65,15 +63,15 @@ def decide_loads(
     if bodies is None or not bodies.bearings or (bodies.loads_decided and rule is None):
         return system
     rule = named_rule(bodies) if rule is None else rule
-    lifted = None if state is None else system.lift(*(jnp.asarray(x, float) for x in state))
-    instant = _generic(bodies, lifted, t)
+    here = consistent_state(system, *((None, None) if state is None else state), t=t)
+    instant = Instant(system, t, here).generic
     if rule is None or isinstance(rule, Unique):
         for p in pressing(instant):
             if p.open:
                 raise DalembertError(refusal(p))
         rule = None
     else:
-        rule = rule.prepare(bodies, instant.equations)
+        rule = rule.prepare(bodies, instant.on_bodies)
     return system.with_loads(rule)
 
 
@@ -107,14 +105,3 @@ def refusal(p: Pressing) -> str:
         "the directions that `dalembert check` suggests, or name a rule that picks the load: rule=da.Weighted(…) with "
         "the joints' stiffness is the physical one (in a file: rule: weighted)."
     )
-
-
-def _generic(system: BodySystem, state, t: float) -> Instant:
-    """The constraints at the state, or beside it where it is singular, so that it holds for a whole motion."""
-    q, v = (None, None) if state is None else state
-    here = consistent_state(system, q, v, t=t)
-    first = Instant(system, t, here)
-    if first.dependence.redundancy == 0:
-        return first
-    others = [Instant(system, t, at) for at in neighbours(system, t, here)]
-    return max([first, *others], key=lambda i: i.dependence.rank)

@@ -190,12 +190,6 @@ class Uniqueness:
         return np.array([not c or self.freedom(joint, a) <= ZERO for a, c in zip(W, transmitted, strict=True)])
 
 
-def uniqueness(system: AbstractSystem, equations: Equations) -> Uniqueness:
-    """Which reactions are unique at one instant; on the host."""
-    dependence = equations.dependence()
-    return Uniqueness(joint_rows(system, equations), dependence)
-
-
 def row_numbers(system: AbstractSystem, rows) -> tuple[int, ...]:
     """Rows of C from numbers (from 0), joints' names ("W4": all its rows) or "C[1]" (the second row of C)."""
     owners = {o.name: o.rows for o in system.owners}

@@ -3,33 +3,42 @@
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 """
 
+from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
 from dalembert.simulation._march import INTEGRATORS
-from dalembert.simulation._observe import Observation, observe
 from dalembert.simulation._prepare import Prepared, prepare
-from dalembert.simulation._run_file import RecordedRun, open_run
+from dalembert.simulation._radau import Carried
+from dalembert.simulation._resume import Restart, parameter_changes, system_changes
 from dalembert.simulation._simulate import simulate
-from dalembert.simulation._singular import SingularPosition, singular_positions
-from dalembert.simulation._solution import Solution
+from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
+from dalembert.simulation._solution import Solution, project_all, qdot_all
+from dalembert.simulation._steps import Mark
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_latch, simulate_switching
-
-open = open_run
 
 __all__ = [
     "INTEGRATORS",
+    "SAVED",
+    "Carried",
     "Jump",
-    "Observation",
+    "Mark",
     "Prepared",
-    "RecordedRun",
+    "Restart",
     "SingularPosition",
     "Solution",
     "Switch",
     "SwitchedSolution",
     "close_latch",
-    "observe",
-    "open",
-    "open_run",
+    "how_many",
+    "is_batch",
+    "member",
+    "owners_of",
+    "parameter_changes",
     "prepare",
+    "project_all",
+    "qdot_all",
+    "reached",
     "simulate",
     "simulate_switching",
     "singular_positions",
+    "statuses",
+    "system_changes",
 ]

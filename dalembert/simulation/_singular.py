@@ -78,8 +78,7 @@ def _smallest(solution, times: np.ndarray, rank: int) -> np.ndarray:
 def _rows(solution, times: np.ndarray) -> np.ndarray:
     """The rows of C in the mass metric at many times."""
     q, v = solution.states(times)
-    found = jax.device_get(_matrices(solution.system, times, q, v))
-    return np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
+    return _rows_at(solution.system, times, q, v)
 
 
 def beside(system, t, q, v, step: float) -> str:
@@ -87,8 +86,7 @@ def beside(system, t, q, v, step: float) -> str:
     if 0 in (system.m, system.n) or system.klu is not None:
         return ""
     steps = step * np.linspace(-2.0, 2.0, 17)
-    found = jax.device_get(_matrices(system, t + steps, *_straight(system, q, v, steps)))
-    rows = np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
+    rows = _rows_at(system, t + steps, *_straight(system, q, v, steps))
     if not np.all(np.isfinite(rows)):
         return ""
     left, values, _ = np.linalg.svd(rows, full_matrices=False)
@@ -100,6 +98,11 @@ def beside(system, t, q, v, step: float) -> str:
         return ""
     names = ", ".join(f"'{j}'" for j in owners_of(system, left[k][:, rank - 1 : rank]))
     return f"A singular position is near: rows of {names} become dependent there. "
+
+
+def _rows_at(system, t, q, v) -> np.ndarray:
+    found = jax.device_get(_matrices(system, t, q, v))
+    return np.stack([mass_metric_rows(*each) for each in zip(*found, strict=True)])
 
 
 @compiled_quickly

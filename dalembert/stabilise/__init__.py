@@ -4,10 +4,12 @@ Equations (5b.1)–(5b.5): docs/theory/stabilise.md.
 """
 
 from dalembert.stabilise._base import AbstractStabilisation
+from dalembert.stabilise._closing import Closing, sizes_of
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
-from dalembert.stabilise._rank import generic_ranks, neighbours, prepared_at
+from dalembert.stabilise._neighbours import free_neighbours
+from dalembert.stabilise._rank import generic_ranks, prepared_at
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
@@ -31,6 +33,7 @@ __all__ = [
     "AbstractStabilisation",
     "Assembled",
     "Baumgarte",
+    "Closing",
     "Loosened",
     "NoStabilisation",
     "Projection",
@@ -41,13 +44,14 @@ __all__ = [
     "check_tolerance",
     "consistent_state",
     "correction_sentence",
+    "free_neighbours",
     "generic_ranks",
     "loosened",
-    "neighbours",
     "open_rows",
     "out_of_reach",
     "prepared_at",
     "row_sizes",
+    "sizes_of",
     "velocity_change",
 ]
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.linalg import qr
 
-from dalembert._results import AssemblyError
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
-from dalembert.linalg import NEAR, RANK_TOLERANCE, Dependence
+from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
+from dalembert.stabilise._neighbours import neighbours
 from dalembert.stabilise._start import consistent_state
-from dalembert.systems import AbstractSystem, State, compiled, compiled_quickly
+from dalembert.systems import AbstractSystem, State, compiled_quickly
 
-BESIDE = 3e-5
+GAP = 3e-5
 """Singular values of a neighbour below this share may come from its own gap: beside a singular position a state
 with a gap of e is √e off its branch."""
-ALONG = 0.05
-"""Nudge, in the machine's size, above which neighbours are taken along the motion."""
-WEAK = 0.03
-"""Least singular value, as a share of the largest, of a generic state, as opposed to one beside a singular position."""
 
 
 def prepared_at(
@@ -84,20 +79,14 @@ def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list
         for at in neighbours(system, t, here, sizes):
             states.append(at)
             strict.append(assemble(system, t, *at).dependence())
-            found.append(strict[-1].within(BESIDE))
-        best, most = (max(each, key=lambda d: (d.rank, _weakest(d))) for each in (found, strict))
-        if best.rank == most.rank and _weakest(best) > WEAK and not best.redundancy:
+            found.append(strict[-1].within(GAP))
+        best, most = (max(each, key=lambda d: (d.rank, d.weakest)) for each in (found, strict))
+        if best.rank == most.rank and best.weakest > WEAK and not best.redundancy:
             break
     # rows that are weak everywhere count; those that seem independent at single states only do so because of a gap
     if 2 * sum(d.rank == most.rank for d in strict) > len(strict):
         best, found = most, strict
-    return states, [best, *(d for d in found if d is not best and d.rank == best.rank and _weakest(d) > BESIDE)]
-
-
-def _weakest(dependence: Dependence) -> float:
-    """The least singular value that counts, as a share of the largest."""
-    values = dependence.singular_values
-    return float(values[dependence.rank - 1] / values[0]) if dependence.rank else 0.0
+    return states, [best, *(d for d in found if d is not best and d.rank == best.rank and d.weakest > GAP)]
 
 
 @compiled_quickly
@@ -115,29 +104,7 @@ def _generic_ranks(system: AbstractSystem, here: State, t: float) -> Ranks:
     m_h = system.m_holonomic
     found = []
     for k, at in enumerate((here, *neighbours(system, t, here))):
-        equations, tolerance = assemble(system, np.asarray(t, float), *at), BESIDE if k else RANK_TOLERANCE
+        equations, tolerance = assemble(system, np.asarray(t, float), *at), GAP if k else RANK_TOLERANCE
         whole = equations.dependence(tolerance=tolerance).rank
         found.append((whole, whole if m_h == system.m else equations.dependence(slice(m_h), tolerance).rank))
     return Ranks(*(max(column) for column in zip(*found, strict=True)))
-
-
-def neighbours(system: AbstractSystem, t: float, state: State, sizes: Sequence[float] = (0.02, 0.05)) -> list[State]:
-    """Consistent configurations some hundredths of the machine's size away, in fixed pseudo-random directions; for
-    larger sizes along the velocity."""
-    rng = np.random.default_rng(20130305)
-    v = np.asarray(state.v) / np.asarray(system.scale())
-    fastest = np.max(np.abs(v), initial=0.0)
-    out = []
-    for size in sizes:
-        along = size > ALONG and fastest > 0
-        nudge = size * (v / fastest if along else rng.standard_normal(system.n))
-        try:
-            out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
-        except AssemblyError:
-            continue  # this nudge left the branch; the others decide
-    return out
-
-
-@compiled
-def _nudged(system: AbstractSystem, q, nudge):
-    return system.retract(q, nudge * system.scale())

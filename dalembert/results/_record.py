@@ -1,4 +1,4 @@
-"""6 · simulation: settings and states as plain data, for files. Nothing in a file is ever executed.
+"""6b· results: settings and states as plain data, for files. Nothing in a file is ever executed.
 
 A value becomes JSON, its arrays go beside it; a formulation, a rule and the like become the name of their class and
 their fields. Only the classes of `KNOWN` are restored, from data that fit them.
@@ -18,7 +18,7 @@ from dalembert import complements, formulations, reactions, stabilise
 from dalembert._results import DalembertError
 from dalembert.complements import Choice
 from dalembert.formulations import IndependentMemory, TangentMemory
-from dalembert.simulation._radau import Carried
+from dalembert.simulation import Carried
 
 
 def _known() -> dict[str, type]:

@@ -1,4 +1,4 @@
-"""6 · simulation: a run as a file, and back: `solution.to_netcdf(path)`, `da.open(path)`.
+"""6b· results: a run as a file, and back: `solution.to_netcdf(path)`, `da.open(path)`.
 
 The labelled data are the file itself, for any program that reads netCDF. Beside them, in the group `run`, all as data:
 the model as the text of its file, numbers that were changed after it was built, settings, states and the mark of the
@@ -18,11 +18,10 @@ import jax
 import numpy as np
 
 from dalembert._results import DalembertError, RecordWarning, Status
-from dalembert.io import read_from_text, read_netcdf, text_of, write_csv, write_netcdf
-from dalembert.simulation._record import NotPlain, decode, encode
-from dalembert.simulation._resume import Restart, parameter_changes, system_changes
-from dalembert.simulation._solution import Solution
-from dalembert.simulation._steps import Mark
+from dalembert.io import read_from_text, read_netcdf, text_of, write_netcdf
+from dalembert.results._record import NotPlain, decode, encode
+from dalembert.results._recorded import RecordedRun
+from dalembert.simulation import Mark, Restart, Solution, parameter_changes, system_changes
 from dalembert.systems import AbstractSystem, build, is_switchable, switchable
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ class _NotKept(Exception):
 
 def write_run(solution: Solution, path) -> Path:
     """Write a solution: its dataset, and all that makes it a solution again."""
-    if np.ndim(solution.status_code):  # a batch: labelled data only
-        return write_netcdf(solution.dataset, path)
     return write_netcdf(solution.dataset, path, {GROUP: _recorded(solution)})
 
 
@@ -197,7 +194,7 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
     except DalembertError as error:
         raise DalembertError(f"'{path}' cannot be used: {error}") from None
     # what was saved, not computed again
-    solution.__dict__["dataset"] = data  # pyright: ignore[reportIndexIssue]
+    solution.results.dataset = data
     return solution
 
 
@@ -295,80 +292,7 @@ def _solution(record, arrays, system: AbstractSystem) -> Solution:
     )
 
 
-# ---- without the model -------------------------------------------------------------------------------------------
-
-
 def _without_model(path: Path, data, why: str, *, recorded: bool = True) -> RecordedRun:
     found = RecordedRun(path, data, why, recorded=recorded)
     warnings.warn(found.missing, RecordWarning, stacklevel=3)
     return found
-
-
-class RecordedRun:
-    """A run from a file that does not hold its model: what was saved, and pictures of it.
-
-    `dataset`, `t`, `status`, `reactions(joint)`, `plot()`, `animate(path)`, `to_csv(path)`. What must be computed from
-    the model is refused with a message that states why it is missing (`missing`).
-    """
-
-    def __init__(self, path: Path, dataset, why: str, *, recorded: bool = True):
-        self.path, self.dataset = path, dataset
-        self.missing = (
-            f"'{path}' holds the numbers of a run, not its model: {why.rstrip('.')}. "
-            + (
-                "Give the system that it was made with, da.open(path, system=…); without it the "
-                if recorded
-                else "The "
-            )
-            + "labelled data can be read (dataset), plotted and played."
-        )
-
-    @property
-    def t(self) -> np.ndarray:
-        return self.dataset["time"].values
-
-    @property
-    def status(self) -> Any:
-        if "run" in self.dataset.dims:
-            return np.array([Status[str(x)] for x in self.dataset["status"].values], object)
-        return Status[self.dataset.attrs["status"]]
-
-    def reactions(self, joint: str, *, frame: str = "world") -> xr.Dataset:
-        """Force and torque of a joint on its body j, as they were saved."""
-        names = list(self.dataset["joint"].values) if "joint" in self.dataset else []
-        if joint not in names:
-            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.")
-        suffix = "" if frame == "world" else "_in_joint"
-        names = {f"reaction_{x}{suffix}": x for x in ("force", "torque")}
-        names |= {f"unique_{x}{suffix}": f"unique_{x}" for x in ("force", "torque")}
-        attributes = {"rule": self.dataset.attrs["reaction_rule"], "frame": frame, "joint": joint}
-        return self.dataset.sel(joint=joint)[list(names)].rename(names).assign_attrs(attributes)
-
-    def plot(self, what=None, *, path=None, **options):
-        """A matplotlib figure by its name, as `Solution.plot`."""
-        from dalembert.view import plot_dataset
-
-        return plot_dataset(self.dataset, what, path=path, **options)
-
-    def animate(self, path, **options) -> Path:
-        """Write the motion: .html, .gif or .mp4."""
-        from dalembert.view import animate_dataset
-
-        return animate_dataset(self.dataset, path, **options)
-
-    def to_csv(self, path) -> Path:
-        """Write the dataset as one wide table."""
-        return write_csv(self.dataset, path)
-
-    def __repr__(self) -> str:
-        return f"RecordedRun of '{self.dataset.attrs.get('model', '')}', {len(self.t)} instants, without its model"
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_run, html_words
-
-        return html_words(repr(self)) if "run" in self.dataset.dims else html_run(self.dataset, repr(self))
-
-    def __getattr__(self, name: str):
-        if not name.startswith("_") and (hasattr(Solution, name) or name in Solution.__dataclass_fields__):
-            raise DalembertError(self.__dict__["missing"])
-        raise AttributeError(name)

@@ -1,10 +1,10 @@
-"""7 · analysis: the joint graph of a model: how bodies are connected, and which joints close loops."""
+"""edge · reports: the joint graph of a model: how bodies are connected, and which joints close loops."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dalembert.analysis._redundancy import check
+from dalembert.analysis import check
 from dalembert.model import Model
 from dalembert.simulation import Solution
 from dalembert.systems import AbstractSystem

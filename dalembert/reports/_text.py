@@ -1,15 +1,13 @@
-"""7 · analysis: a `Check` as a short text, and as plain data for JSON."""
+"""edge · reports: a `Check` as text, for people."""
 
 from __future__ import annotations
 
 import io
 import math
 import shutil
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dalembert.analysis._redundancy import Check
-    from dalembert.analysis._solvability import Solvability, Term
+from dalembert.analysis import Check, Solvability
+from dalembert.reports._columns import Columns
 
 SHOWN = 8
 """Lines of one kind that are shown. Of more, the first few; the rest is counted (`as_dict` and the object have all)."""
@@ -111,83 +109,8 @@ def plain(check: Check) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-GAP = 2  # blanks between columns
-NARROW = 16  # least width of a column of names while others can still shrink
-
-
-class _Table:
-    """Rows of cells in columns that are always all shown: text that is too wide is broken inside its column."""
-
-    def __init__(self, headings: tuple[str, ...], styles: tuple[str, ...]):
-        self.headings, self.styles = headings, styles
-        self.rows: list[tuple[list[str], ...]] = []  # of each cell its words: a break comes between them
-
-    def __rich_console__(self, console, options):
-        from rich.text import Text
-
-        lines = self.lines(options.max_width)
-        for k, cells in enumerate(lines):
-            out = Text("  ")
-            for cell, style in zip(cells, self.styles, strict=True):
-                out.append(cell, "bold" if k == 0 else style)
-            out.rstrip()
-            yield out
-
-    def lines(self, width: int) -> list[tuple[str, ...]]:
-        """The text line by line, each cell filled up to its column's width."""
-        widths = self._widths(width - 2)
-        out = [self._filled(self.headings, widths)]
-        for row in self.rows:
-            cells = [_broken(words, w) for words, w in zip(row, widths, strict=True)]
-            for k in range(max(map(len, cells))):
-                out.append(self._filled([c[k] if k < len(c) else "" for c in cells], widths))
-        return out
-
-    def _filled(self, cells, widths) -> tuple[str, ...]:
-        gaps = [GAP] * (len(widths) - 1) + [0]
-        return tuple(c.ljust(w) + " " * g for c, w, g in zip(cells, widths, gaps, strict=True))
-
-    def _widths(self, width: int) -> list[int]:
-        columns = list(zip(*self.rows, strict=True))
-        widths = [
-            max(len(h), *(len(" ".join(c)) for c in cells)) for h, cells in zip(self.headings, columns, strict=True)
-        ]
-        words = [
-            max(len(h), *(max(map(len, c), default=0) for c in cells))
-            for h, cells in zip(self.headings, columns, strict=True)
-        ]
-        least = [max(len(h), 4) for h in self.headings]
-        room = width - GAP * (len(widths) - 1)
-        # names shrink first, then values between their words, then the rest
-        for column, lowest in (
-            (0, NARROW),
-            (2, words[2]),
-            (3, words[3]),
-            (0, least[0]),
-            (1, least[1]),
-            (2, 10),
-            (3, 10),
-        ):
-            over = sum(widths) - room
-            if over > 0:
-                widths[column] = max(widths[column] - over, min(widths[column], max(lowest, least[column])))
-        return widths
-
-
-def _broken(words: list[str], width: int) -> list[str]:
-    """Words on lines of a width; a word that is longer is cut."""
-    lines = [""]
-    for word in words:
-        if len(lines[-1]) + len(word) + (lines[-1] != "") <= width:
-            lines[-1] += (" " if lines[-1] else "") + word
-            continue
-        pieces = [word[k : k + width] for k in range(0, len(word), width)] or [""]
-        lines = [*lines, *pieces] if lines[-1] else [*lines[:-1], *pieces]
-    return lines
-
-
-def _table(found: Solvability) -> _Table:
-    table = _Table(("reaction of", "", "unique", "not unique"), ("", "dim", "green", "red"))
+def _table(found: Solvability) -> Columns:
+    table = Columns(("reaction of", "", "unique", "not unique"), ("", "dim", "green", "red"))
     whole = [j for j in found.joints if j.unique]
     alike: dict[tuple, list[str]] = {}  # joints with the same text: one line
     for j in found.joints:
@@ -272,77 +195,3 @@ def _motion(check: Check) -> list:
     if m.changing:
         out.append(Text(f"    unique at some instants only: {', '.join(m.changing)}", "yellow"))
     return out
-
-
-# ---- JSON ----------------------------------------------------------------------------------------------------------
-
-
-def as_dict(check: Check) -> dict:
-    """Plain data, ready for JSON."""
-    left_out = (
-        "singular_values",
-        "contradictions",
-        "solvability",
-        "solvability_here",
-        "friction",
-        "motion",
-        "free_motions",
-    )
-    out = {k: getattr(check, k) for k in check.__dataclass_fields__ if k not in left_out}
-    values = check.singular_values
-    out["consistent"] = check.consistent
-    out["smallest_singular_values"] = [float(x) for x in values[-min(6, len(values)) :]]
-    out["largest_singular_value"] = float(values[0]) if len(values) else None
-    out["contradictions"] = [
-        {"level": c.level, "residual": c.residual, "terms": _terms(c.terms)} for c in check.contradictions
-    ]
-    out["friction"] = [p._asdict() for p in check.friction]
-    out["free_motions"] = [[b._asdict() for b in m.bodies] for m in check.free_motions]
-    if check.solvability is not None:
-        out |= _solvability(check.solvability)
-    if check.solvability_here is not None:
-        out["in_this_pose"] = _solvability(check.solvability_here)
-    if check.motion is not None:
-        m = check.motion
-        out["motion"] = {
-            "t0": m.t0,
-            "t1": m.t1,
-            "instants": m.instants,
-            "ranks": list(m.ranks),
-            "singular_positions": [
-                {"t": p.t, "rank": p.rank, "rank_elsewhere": p.rank_elsewhere, "joints": list(p.joints)}
-                for p in m.singular_positions
-            ],
-            "changing": list(m.changing),
-            "ended": m.sentence,
-        }
-    return out
-
-
-def _terms(terms: tuple[Term, ...]) -> list[dict]:
-    return [{"joint": t.joint, "component": t.name, "coefficient": t.coefficient} for t in terms]
-
-
-def _solvability(found: Solvability) -> dict:
-    return {
-        "axes": "joint",  # of all components: the joint's own (marker i), not the world's
-        "reactions": [
-            {
-                "joint": j.name,
-                "kind": j.kind,
-                "unique": j.unique,
-                "components": j.components,
-                "values": j.values,
-                "methods": j.methods,
-            }
-            for j in found.joints
-        ],
-        "unique_sums": [
-            {"terms": _terms(s.terms), "value": None if math.isnan(s.value) else s.value} for s in found.sums
-        ],
-        "dependent_groups": [_terms(g.terms) for g in found.groups],
-        "clusters": [list(c) for c in found.clusters],
-        "releases": [
-            {"joint": r.joint, "directions": list(r.directions), "becomes": r.becomes} for r in found.releases
-        ],
-    }

@@ -1,4 +1,4 @@
-"""6 · simulation: what is reliable at each saved instant: rank, digits, and values at singular positions.
+"""6b· results: what is reliable at each saved instant: rank, digits, and values at singular positions.
 
 Two things are done where the rows are nearly dependent. A state is **perturbed by rounding**, projected onto the
 constraints and observed again: the difference is lost to conditioning, whatever its cause. At an instant of lower rank
@@ -13,15 +13,13 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from dalembert.linalg import RANK_TOLERANCE
-from dalembert.simulation._observe import Observation, observe_all
+from dalembert.linalg import RANK_TOLERANCE, WEAK
+from dalembert.results._observe import Observation, observe_all
+from dalembert.simulation import project_all, qdot_all
 from dalembert.systems import compiled_quickly
 
-WEAK = 3e-2
-"""Instants with singular values below this share of the largest are examined."""
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
 SAFETY = 30.0
@@ -212,18 +210,6 @@ def _wide(flags: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 def _numbers(found: Observation) -> Observation:
     return jax.tree_util.tree_map(np.asarray, found)
-
-
-@compiled_quickly
-def project_all(system, stabilisation, t, q, v):
-    """States projected onto the constraints, one after the other."""
-    return jax.lax.map(lambda s: tuple(stabilisation.project(system, *s)), (jnp.asarray(t), q, v))
-
-
-@compiled_quickly
-def qdot_all(system, q, v):
-    """q̇ at many states."""
-    return jax.vmap(system.qdot)(q, v)
 
 
 @compiled_quickly

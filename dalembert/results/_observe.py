@@ -1,4 +1,4 @@
-"""6 · simulation: everything computed from a state: accelerations, reactions, violation, energy, coordinates."""
+"""6b· results: everything computed from a state: accelerations, reactions, violation, energy, coordinates."""
 
 from __future__ import annotations
 

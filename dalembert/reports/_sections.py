@@ -1,41 +1,23 @@
-"""7 · analysis: `report`: machine, redundancy, motion, reactions and settings as one page that can be sent."""
+"""edge · reports: the sections of a report: text, tables, figures and a motion, from a check and a solution."""
 
 from __future__ import annotations
 
-import datetime
 import json
 import platform
-import sys
-from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dalembert._results import AssemblyError, DalembertError, Status, check_output
-from dalembert.analysis._graph import plot_graph
-from dalembert.analysis._redundancy import Check, check
-from dalembert.analysis._report import friction_lines, summary, values_of, with_value
-from dalembert.io import text_of, write_in_place
-from dalembert.model import Model
+from dalembert._results import Status
+from dalembert.analysis import Check
 from dalembert.reactions import LABELS
-from dalembert.simulation import Solution, simulate
-from dalembert.stabilise import CHANGED, State
-from dalembert.systems import AbstractSystem, build
-from dalembert.view import (
-    Lines,
-    Mark,
-    Motion,
-    Picture,
-    Section,
-    Source,
-    Table,
-    Words,
-    need_matplotlib,
-    plot_dataset,
-    report_page,
-)
+from dalembert.reports._graph import plot_graph
+from dalembert.reports._text import friction_lines, summary, values_of, with_value
+from dalembert.simulation import Solution
+from dalembert.stabilise import CHANGED
+from dalembert.systems import AbstractSystem
+from dalembert.view import Lines, Mark, Motion, Picture, Section, Table, Words, plot_dataset
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
 ROWS_ALONG = 200
@@ -47,80 +29,8 @@ COUNTS = 7
 """Lines of one kind that are shown at first; the others unfold."""
 
 
-def report(
-    model: Model | AbstractSystem | Solution,
-    path,
-    *,
-    t_end: float | None = None,
-    coordinates: str = "absolute",
-    about: str = "",
-    samples: int = 401,
-    progress: bool = False,
-    **settings,
-) -> Path:
-    """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
-    unique, its motion (it plays), reactions with the rule that picked them, curves, settings and versions.
-
-    A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
-    as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
-    that contradict each other are named without a motion. Under 5 MB for a normal run.
-    """
-    if Path(path).suffix not in (".html", ".htm"):
-        raise DalembertError(f"Cannot write '{path}': the name of a report must end in .html.")
-    check_output(path, (".html", ".htm"))
-    need_matplotlib()
-    log = _log if progress else lambda text: None
-    if isinstance(model, Solution):
-        if settings or t_end is not None or coordinates != "absolute":
-            raise DalembertError(
-                "A solution is reported as it is; give t_end=, coordinates= and settings to da.simulate."
-            )
-        system, solution = model.system, model
-    else:
-        system = build(model, coordinates=coordinates) if isinstance(model, Model) else model
-        log(f"{system.name}: simulating")
-        solution = _moved(system, 10.0 if t_end is None else t_end, samples, progress, settings)
-    log(f"{system.name}: rank, redundancy and reactions")
-    found = _checked(system, solution)
-    log(f"{system.name}: drawing")
-    sections = _sections(found, system, solution)
-    if isinstance(model, Model):
-        with suppress(DalembertError):  # Python functions have no text
-            sections[-1].blocks.append(Source("The model as a file", text_of(model, summary=about)))
-    made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    lead = f"{about[0].upper()}{about[1:].rstrip('.')}. Made on {made}." if about else f"Made on {made}."
-    text = report_page(system.name, lead, sections)
-    return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
-
-
-def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
-    """The check along the motion; for many rows at its start alone, as ranks at many instants take minutes."""
-    if solution is None:
-        return check(system)
-    if system.m < ROWS_ALONG:
-        return check(solution)
-    return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]))
-
-
-def _log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:
-    """The motion up to its end; none where the constraints do not hold at the start."""
-    try:
-        solution = simulate(system, t_end, save=samples, progress=progress, throw=False, **settings)
-    except AssemblyError:
-        if check(system, reactions=False).consistent:
-            raise
-        return None
-    return solution if len(solution.t) else None
-
-
-# ---- the parts -----------------------------------------------------------------------------------------------------
-
-
-def _sections(found: Check, system: AbstractSystem, solution: Solution | None) -> list[Section]:
+def sections_of(found: Check, system: AbstractSystem, solution: Solution | None) -> list[Section]:
+    """The parts of a report, from a check and a motion."""
     data = None if solution is None else _drawable(solution.dataset)
     out = [Section("In short", _in_short(found, solution))]
     if data is not None and "geometry" in data:

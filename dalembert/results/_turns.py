@@ -1,11 +1,11 @@
-"""6 · simulation: full turns of joint angles in space, where a rotation does not count them, from the angles' rates."""
+"""6b· results: full turns of joint angles in space, where a rotation does not count them, from the angles' rates."""
 
 from __future__ import annotations
 
 import jax
 import numpy as np
 
-from dalembert.simulation._observe import coordinate_rates
+from dalembert.results._observe import coordinate_rates
 from dalembert.systems import BodySystem, compiled_quickly
 
 SURE = 1.0

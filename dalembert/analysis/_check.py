@@ -1,0 +1,118 @@
+"""7 · analysis: `Check`: what a model is, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dalembert.analysis._contradictions import Contradiction
+from dalembert.analysis._data import as_dict
+from dalembert.analysis._free import FreeMotion
+from dalembert.analysis._solvability import Solvability
+from dalembert.reactions import Pressing
+from dalembert.simulation import SingularPosition
+
+
+@dataclass(frozen=True)
+class MotionCheck:
+    """Rank and uniqueness along a motion: results at a number of instants, and where the rank falls."""
+
+    t0: float
+    t1: float
+    instants: int
+    ranks: tuple[int, ...]  # the values that the rank took, rising
+    singular_positions: tuple[SingularPosition, ...]
+    changing: tuple[str, ...]  # joints whose reaction is unique at some instants only
+    sentence: str  # how the motion ended
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a model is, in numbers. `print` it, or read the fields; `as_dict` is the JSON form.
+
+    `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
+    given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (Grübler's count).
+    `singular`: the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
+    number of neighbours that were examined (none if all rows are independent here, or nothing can move).
+    `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that
+    cannot hold together. `solvability`: which reactions are unique, which equations depend on each other, and what
+    could be released: of the structure, that is beside a singular pose; `solvability_here` is
+    that of the singular pose itself. At a singular pose neither holds values: they follow from the motion through it
+    (`simulate`). `friction` lists the loads of friction by joint loads, and `load_rule` the rule that
+    picks those that are not unique, if one is named. `motion` is filled for a `Solution`. `free_motions` are as many
+    independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
+    no joint holds. `misfit` is how far redundant joints are from closing (relative to the machine's size), where
+    they do so only approximately. Components of reactions are along the joints' own axes (marker i).
+    `remarks` state which joints are nearly redundant (barely independent), and what is assumed about gears, belts and
+    couplings: couplings that leave out the force of teeth or belts, the flank in contact.
+    """
+
+    name: str
+    n: int
+    m: int
+    holonomic: int
+    rank: int
+    rank_here: int
+    rank_holonomic: int
+    rank_nonholonomic: int
+    redundancy: int
+    mobility: int
+    gruebler: int
+    singular: bool
+    beside: int
+    bodies: int
+    joints: dict[str, int]
+    t: float
+    singular_values: np.ndarray = field(repr=False)
+    tolerance: float = 0.0
+    contradictions: tuple[Contradiction, ...] = ()
+    solvability: Solvability | None = field(default=None, repr=False)
+    solvability_here: Solvability | None = field(default=None, repr=False)
+    friction: tuple[Pressing, ...] = ()
+    load_rule: str | None = None
+    motion: MotionCheck | None = None
+    remarks: tuple[str, ...] = ()
+    free_motions: tuple[FreeMotion, ...] = ()
+    unheld: tuple[str, ...] = ()
+    misfit: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether all constraints can hold together."""
+        return not self.contradictions
+
+    def unique(self, joint: str, component: str | None = None) -> bool:
+        """Whether a joint's reaction, or one component of it in the joint's frame, is unique."""
+        assert self.solvability is not None, "ask check(…) for reactions"
+        found = self.solvability.joint(joint)
+        return found.unique if component is None else found.components.get(component, True)
+
+    def as_dict(self) -> dict:
+        """Plain data, ready for JSON."""
+        return as_dict(self)
+
+    def summary(self) -> str:
+        """The counts, in two to four lines."""
+        return "\n".join(_reports().summary(self))
+
+    def __rich__(self):
+        return _reports().renderable(self)
+
+    def __str__(self) -> str:
+        return _reports().plain(self)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dalembert.view import html_console
+
+        return html_console(self)
+
+
+def _reports():
+    """The room that puts a `Check` into words: the one import of this room that runs upward, so that it prints."""
+    from dalembert import reports
+
+    return reports

@@ -1,0 +1,88 @@
+"""edge · reports: `report`: machine, redundancy, motion, reactions and settings as one page that can be sent."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from dalembert._results import AssemblyError, DalembertError, check_output
+from dalembert.analysis import Check, check
+from dalembert.io import text_of, write_in_place
+from dalembert.model import Model
+from dalembert.reports._sections import ROWS_ALONG, sections_of
+from dalembert.simulation import Solution, simulate
+from dalembert.stabilise import State
+from dalembert.systems import AbstractSystem, build
+from dalembert.view import Source, need_matplotlib, report_page
+
+
+def report(
+    model: Model | AbstractSystem | Solution,
+    path,
+    *,
+    t_end: float | None = None,
+    coordinates: str = "absolute",
+    about: str = "",
+    samples: int = 401,
+    progress: bool = False,
+    **settings,
+) -> Path:
+    """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
+    unique, its motion (it plays), reactions with the rule that picked them, curves, settings and versions.
+
+    A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
+    as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
+    that contradict each other are named without a motion. Under 5 MB for a normal run.
+    """
+    if Path(path).suffix not in (".html", ".htm"):
+        raise DalembertError(f"Cannot write '{path}': the name of a report must end in .html.")
+    check_output(path, (".html", ".htm"))
+    need_matplotlib()
+    log = _log if progress else lambda text: None
+    if isinstance(model, Solution):
+        if settings or t_end is not None or coordinates != "absolute":
+            raise DalembertError(
+                "A solution is reported as it is; give t_end=, coordinates= and settings to da.simulate."
+            )
+        system, solution = model.system, model
+    else:
+        system = build(model, coordinates=coordinates) if isinstance(model, Model) else model
+        log(f"{system.name}: simulating")
+        solution = _moved(system, 10.0 if t_end is None else t_end, samples, progress, settings)
+    log(f"{system.name}: rank, redundancy and reactions")
+    found = _checked(system, solution)
+    log(f"{system.name}: drawing")
+    sections = sections_of(found, system, solution)
+    if isinstance(model, Model):
+        with suppress(DalembertError):  # Python functions have no text
+            sections[-1].blocks.append(Source("The model as a file", text_of(model, summary=about)))
+    made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    lead = f"{about[0].upper()}{about[1:].rstrip('.')}. Made on {made}." if about else f"Made on {made}."
+    text = report_page(system.name, lead, sections)
+    return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+
+
+def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
+    """The check along the motion; for many rows at its start alone, as ranks at many instants take minutes."""
+    if solution is None:
+        return check(system)
+    if system.m < ROWS_ALONG:
+        return check(solution)
+    return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]))
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:
+    """The motion up to its end; none where the constraints do not hold at the start."""
+    try:
+        solution = simulate(system, t_end, save=samples, progress=progress, throw=False, **settings)
+    except AssemblyError:
+        if check(system, reactions=False).consistent:
+            raise
+        return None
+    return solution if len(solution.t) else None

@@ -1,0 +1,28 @@
+"""6b· everything computed from a motion: labels, reactions and uniqueness by instant, energies, and its files."""
+
+from dalembert.results._batch import BatchResults
+from dalembert.results._instants import Instants
+from dalembert.results._observe import Observation, observe
+from dalembert.results._recorded import RecordedRun
+from dalembert.results._results import Results
+from dalembert.results._run_file import open_run
+from dalembert.simulation import Solution, is_batch
+
+open = open_run
+
+__all__ = [
+    "BatchResults",
+    "Instants",
+    "Observation",
+    "RecordedRun",
+    "Results",
+    "observe",
+    "open",
+    "open_run",
+    "results_of",
+]
+
+
+def results_of(solution: Solution) -> Results | BatchResults:
+    """What is computed from a motion, or from a batch of them."""
+    return BatchResults(solution) if is_batch(solution) else Results(solution)

@@ -1,0 +1,181 @@
+"""6b· results: a motion as an xarray Dataset, with names and units."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dalembert._results import RecordWarning, warn_caller
+from dalembert.results._observe import joint_coordinate_names
+from dalembert.results._reactions import warn_slack
+from dalembert.results._turns import coordinate_motion, counted, with_turns
+from dalembert.systems import BodySystem, geometry, is_angle
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from dalembert.results._results import Results
+
+AXES = ("x", "y", "z")
+
+
+def labelled(results: Results) -> xr.Dataset:
+    """All that is known of a motion at its saved times."""
+    import xarray as xr
+
+    warn_slack(results)
+    solution, o = results.solution, results.observed
+    system, machine, bodies = results.system, results.machine, results.system.bodies
+    data: dict[str, Any] = {}
+    time = ("time", np.asarray(solution.t), {"units": "s"})
+    coords: dict[str, Any] = {"time": time, "level": ["position", "velocity", "acceleration"]}
+    if bodies is not None:
+        _bodies(results, bodies, data, coords)
+        _joints(results, bodies, data, coords)
+        text = {"long_name": "bodies, joints and forces with their places, as JSON; for pictures"}
+        data["geometry"] = ((), json.dumps(geometry(bodies)), text)
+    if bodies is not system:
+        names, labels = "coordinate", system.coordinate_labels()
+        if labels is not None:  # where "coordinate" holds all joints'
+            names = "tree_coordinate"
+            coords[names] = list(labels)
+        data |= {"q": (("time", names), np.asarray(solution.q)), "v": (("time", "speed"), np.asarray(solution.v))}
+        data["vdot"] = (("time", "speed"), o.rates)
+    owner = {row: o.name for o in machine.owners for row in o.rows}
+    coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
+    data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
+    text = {"long_name": "whether the constraints determine the multiplier"}
+    data["unique_multiplier"] = (("time", "row"), results.unique_multipliers & results.instants.multipliers, text)
+    text = {"long_name": "rank of the constraints at this instant"}
+    data["rank"] = ("time", results.instants.rank, text)
+    text = {"units": "1", "long_name": "decimal digits of the reactions that can be believed"}
+    data["digits"] = ("time", results.instants.digits, text)
+    text = {"units": "1", "long_name": "constraint violation, relative to the machine's size"}
+    data["violation"] = (("time", "level"), o.violation, text)
+    for name, value in results.energies.items():
+        label = name if name.startswith("work") else f"energy_{name}"
+        data[label] = ("time", value, {"units": "J"})
+    return xr.Dataset(data, coords=coords, attrs=_attributes(results))
+
+
+def _attributes(results: Results) -> dict[str, Any]:
+    import dalembert
+
+    solution = results.solution
+    keep = {k: float(x) if isinstance(x, float) else int(x) for k, x in solution.stats.items() if k != "doubt_said"}
+    return {
+        "model": results.system.name,
+        "status": solution.status.name,
+        "reaction_rule": results.rule.describe(results.machine),
+        "redundancy": results.redundancy,
+        "integrator": solution.integrator,
+        "formulation": type(solution.formulation).__name__,
+        "stabilisation": type(solution.stabilisation).__name__,
+        "dalembert_version": dalembert.__version__,
+        **keep,
+    }
+
+
+def _bodies(results: Results, system: BodySystem, data, coords) -> None:
+    o = results.observed
+    d, nt, nb = system.kinematics.d, len(o.q), len(system.body_names)
+    q = o.q.reshape(nt, nb, system.dq)
+    v = o.v.reshape(nt, nb, system.dv)
+    a = o.vdot.reshape(nt, nb, system.dv)
+    coords |= {"body": list(system.body_names), "axis": list(AXES[:d])}
+    tba = ("time", "body", "axis")
+    data["position"] = (tba, q[..., :d], {"units": "m", "long_name": "centre of mass"})
+    data["velocity"] = (tba, v[..., :d], {"units": "m/s"})
+    data["acceleration"] = (tba, a[..., :d], {"units": "m/s2"})
+    if d == 2:
+        tb = ("time", "body")
+        data["angle"] = (tb, q[..., 2], {"units": "rad"})
+        data["angular_velocity"] = (tb, v[..., 2], {"units": "rad/s"})
+        data["angular_acceleration"] = (tb, a[..., 2], {"units": "rad/s2"})
+    else:
+        coords["component"] = ["w", "x", "y", "z"]
+        text = {"units": "1", "long_name": "unit quaternion, body to world"}
+        data["quaternion"] = (("time", "body", "component"), _continuous(q[..., 3:]), text)
+        data["angular_velocity"] = (tba, v[..., 3:], {"units": "rad/s", "long_name": "in the body frame"})
+        data["angular_acceleration"] = (tba, a[..., 3:], {"units": "rad/s2", "long_name": "in the body frame"})
+
+
+def _joints(results: Results, system: BodySystem, data, coords) -> None:
+    o = results.observed
+    assert o.wrenches is not None
+    names = joint_coordinate_names(system)
+    if names:
+        values = _counting_turns(results, system, names)
+        coords["joint_coordinate"] = [f"{joint}.{what}" for joint, what in names]
+        units = ["rad" if is_angle(what) else "m" for _, what in names]
+        coords["joint_coordinate_units"] = ("joint_coordinate", units)
+        data["coordinate"] = (("time", "joint_coordinate"), values, {"long_name": "joint coordinate"})
+    if not system.joints:
+        return
+    coords["joint"] = [j.name for j in system.joints]
+    turning = ("time", "joint", "axis") if system.kinematics.d == 3 else ("time", "joint")
+    for suffix, force, torque in (
+        ("", o.wrenches.force, o.wrenches.torque),
+        ("_in_joint", o.wrenches.joint_force, o.wrenches.joint_torque),
+    ):
+        where = "world axes" if not suffix else "axes of marker i"
+        note = f"on body j, at marker j, {where}; rule: {results.rule.describe(system)}"
+        data[f"reaction_force{suffix}"] = (("time", "joint", "axis"), force, {"units": "N", "long_name": note})
+        value = torque if system.kinematics.d == 3 else torque[..., 0]
+        data[f"reaction_torque{suffix}"] = (turning, value, {"units": "N m", "long_name": note})
+        d = system.kinematics.d
+        sure = np.array([results.unique(j.name, frame="joint" if suffix else "world") for j in system.joints])
+        text = {"long_name": f"whether the rigid-body model determines it at this instant, {where}"}
+        known = results.instants.believed
+        prefix = "joint_" if suffix else ""
+        believed_force, believed_torque = known[f"{prefix}force"], known[f"{prefix}torque"]
+        data[f"unique_force{suffix}"] = (("time", "joint", "axis"), sure[:, :d] & believed_force, text)
+        turned = sure[:, d:] if d == 3 else sure[:, d]
+        data[f"unique_torque{suffix}"] = (
+            turning,
+            turned & (believed_torque if d == 3 else believed_torque[..., 0]),
+            text,
+        )
+
+    text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
+    data["solvability"] = ("joint", [results.solvability(j.name) for j in system.joints], text)
+
+
+def _counting_turns(results: Results, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:
+    """The joint coordinates with angles that count full turns, as they do in the plane; in space they come from
+    (−π, π], and full turns follow from joint coordinates q or from the angles' own rates."""
+    o = results.observed
+    values = np.array(o.coordinates)
+    angles = [k for k, (_, what) in enumerate(names) if is_angle(what)]
+    if system.space == "plane" or not angles or len(values) < 2:
+        return values
+    own = results.system.angles_in_q()
+    for k in angles:
+        if names[k] in own:
+            q = np.asarray(results.solution.q)[:, own[names[k]]]
+            values[:, k] = with_turns(values[:, k], np.diff(q))
+    rest = [k for k in angles if names[k] not in own]
+    if rest:
+        rates, accelerations = (np.asarray(x)[:, rest] for x in coordinate_motion(system, o.q, o.v, o.vdot))
+        values[:, rest], known = counted(np.asarray(results.solution.t), values[:, rest], rates, accelerations)
+        _warn_uncounted(results.system.name, [names[k][0] for k, sure in zip(rest, known, strict=True) if not sure])
+    return values
+
+
+def _warn_uncounted(name: str, joints: list[str]) -> None:
+    if joints:
+        warn_caller(
+            f"'{name}': the saved times are too far apart to count full turns at the joints "
+            f"{', '.join(repr(j) for j in dict.fromkeys(joints))}: their angles in the dataset may be wrong by "
+            "multiples of 2π. Save more often, with a larger save=.",
+            RecordWarning,
+        )
+
+
+def _continuous(quaternions: np.ndarray) -> np.ndarray:
+    """Of the two quaternions of each rotation the one nearer to that of the instant before (times first)."""
+    same = np.sum(quaternions[1:] * quaternions[:-1], axis=-1) >= 0
+    sign = np.cumprod(np.where(same, 1.0, -1.0), axis=0)
+    return np.concatenate([quaternions[:1], quaternions[1:] * sign[..., None]])

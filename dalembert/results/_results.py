@@ -1,0 +1,232 @@
+"""6b· results: `Results`: everything that is computed from one motion, on the host, each on first use and once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dalembert._results import DalembertError, RedundancyWarning
+from dalembert._typing import is_traced
+from dalembert.linalg import ZERO
+from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, Unique, Uniqueness, rule_of
+from dalembert.results import _reactions
+from dalembert.results._energy import energies, energy_drift
+from dalembert.results._instants import Instants, look
+from dalembert.results._observe import Observation, coordinate_rates
+from dalembert.simulation import SingularPosition, Solution, singular_positions
+from dalembert.stabilise import State
+from dalembert.systems import AbstractSystem
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+LEVELS = ("position", "velocity", "acceleration")
+
+
+class Results:
+    """What follows from a motion: numbers, ranks, unique reactions, labelled data, files and pictures.
+
+    `Solution` passes on what it is asked; `solution.results` is this object. It is no part of the solution's data:
+    a solution that goes through `jit`, `vmap` or `dataclasses.replace` computes its results anew.
+    """
+
+    def __init__(self, solution: Solution):
+        self.solution = solution
+
+    @property
+    def system(self) -> AbstractSystem:
+        return self.solution.system
+
+    @property
+    def machine(self) -> AbstractSystem:
+        """The system in which reactions are stated."""
+        return self.solution.system.machine
+
+    # ---- rank and uniqueness -----------------------------------------------------------------------------
+
+    def instant(self, k: int, *, loaded: bool = False) -> Instant:
+        """The system at a saved time; `loaded`: with teeth and belts in contact on the side of their load, as reactions
+        are stated."""
+        s = self.solution
+        system = s.system.with_sides(self.observed.sides[k]) if loaded and self.machine.sided else s.system
+        return Instant(system, s.t[k], State(s.q[k], s.v[k]))
+
+    @functools.cached_property
+    def generic(self) -> dict[int, Instant]:
+        """A few instants of the motion, those of the largest rank, by their number."""
+        count = len(self.solution.t)
+        picks = sorted({0, count // 3, (2 * count) // 3, count - 1}) if count else ()
+        found = {k: self.instant(k) for k in picks}
+        rank = max((i.dependence.rank for i in found.values()), default=0)
+        return {k: i for k, i in found.items() if i.dependence.rank == rank}
+
+    @property
+    def rank(self) -> int:
+        return max((i.dependence.rank for i in self.generic.values()), default=0)
+
+    @functools.cached_property
+    def redundancy(self) -> int:
+        seen = [i.among_joints for i in self.generic.values()]
+        if not seen:
+            return self.system.m
+        off = 0
+        if self.machine is self.system:  # in joint coordinates a row can be zero because the tree satisfies it
+            off = int(np.sum(np.all([np.all(d.C == 0, axis=1) for d in seen], axis=0)))
+        return seen[0].redundancy - off
+
+    @functools.cached_property
+    def unique_multipliers(self) -> np.ndarray:
+        out = np.ones(self.machine.m, bool)
+        for instant in self.generic.values() if self.redundancy else ():
+            out &= np.linalg.norm(instant.among_joints.null, axis=1) <= ZERO
+        return out
+
+    @functools.cached_property
+    def uniqueness(self) -> list[Uniqueness]:
+        """Which reactions are unique at the generic instants."""
+        loaded = bool(self.machine.sided)
+        return [(self.instant(k, loaded=True) if loaded else i).uniqueness for k, i in self.generic.items()]
+
+    def unique(self, joint: str, *, frame: str = "joint") -> np.ndarray:
+        bodies = _reactions.need_joint(self.system, joint)
+        if self.redundancy == 0:
+            return np.ones(bodies.dv, bool)
+        return np.all([u.mask(joint, frame) for u in self.uniqueness], axis=0)
+
+    def solvability(self, joint: str) -> str:
+        """ "unique", "partly" or "open": all, some or none of the joint's components are determined."""
+        if self.redundancy == 0:
+            return "unique"
+        components = [u.components(joint) for u in self.uniqueness]
+        sure = [all(t.get(c, True) for t in components) for c in {c for t in components for c in t}]
+        return "unique" if all(sure) else "partly" if any(sure) else "open"
+
+    def singular_positions(self) -> list[SingularPosition]:
+        return singular_positions(self.solution)
+
+    # ---- numbers at the saved times ----------------------------------------------------------------------
+
+    @functools.cached_property
+    def rule(self) -> AbstractReactionRule:
+        if self.redundancy == 0:
+            return Unique()
+        chosen = self.solution.chosen
+        return MinimumNorm() if chosen is None or isinstance(chosen, Unique) else chosen
+
+    def under(self, rule: AbstractReactionRule | str) -> Solution:
+        chosen = rule_of(rule)
+        if chosen is not None:
+            chosen = chosen.prepare(self.machine, self.instant(0).on_bodies)
+        return dataclasses.replace(self.solution, chosen=chosen)
+
+    @functools.cached_property
+    def _examined(self) -> tuple[Observation, Instants]:
+        if len(self.solution.t) == 0:
+            raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
+        return look(self.solution, self.rule, self.rank)
+
+    @property
+    def observed(self) -> Observation:
+        """All observables at the saved times."""
+        return self._examined[0]
+
+    @property
+    def instants(self) -> Instants:
+        return self._examined[1]
+
+    @property
+    def vdot(self) -> np.ndarray:
+        return self.observed.rates
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        if isinstance(self.solution.chosen, Unique) and not self.unique_multipliers.all():
+            raise DalembertError(
+                f"{int(np.sum(~self.unique_multipliers))} of the {self.machine.m} multipliers are not unique. Name a "
+                "rule that picks them, or ask for reactions that are."
+            )
+        _reactions.warn_redundant(self)
+        return self.observed.lam
+
+    @property
+    def violation(self) -> dict[str, float]:
+        worst = np.max(self.observed.violation, axis=0)
+        return dict(zip(LEVELS, map(float, worst), strict=True))
+
+    @functools.cached_property
+    def energies(self) -> dict[str, np.ndarray]:
+        return energies(self.observed, self.solution.work)
+
+    @property
+    def energy_drift(self) -> float:
+        return energy_drift(self.energies, self.instant(0).equations, self.system)
+
+    # ---- with names and units ----------------------------------------------------------------------------
+
+    @functools.cached_property
+    def dataset(self) -> xr.Dataset:
+        from dalembert.results._labels import labelled
+
+        return labelled(self)
+
+    @property
+    def energy(self) -> xr.Dataset:
+        import xarray as xr
+
+        named = {k: ("time", x, {"units": "J"}) for k, x in self.energies.items()}
+        return xr.Dataset(named, coords={"time": ("time", np.asarray(self.solution.t), {"units": "s"})})
+
+    def reactions(
+        self, joint: str, *, frame: str = "world", rule: AbstractReactionRule | str | None = None
+    ) -> xr.Dataset:
+        return _reactions.reactions(self if rule is None else self.under(rule).results, joint, frame)
+
+    def band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
+        """For each component of a joint's reaction half the width of its undetermined range; None if it is unique."""
+        return _reactions.band(self, joint, frame)
+
+    # ---- files and pictures ------------------------------------------------------------------------------
+
+    def to_netcdf(self, path) -> Path:
+        from dalembert.results._run_file import write_run
+
+        return write_run(self.solution, path)
+
+    def to_csv(self, path) -> Path:
+        from dalembert.io import write_csv
+
+        return write_csv(self.dataset, path)
+
+    def plot(self, what=None, *, path=None, **options):
+        from dalembert.view import plot_dataset
+
+        if what is not None and path is None and Path(what).suffix:
+            what, path = None, what
+        data = self.dataset
+        if what in ("velocities", "phase") and "coordinate" in data:
+            rates = np.asarray(coordinate_rates(self.machine, self.observed.q, self.observed.v))
+            data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
+        joint, frame = options.get("joint"), options.get("frame", "joint")
+        if what == "reactions" and joint in data.get("joint", ()) and "band" not in options:
+            options["band"] = self.band(joint, frame)
+        return plot_dataset(data, what, path=path, **options)
+
+    def animate(self, path, **options) -> Path:
+        from dalembert.view import animate_dataset
+
+        return animate_dataset(self.dataset, path, **options)
+
+    def html(self) -> str:
+        """The page that moves, for a notebook."""
+        from dalembert.view import html_run, html_words
+
+        if is_traced(self.solution) or len(self.solution.t) == 0:
+            return html_words(repr(self.solution))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
+            return html_run(self.dataset, repr(self.solution))
