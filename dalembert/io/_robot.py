@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert import model
 from dalembert.io._xml import Element
 from dalembert.model import axis_angle, frame_on_axis, rotation_matrix
 
@@ -172,9 +173,10 @@ def listed(names, most: int = 12) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """A joint of the library: its kind, its frame in the child at zero, and for each motion its coordinate and sign."""
+    """A joint of the library, or None where the child is free: its class, its frame in the child at zero, and for each
+    motion its coordinate and sign."""
 
-    kind: str
+    joint: type[model.Joint] | None
     frame: Pose
     coordinates: tuple[tuple[str, float] | None, ...]
     swapped: bool = False  # marker i sits on the child
@@ -188,40 +190,40 @@ def combined(motions: list[Motion], size: float) -> Combined | None:
     points = [m.point for m in motions]
     square = all(abs(a @ b) < SMALL for a, b in itertools.combinations(axes, 2))
     if kinds == "":
-        return Combined("weld", Pose(), ())
+        return Combined(model.Weld, Pose(), ())
     if kinds == "turn":
-        return Combined("revolute", Pose(frame_on_axis(axes[0]), points[0]), (("angle", 1.0),))
+        return Combined(model.Revolute, Pose(frame_on_axis(axes[0]), points[0]), (("angle", 1.0),))
     if kinds == "slide":
-        return Combined("prismatic", Pose(frame_on_axis(axes[0]), points[0]), (("displacement", 1.0),))
+        return Combined(model.Prismatic, Pose(frame_on_axis(axes[0]), points[0]), (("displacement", 1.0),))
     if kinds == "ball":
-        return Combined("spherical", Pose(np.eye(3), points[0]), (None,))
+        return Combined(model.Spherical, Pose(np.eye(3), points[0]), (None,))
     if kinds in ("free", "slide slide slide ball", "slide slide slide turn turn turn"):
         slides, turns = motions[:3], motions[3:]
         whole = kinds == "free" or abs(np.linalg.det(np.column_stack([m.axis for m in slides]))) > 1e-3
         if not whole or (len(turns) == 3 and _meeting(turns, size) is None):
             return None
-        return Combined("free", Pose(), (None,) * len(motions))
+        return Combined(None, Pose(), (None,) * len(motions))
     if kinds == "turn turn" and square and (at := _meeting(motions, size)) is not None:
         frame = np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])])
-        return Combined("universal", Pose(frame, at), (("angle_i", 1.0), ("angle_j", 1.0)))
+        return Combined(model.Universal, Pose(frame, at), (("angle_i", 1.0), ("angle_j", 1.0)))
     if kinds in ("turn slide", "slide turn"):
         return _turn_and_slide(motions, turn_first=kinds == "turn slide", square=square)
     if kinds == "slide slide" and square:
         frame = np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])])
         coordinates = (("x", 1.0), ("y", 1.0))
-        return Combined("generic", Pose(frame, points[0]), coordinates, held=("z", "rx", "ry", "rz"))
+        return Combined(model.Generic, Pose(frame, points[0]), coordinates, held=("z", "rx", "ry", "rz"))
     if kinds == "slide slide turn" and square:
         normal = np.cross(axes[0], axes[1])
         frame = np.column_stack([axes[0], axes[1], normal])
         sign = float(np.sign(normal @ axes[2]))
-        return Combined("planar", Pose(frame, points[2]), (("x", 1.0), ("y", 1.0), ("angle", sign)))
+        return Combined(model.Planar, Pose(frame, points[2]), (("x", 1.0), ("y", 1.0), ("angle", sign)))
     if kinds == "slide slide slide" and square:
         third = np.cross(axes[0], axes[1])
         frame = np.column_stack([axes[0], axes[1], third])
         coordinates = (("x", 1.0), ("y", 1.0), ("z", float(np.sign(third @ axes[2]))))
-        return Combined("orientation_lock", Pose(frame, points[0]), coordinates)
+        return Combined(model.OrientationLock, Pose(frame, points[0]), coordinates)
     if kinds == "turn turn turn" and (at := _meeting(motions, size)) is not None:
-        return Combined("spherical", Pose(np.eye(3), at), (None, None, None))
+        return Combined(model.Spherical, Pose(np.eye(3), at), (None, None, None))
     return None
 
 
@@ -231,13 +233,13 @@ def _turn_and_slide(motions: list[Motion], *, turn_first: bool, square: bool) ->
     along = turn.axis @ slide.axis
     if abs(along) > 1 - SMALL**2 / 2 or np.linalg.norm(np.cross(turn.axis, slide.axis)) < SMALL:
         frame = Pose(frame_on_axis(turn.axis), turn.point)
-        return Combined("cylindrical", frame, (("angle", 1.0), ("displacement", float(np.sign(along))))[order])
+        return Combined(model.Cylindrical, frame, (("angle", 1.0), ("displacement", float(np.sign(along))))[order])
     if not square:
         return None
     # the slot is fixed in the part before the slide: that is the child's side where the turn comes first
     way = -1.0 if turn_first else 1.0
     frame = Pose(frame_on_axis(way * turn.axis, way * slide.axis), turn.point)
-    return Combined("pin_slot", frame, (("angle", 1.0), ("displacement", 1.0))[order], swapped=turn_first)
+    return Combined(model.PinSlot, frame, (("angle", 1.0), ("displacement", 1.0))[order], swapped=turn_first)
 
 
 def _meeting(motions: list[Motion], size: float) -> np.ndarray | None:

@@ -15,7 +15,20 @@ import numpy as np
 
 from dalembert.io._robot import Actuator, Combined, Joint, Link, Motion, Pose, Robot, combined, listed
 from dalembert.io._xml import Complaints, Element
-from dalembert.model import Body, Cause, Model, axis_angle, quaternion_of
+from dalembert.model import (
+    ELEMENTS,
+    Body,
+    Cause,
+    Generic,
+    Model,
+    OrientationLock,
+    PinSlot,
+    Planar,
+    Spherical,
+    Universal,
+    axis_angle,
+    quaternion_of,
+)
 
 
 def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -> Model:
@@ -357,7 +370,7 @@ class _Builder:
         wanted = "_".join(dict.fromkeys(m.name for m in joint.motions)) if several else joint.motions[0].name
         for m in joint.motions:
             self.coordinate[m.name] = None
-        if found.kind == "free":
+        if found.joint is None:
             self._add_free(joint, j)
             return
         name = self._name(wanted, joint.element, "joint", own=len({m.name for m in joint.motions}) == 1)
@@ -375,7 +388,7 @@ class _Builder:
             ]
             coordinates = f" ({', '.join(free)})" if free else ""
             self.robot.remarks.append(
-                f"Joints {listed(m.name for m in joint.motions)} are one {found.kind} joint, '{name}'{coordinates}."
+                f"Joints {listed(m.name for m in joint.motions)} are one {found.joint.type} joint, '{name}'{coordinates}."
             )
 
     def _add_combined(self, name: str, found: Combined, joint: Joint, i: Body, j: Body) -> None:
@@ -385,7 +398,8 @@ class _Builder:
         moved = any(
             not np.array_equal(m.start.R, np.eye(3)) if isinstance(m.start, Pose) else m.start for m in joint.motions
         )
-        model, R = self.model, _tidy(now.R)
+        model, R, made = self.model, _tidy(now.R), found.joint
+        assert made is not None
         if moved or found.swapped:
             first, second = (j, now), (i, zero)
             if not found.swapped:
@@ -395,17 +409,17 @@ class _Builder:
                 for word, (body, pose) in (("i", first), ("j", second))
             ]
             held = {"held": list(found.held)} if found.held else {}
-            getattr(model, found.kind)(name, *ends, **held)
+            model.add(made(name, *ends, **held))
             return
         at, x, y, z = _tidy(now.p, self.size), R[:, 0], R[:, 1], R[:, 2]
-        ways: dict[str, dict[str, Any]] = {
-            "universal": {"axis_i": x, "axis_j": y},
-            "planar": {"normal": z, "x": x},
-            "pin_slot": {"slot": x, "axis": z},
-            "generic": {"held": list(found.held), "axis": z, "x": x},
-            "spherical": {},
+        ways: dict[type, dict[str, Any]] = {
+            Universal: {"axis_i": x, "axis_j": y},
+            Planar: {"normal": z, "x": x},
+            PinSlot: {"slot": x, "axis": z},
+            Generic: {"held": list(found.held), "axis": z, "x": x},
+            Spherical: {},
         }
-        if found.kind == "orientation_lock":  # its axes are those of markers
+        if made is OrientationLock:  # its axes are those of markers
             if not np.array_equal(R, np.eye(3)):
                 pair = [
                     self._marker(self._name(f"{name}_{w}", None, own=False), b, now, None)
@@ -415,7 +429,7 @@ class _Builder:
             else:
                 model.orientation_lock(name, i, j, at=at)
             return
-        getattr(model, found.kind)(name, i, j, at=at, **ways.get(found.kind, {"axis": z}))
+        model.add(made(name, i, j, at=at, **ways.get(made, {"axis": z})))
 
     def _add_free(self, joint: Joint, body: Body) -> None:
         names = listed(m.name for m in joint.motions)
@@ -493,7 +507,7 @@ class _Builder:
                 here = pose if link == "" else self.at[link] @ pose
                 ends.append(self._marker(self._name(f"{name}_{word}", None, own=False), body, here, loop.element))
             length = {} if loop.length is None else {"length": loop.length}
-            getattr(self.model, loop.kind)(name, *ends, **length)
+            self.model.add(ELEMENTS[loop.kind](name, *ends, **length))
             self.model.closing = (*self.model.closing, name)  # the robot's own joints form the tree
 
     def _add_ties(self) -> None:

@@ -116,7 +116,8 @@ def geometry_of(data) -> dict[str, Any]:
     try:
         found = json.loads(str(data["geometry"].values))
         assert found["space"] in ("plane", "space") and isinstance(found["bodies"], list)
-        assert all(isinstance(x["look"], dict) for x in (*found["joints"], *found["forces"]))
+        for item in (*found["joints"], *found["forces"]):
+            assert isinstance(item.setdefault("look", {}), dict)  # nothing is drawn of what says nothing of its look
     except (ValueError, KeyError, TypeError, AssertionError):
         raise DalembertError("The geometry of this result cannot be read; simulate again and save it anew.") from None
     return found
