@@ -519,13 +519,13 @@ def summary_of(thing) -> str:
 
 
 def members_of(cls) -> dict[str, str]:
-    """Public methods and properties with a docstring, in the order of the source."""
+    """Public methods and properties with a docstring, in the order of the source; what is inherited comes first."""
     out = {}
-    for base in cls.__mro__[:-1]:
+    for base in reversed(cls.__mro__[:-1]):
         for name, member in vars(base).items():
             plain = inspect.isfunction(member) or isinstance(member, property | functools.cached_property)
             if plain and not name.startswith("_") and inspect.getdoc(member):
-                out.setdefault(name, summary_of(member))
+                out[name] = summary_of(member)
     return out
 
 
