@@ -270,7 +270,7 @@ def _redundancy(found: Check) -> list:
 
 
 def _solvability(found: Check, solution: Solution | None) -> list:
-    """Values at the instant of the largest load (at the start they may all be zero), or at the start without a motion."""
+    """Values at the instant of the largest load (at the start all may be zero); without a motion at the start."""
     result, along = found.solvability, _components(found, solution)
     assert result is not None
     at, values = _largest_load(found, solution)
