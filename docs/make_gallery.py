@@ -1,11 +1,15 @@
-"""docs · the gallery: a still of every built-in mechanism (docs/pictures/gallery) and the page that shows them.
+"""docs · the gallery: every built-in mechanism as a still (docs/pictures/gallery) and in motion (docs/motions), and the
+page that shows them.
 
     python docs/make_gallery.py            all of them, and the README's curves; some minutes, each is compiled
     python docs/make_gallery.py curves     the README's curves only (docs/pictures/bricard.png)
     python docs/make_gallery.py bennett    one, after a change to it
+    python docs/make_gallery.py motions    all motions, without stills (after a change to what a scene holds)
     python docs/make_gallery.py page       the page only
 
-The page is written from docs/pictures/gallery/sizes.json, which is kept beside the stills.
+The page is written from docs/pictures/gallery/sizes.json, which is kept beside the stills. A motion is the scene that
+`solution.animate` puts into its page, without the curves beside it; the page around it is put on when the site is built
+(docs/make_hooks.py), and takes the place of the still when that comes into view (docs/site.js).
 """
 
 from __future__ import annotations
@@ -22,7 +26,11 @@ matplotlib.use("Agg")
 HERE = Path(__file__).parent
 STILLS = HERE / "pictures" / "gallery"
 SIZES = STILLS / "sizes.json"
+MOTIONS = HERE / "motions"
 LARGEST = 30_000  # bytes of a still
+LARGEST_MOTION = 120_000
+FRAMES = 120
+USUAL = 10.0  # seconds of a mechanism that has no time of its own; the gallery shows four of them
 
 
 def still(name: str) -> dict[str, int]:
@@ -42,6 +50,31 @@ def still(name: str) -> dict[str, int]:
     sizes = {"n": solution.system.n, "m": solution.system.m, "rank": solution.rank}
     jax.clear_caches()  # no mechanism needs another's programs, and all of them together need gigabytes
     return sizes
+
+
+def motion(name: str) -> None:
+    """Some seconds of one mechanism, as the page of the site needs it: places and reactions, no curves."""
+    import jax
+
+    import dalembert as da
+    from dalembert.mechanisms import find
+    from dalembert.view import scene_of
+    from dalembert.view._page import plain
+
+    entry = find(name)
+    t_end = 4.0 if entry.t_end == USUAL else entry.t_end
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # colours tell which reactions are not unique
+        solution = da.simulate(entry.model(), t_end, save=FRAMES + 1, rtol=1e-6)
+    for frames in (FRAMES, FRAMES // 2):  # fewer for a machine of many bodies
+        scene = plain(scene_of(solution.dataset, frames=frames + 1)) | {"panels": [], "in_joint": "", "torque": ""}
+        text = json.dumps(scene, separators=(",", ":"), ensure_ascii=False) + "\n"
+        if len(text) < LARGEST_MOTION:
+            break
+    else:
+        raise SystemExit(f"The motion of {name} has {len(text)} bytes, the limit is {LARGEST_MOTION}.")
+    (MOTIONS / f"{name}.json").write_text(text, encoding="utf-8")
+    jax.clear_caches()
 
 
 def curves() -> None:
@@ -78,9 +111,10 @@ def page() -> str:
     out = [
         "# Gallery",
         "",
-        'Every built-in mechanism at its start, drawn by `solution.plot("mechanism", t=0.0)`. Joints are coloured by',
-        "how much of their reaction the rigid-body model determines. n velocities and m constraint rows in absolute",
-        "coordinates, p = m − rank C redundant ones, f = n − rank C degrees of freedom, at the start.",
+        'Every built-in mechanism: in the file at its start, drawn by `solution.plot("mechanism", t=0.0)`; on the site',
+        "it moves, on the page that `solution.animate` writes. Joints are coloured by how much of their reaction the",
+        "rigid-body model determines. n velocities and m constraint rows in absolute coordinates, p = m − rank C",
+        "redundant ones, f = n − rank C degrees of freedom, at the start.",
         "",
         "    dalembert view NAME        # see it move",
         "    dalembert check NAME       # what can be believed of its reactions",
@@ -98,11 +132,18 @@ def main(names: list[str]) -> None:
     from dalembert.mechanisms import mechanisms
 
     STILLS.mkdir(exist_ok=True)
+    MOTIONS.mkdir(exist_ok=True)
+    if names[:1] == ["motions"]:
+        for name in names[1:] or mechanisms():
+            motion(name)
+            print(name, (MOTIONS / f"{name}.json").stat().st_size, flush=True)
+        return
     sizes = json.loads(SIZES.read_text()) if SIZES.exists() else {}
     if names in ([], ["curves"]):
         curves()
     for name in [] if names in (["page"], ["curves"]) else names or mechanisms():
         sizes[name] = still(name)
+        motion(name)
         print(name, sizes[name], flush=True)
         SIZES.write_text(json.dumps({k: sizes[k] for k in mechanisms() if k in sizes}, indent=0) + "\n")
     (HERE / "gallery.md").write_text(page())

@@ -1,4 +1,4 @@
-"""docs · what the pages say in numbers, made by the code: tables of papers/ and verification.md, the list of api.md.
+"""docs · what the pages say in numbers, made by the code: tables of papers/ and verification.md, the pages of api/.
 
     python docs/make_pages.py              all of it; some minutes
     python docs/make_pages.py api papers   some parts: api, papers, arm, verification
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
+import inspect
 import re
 import sys
 import warnings
@@ -418,53 +420,115 @@ def verification() -> None:
 # ---- API -----------------------------------------------------------------------------------------------------------
 
 ROOMS = {
-    "dalembert.model": "Models",
-    "dalembert.io": "Files",
-    "dalembert.mechanisms": "Built-in mechanisms",
-    "dalembert.systems": "Systems",
-    "dalembert.symbolic": "Expressions",
-    "dalembert.equations": "Equations",
-    "dalembert.complements": "Complements",
-    "dalembert.formulations": "Formulations",
-    "dalembert.stabilise": "Stabilisation",
-    "dalembert.reactions": "Reactions",
-    "dalembert.simulation": "Simulation",
-    "dalembert.results": "Results",
-    "dalembert.analysis": "Analysis",
-    "dalembert.reports": "Reports",
-    "dalembert._results": "Status and errors",
+    "model": ("Models", "what the machine is"),
+    "io": ("Files", "model files, robot files, results as files"),
+    "mechanisms": ("Built-in mechanisms", "machines to start from"),
+    "systems": ("Systems", "the machine in coordinates"),
+    "symbolic": ("Expressions", "complements as SymPy expressions"),
+    "equations": ("Equations", "M, h, C, b and Γ at one instant"),
+    "complements": ("Complements", "bases of the velocities that the constraints allow"),
+    "formulations": ("Formulations", "accelerations and constraint forces"),
+    "stabilise": ("Stabilisation", "keeping the constraints; consistent starts"),
+    "reactions": ("Reactions", "joint forces, and the rules that pick those that are not unique"),
+    "simulation": ("Simulation", "marching in time: a motion and how it ended"),
+    "results": ("Results", "what follows from a motion: labels, reactions, uniqueness, files"),
+    "analysis": ("Analysis", "questions about a machine or a motion"),
+    "reports": ("Reports", "pages and pictures of a machine and its motion"),
+    "_results": ("Status and errors", "how a run ended, and what can go wrong"),
 }
+"""The rooms that have a page, in the order in which data flows. Names come from each room's `__all__`."""
+LISTED = ("Model", "Solution")
+"""Classes whose methods are listed, too."""
 
 
 def api() -> None:
-    (HERE / "api.md").write_text(api_page())
+    folder = HERE / "api"
+    folder.mkdir(exist_ok=True)
+    pages = api_pages()
+    for path in folder.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        (folder / name).write_text(text)
 
 
-def api_page() -> str:
-    """Every name of the front door, by room; mkdocstrings fills in what it does."""
+def api_pages() -> dict[str, str]:
+    """Page by page of docs/api: the rooms, and for each of them its names in a table; mkdocstrings adds the details."""
     import dalembert as da
 
-    out = [
+    out = {f"{file_of(room)}.md": room_page(room, title, text) for room, (title, text) in ROOMS.items()}
+    missing = {h.removeprefix("dalembert.") for h in da._HOMES.values()} - set(ROOMS)
+    assert not missing, f"no page for {missing}"
+    lines = [
         "# API",
         "",
-        "All names of `import dalembert as da`, in the order in which data flows. Symbols are those of the",
-        "[notation](theory/README.md).",
+        "One page for each room of the package, in the order in which data flows. After `import dalembert as da` the",
+        "names in the second column are there as `da.NAME`; the others are used as `da.ROOM.NAME`. Symbols are",
+        "those of the [notation](../theory/README.md).",
         "",
+        "| room | names of `da` | |",
+        "|---|---|---|",
     ]
-    left = set(da._HOMES)
-    for home, title in ROOMS.items():
-        names = [n for n, h in da._HOMES.items() if h == home]
-        left -= set(names)
-        out += [f"## {title}", ""]
-        for name in names:
-            out += [
-                f"::: {home}.{name}",
-                "    options:",
-                f"      inherited_members: {str(name == 'Model').lower()}",
-                "",
-            ]
-    assert not left, f"no place on the page for {left}"
-    return "\n".join(out)
+    for room, (title, text) in ROOMS.items():
+        names = ", ".join(f"`{n}`" for n in front_door(room))
+        lines.append(f"| [{title}]({file_of(room)}.md) | {names} | {text} |")
+    return {"README.md": "\n".join(lines) + "\n"} | out
+
+
+def room_page(room: str, title: str, text: str) -> str:
+    module = importlib.import_module(f"dalembert.{room}")
+    first = front_door(room)
+    others = [
+        n for n in getattr(module, "__all__", ()) if n not in first and (inspect.getdoc(getattr(module, n)) or "")
+    ]
+    others = [n for n in others if inspect.isclass(getattr(module, n)) or inspect.isfunction(getattr(module, n))]
+    lines = [f"# {title}", "", f"{text[0].upper()}{text[1:]}.", ""]
+    tables = {"da": {n: summary_of(getattr(module, n)) for n in first}}
+    tables |= {n: members_of(getattr(module, n)) for n in first if n in LISTED}
+    tables[f"da.{room}"] = {n: summary_of(getattr(module, n)) for n in others}
+    for prefix, rows in tables.items():
+        if rows:
+            path = f"{room}.{prefix}" if prefix in LISTED else room
+            lines += [f"| `{prefix}.` | |", "|---|---|"]
+            lines += [f"| [`{n}`](#dalembert.{path}.{n}) | {summary} |" for n, summary in rows.items()]
+            lines.append("")
+    lines += ["## In detail", ""]
+    for name in (*first, *others):
+        lines += [
+            f"::: dalembert.{room}.{name}",
+            "    options:",
+            f"      inherited_members: {str(name in LISTED).lower()}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def front_door(room: str) -> list[str]:
+    import dalembert as da
+
+    return [n for n, home in da._HOMES.items() if home == f"dalembert.{room}"]
+
+
+def file_of(room: str) -> str:
+    return {"_results": "status"}.get(room, room)
+
+
+def summary_of(thing) -> str:
+    """The first sentence of its docstring, on one line."""
+    text = inspect.getdoc(thing) if not isinstance(thing, int | float | str) else ""
+    sentence = re.split(r"(?<=[.?])\s", " ".join((text or "").split("\n\n")[0].split()))[0]
+    return (sentence or f"= {thing!r}").replace("|", "\\|")
+
+
+def members_of(cls) -> dict[str, str]:
+    """Public methods and properties with a docstring, in the order of the source; what is inherited comes first."""
+    out = {}
+    for base in reversed(cls.__mro__[:-1]):
+        for name, member in vars(base).items():
+            plain = inspect.isfunction(member) or isinstance(member, property | functools.cached_property)
+            if plain and not name.startswith("_") and inspect.getdoc(member):
+                out[name] = summary_of(member)
+    return out
 
 
 def main(parts: list[str]) -> None:

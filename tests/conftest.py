@@ -84,15 +84,31 @@ def four_bar_motion(four_bar):
     return da.simulate(four_bar, 2.0)
 
 
+NO_BROWSER = "no browser: "
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Chromium, headless; skipped with a reason where there is none (or no Playwright)."""
     from _helpers_browser import CHROMIUM, FLAGS
 
-    driver = pytest.importorskip("playwright.sync_api", reason="Playwright for Python is not installed")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip(NO_BROWSER + "Playwright for Python is not installed (pip install playwright)")
     if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    with driver.sync_playwright() as playwright:
+        pytest.skip(NO_BROWSER + "there is no Chromium on this machine (Debian, Ubuntu: apt-get install chromium)")
+    with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield found
         found.close()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tests that were skipped for want of a browser are named at the end, with the way to get one."""
+    reasons = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", []) if isinstance(r.longrepr, tuple)]
+    missing = [reason.removeprefix("Skipped: ") for reason in reasons if NO_BROWSER in reason]
+    if missing:
+        text = f"{len(missing)} tests of the page and the report did NOT run, {missing[0]}"
+        terminalreporter.write_sep("!", "browser tests skipped", yellow=True, bold=True)
+        terminalreporter.write_line(text, yellow=True, bold=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import doctest
 import importlib
 import io
+import json
 import re
 import runpy
 import subprocess
@@ -20,7 +22,7 @@ import dalembert as da
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted((DOCS / "examples").glob("*.md"))
+PAGES = sorted((DOCS / "examples").glob("*.md")) + sorted((DOCS / "how_to").glob("*.md"))
 ALL_PAGES = sorted(DOCS.rglob("*.md"))
 THEORY = sorted((DOCS / "theory").glob("[a-z]*.md"))
 # a check compiles for some seconds where no other test has done so
@@ -82,11 +84,20 @@ def test_the_robot_example_prints_what_its_page_shows(tmp_path):
         if ">>>" in p.read_text()
     ],
 )
-def test_code_gives_what_the_pages_show(page):
+def test_code_gives_what_the_pages_show(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some pages write files
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", da.RedundancyWarning)  # that a load is open is the page's subject
         found = doctest.testfile(str(page), module_relative=False, globs={"da": da}, encoding="utf-8")
     assert found.attempted and not found.failed
+
+
+def test_every_how_to_has_an_example_and_a_place_in_the_list():
+    pages = [p for p in (DOCS / "how_to").glob("*.md") if p.stem != "README"]
+    assert len(pages) == 7
+    listed = (DOCS / "how_to" / "README.md").read_text()
+    for page in pages:
+        assert ">>>" in page.read_text() and f"({page.name})" in listed, page.name
 
 
 def test_links_lead_somewhere():
@@ -169,6 +180,38 @@ def test_names_in_the_theory_are_names_of_the_code():
             assert any(hasattr(place, name) for place in places), f"{page.name}: {name}"
 
 
+FORMULAS = {
+    "M v̇ = h + Cᵀλ": "Mv̇=h+CTλ",
+    "[C; Eᵀ] D = [0; I]": "[CET]D=[0I]",
+    "φ = ∂Φ/∂t + Ψ(t, q) v": "φ=∂Φ∂t+Ψ(t,q)v",
+    "Λ = J₁J₂/(J₁ + J₂) (ω₁ − ω₂)": "Λ=J1J2J1+J2(ω1−ω2)",
+    "v*_i = p*_i − Σ_{j<i} (w_jᵀp*_i) w*_j": "vi*=pi*−Σj<i(wjTpi*)wj*",
+}
+
+
+def test_formulas_are_typeset(maker):
+    """Whatever a page writes as a formula becomes MathML that is well formed and loses no letter; code stays code."""
+    from xml.etree import ElementTree
+
+    typeset = importlib.import_module("make_formulas")
+    for text, letters in FORMULAS.items():
+        element = ElementTree.fromstring(f"<math>{typeset.mathml(text)}</math>")
+        italic = {chr(0x1D44E + k): chr(ord("a") + k) for k in range(26)}
+        assert "".join(italic.get(c, c) for c in "".join(element.itertext())).replace(" ", "") == letters
+    count = 0
+    for page in ALL_PAGES:
+        found = typeset.typeset(page.read_text())
+        for block in re.findall(r'<div class="formula">.*?</div>', found, re.S):
+            ElementTree.fromstring(block)
+            count += 1
+        if page in THEORY:  # every equation with a number, once
+            numbers = re.findall(r"<span>\((.*?)\)</span>", found)
+            assert numbers == re.findall(r"^ {4}.*\((\d[a-z]?\.\d+[a-z]?)\)$", page.read_text(), re.M), page.name
+        for code in ("model.gear(", "dalembert view", "──build──▶"):
+            assert page.read_text().count(code) == found.count(code), page.name
+    assert count > 50
+
+
 # ---- pages made by the code ----------------------------------------------------------------------------------------
 
 
@@ -244,10 +287,10 @@ def test_the_verification_page_is_what_the_code_computes(maker, name):
         assert abs(row.ours - ours) <= bar * row.size
 
 
-def test_every_name_is_on_the_api_page(maker):
+def test_every_name_is_on_an_api_page(maker):
     """Or `python docs/make_pages.py api` was forgotten."""
     pages, _ = maker
-    assert (DOCS / "api.md").read_text() == pages.api_page()
+    assert {p.name: p.read_text() for p in (DOCS / "api").glob("*.md")} == pages.api_pages()
 
 
 def test_every_mechanism_is_in_the_gallery(maker):
@@ -257,6 +300,16 @@ def test_every_mechanism_is_in_the_gallery(maker):
     for name in da.mechanisms.mechanisms():
         still = gallery.STILLS / f"{name}.png"
         assert still.exists() and still.stat().st_size < gallery.LARGEST, name
+        motion = gallery.MOTIONS / f"{name}.json"
+        assert motion.exists() and motion.stat().st_size < gallery.LARGEST_MOTION, name
+        scene = json.loads(motion.read_text())
+        assert scene["bodies"] and len(base64.b64decode(scene["places"])) == 28 * (len(scene["bodies"]) - 1) * times(
+            scene
+        )
+
+
+def times(scene) -> int:
+    return len(base64.b64decode(scene["t"])) // 4
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import platform
 import re
@@ -106,6 +107,33 @@ def test_a_component_that_a_joint_carries_only_later_is_listed(tmp_path):
     found = reactions_in(page)
     assert float(found["edge", "Fx"][0]) == pytest.approx(-np.sin(1.0), abs=1e-4)
     assert float(found["edge", "Fy"][1]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_values_are_those_of_the_largest_load(tmp_path):
+    """A pendulum let go at the horizontal: its pin bears nothing at the start (a mass on a massless rod falls freely)
+    and 3 m g at the bottom, the textbook value. To 1 %: an instant that was saved lies beside the bottom."""
+    model = da.Model("falling", space="plane", gravity=(0, -9.81))
+    bob = model.body("bob", mass=2.0, inertia=1e-9, position=(1.0, 0.0))
+    model.revolute("pin", model.ground, bob, at=(0, 0))
+    page = da.report(model, tmp_path / "falling.html", t_end=1.0, samples=201).read_text(encoding="utf-8")
+    text = re.sub(r"\s+", " ", words_of(page))
+    assert "at the start, along" not in text
+    at, values = re.search(
+        r"at the largest load, t = (\S+) s, along the joint's axes pin revolute (.*?) The motion", text
+    ).groups()
+    load = [float(x.split(" = ")[1].split()[0]) for x in re.split(r" (?=F|M)", values)]
+    assert np.hypot(*load[:2]) == pytest.approx(3 * 2.0 * 9.81, rel=0.01)
+    # a quarter of the period of a pendulum that swings by 90°: 1.8541 of sqrt(l/g) (complete elliptic integral)
+    assert float(at) == pytest.approx(1.8541 * np.sqrt(1 / 9.81), abs=0.01)
+
+
+def test_it_follows_the_readers_dark_mode(page):
+    assert "prefers-color-scheme: dark" in page
+    figures = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', page)
+    assert figures
+    for figure in figures:  # nothing white behind the curves: the page shows through
+        first = re.search(r'<g id="patch_1">.*?</g>', base64.b64decode(figure).decode(), re.S)
+        assert first is None or "fill: #ffffff" not in first[0]
 
 
 def test_names_stay_names(page):

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -251,6 +252,16 @@ def test_page_holds_the_motion_and_nothing_from_elsewhere(data, tmp_path):
     np.testing.assert_allclose(places[:, :, :2], data["position"].values, atol=1e-6)
     np.testing.assert_allclose(2 * np.arctan2(places[:, 0, 6], places[:, 0, 3]) % (2 * np.pi),
                                data["angle"].values[:, 0] % (2 * np.pi), atol=1e-5)  # fmt: skip
+
+
+def test_the_pages_program_is_in_lines_that_can_be_read():
+    """As in Python: 120 columns; and every file of the folder is part of the page."""
+    from dalembert.view._page import SCRIPTS
+
+    folder = Path(da.view.__file__).parent / "page"
+    assert {p.stem for p in folder.glob("*.js")} == set(SCRIPTS)
+    for path in (*folder.glob("*.js"), *folder.glob("*.css")):
+        assert max(map(len, path.read_text(encoding="utf-8").split("\n"))) <= 120, path.name
 
 
 def test_large_page_is_small_and_quick(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from _helpers_browser import Page, is_drawn, moved
@@ -85,13 +87,101 @@ def test_keys_and_switches(shown):
     assert shown.time() > 0
     shown.settle()
     before = shown.picture()
-    shown.page.get_by_role("button", name="bodies").click()
-    shown.settle()
-    assert moved(before, shown.picture()) > 0.01
-    shown.page.get_by_role("button", name="bodies").click()
+    glass, hidden = [], []
+    for _ in range(3):  # transparent, hidden, shown
+        shown.page.locator("#all").click()
+        shown.settle()
+        glass.append(shown.page.locator("#all").get_attribute("aria-pressed"))
+        hidden.append(moved(before, shown.picture()))
+    assert glass == ["mixed", "false", "true"]
+    assert hidden[1] > hidden[0] > 0.01 and hidden[2] == 0
     shown.page.locator("#joints button", has_text="C").click()
     assert "of C on" in shown.page.inner_text("#plots")
     assert shown.said == []
+
+
+def test_one_body_is_made_transparent_and_hidden(shown):
+    """By clicks on its name; the others stay. Its pixels turn lighter, then vanish."""
+    shown.seek(0.0)
+    pictures = [shown.picture()]
+    crank = shown.page.locator("#bodies button", has_text="crank")
+    for word in ("transparent", "hidden", "shown"):
+        crank.click()
+        shown.settle()
+        assert crank.get_attribute("data-shown") == word
+        pictures.append(shown.picture())
+    solid, glass, hidden, again = pictures
+    assert moved(solid, hidden) > moved(solid, glass) > 0.002
+    assert moved(solid, again) == 0
+    assert shown.page.evaluate("dalembert.state.bodies") == [0, 0, 0, 0]
+    assert shown.page.locator("#bodies button").all_inner_texts() == ["crank", "coupler", "rocker", "ground"]
+
+
+@pytest.mark.parametrize("width, height", [(1400, 900), (1000, 640), (390, 844), (320, 568)])
+def test_writing_never_covers_the_picture_and_the_width_fits(shown, width, height):
+    """Only names of joints and a message of failure may lie on the canvas, and a phone need not scroll sideways."""
+    shown.page.set_viewport_size({"width": width, "height": height})
+    shown.settle()
+    view = shown.page.locator("#view").bounding_box()
+    assert view["width"] > 300 and view["height"] > 150
+    for part in ("header", "#legend", "#axes", "footer", "aside"):
+        box = shown.page.locator(part).bounding_box()
+        beside = box["x"] >= view["x"] + view["width"] - 1 or box["x"] + box["width"] <= view["x"] + 1
+        above_or_below = box["y"] >= view["y"] + view["height"] - 1 or box["y"] + box["height"] <= view["y"] + 1
+        assert beside or above_or_below, (part, box, view)
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    for part in ("#play", "#speed", "#tools button:last-child"):
+        box = shown.page.locator(part).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, part
+    shown.page.set_viewport_size({"width": 1000, "height": 640})
+    shown.settle()
+
+
+def test_axes_are_drawn(shown):
+    """x to the right in red, y upwards in green: the plane's own axes."""
+    drawn = """(() => { const c = document.getElementById("axes"), g = c.getContext("2d"), w = c.width;
+        const d = g.getImageData(0, 0, w, w).data, out = {};
+        for (let k = 0; k < w * w; k++) if (d[4 * k + 3] > 200) {
+          const name = d[4 * k] > d[4 * k + 1] ? "x" : "y", box = out[name] ||= [w, w, 0, 0], x = k % w, y = k / w | 0;
+          out[name] = [Math.min(box[0], x), Math.min(box[1], y), Math.max(box[2], x), Math.max(box[3], y)]; }
+        return out; })()"""
+    found = shown.page.evaluate(drawn)
+    assert set(found) == {"x", "y"}
+    left, upper, right, lower = found["x"]
+    assert right - left > 2 * (lower - upper)
+    left, upper, right, lower = found["y"]
+    assert lower - upper > 2 * (right - left)
+
+
+def test_alone_in_another_page(browser, four_bar_motion, tmp_path):
+    """#bare leaves the machine and its time bar, #play starts it."""
+    path = animate_dataset(four_bar_motion.dataset, tmp_path / "four_bar.html")
+    page = Page(browser, path.as_uri() + "#bare,play")
+    page.until("dalembert.state.time > 0.1")
+    assert not page.page.locator("aside").is_visible() and not page.page.locator("#tools").is_visible()
+    assert page.page.locator("#play").is_visible() and page.said == []
+    page.page.close()
+
+
+def test_forces_of_the_machine_are_drawn_as_arrows(browser, tmp_path):
+    """A link of kind "force": an arrow at a point of a body, along numbers over time, on the scale of reactions."""
+    from dalembert.view import scene_of
+    from dalembert.view._page import page_of
+
+    scene = scene_of(still(da.mechanism("pendulum")))
+    force = np.broadcast_to([0.0, 2.0, 0.0], (len(scene.t), 3))
+    pushed = {"name": "push", "t": "force", "i": 0, "j": 0, "a": [0, 0, 0], "b": [0, 0, 0], "c": "#ff00ff", "v": -force}
+    pictures = []
+    for links in ([], [pushed]):
+        path = tmp_path / f"{len(links)}.html"
+        path.write_text(
+            page_of(dataclasses.replace(scene, links=links, force=np.broadcast_to(force[:, None], scene.force.shape)))
+        )
+        page = Page(browser, path.as_uri())
+        pictures.append(page.picture())
+        assert page.said == []
+        page.page.close()
+    assert moved(*pictures) > 0.0005
 
 
 def test_colours_tell_solvability(browser, four_bar_motion, tmp_path):

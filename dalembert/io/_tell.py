@@ -387,9 +387,8 @@ class _Builder:
                 if w
             ]
             coordinates = f" ({', '.join(free)})" if free else ""
-            self.robot.remarks.append(
-                f"Joints {listed(m.name for m in joint.motions)} are one {found.joint.type} joint, '{name}'{coordinates}."
-            )
+            names = listed(m.name for m in joint.motions)
+            self.robot.remarks.append(f"Joints {names} are one {found.joint.type} joint, '{name}'{coordinates}.")
 
     def _add_combined(self, name: str, found: Combined, joint: Joint, i: Body, j: Body) -> None:
         """By a point and axes where its coordinates are zero at the start, else by two markers."""

@@ -13,7 +13,7 @@ from dalembert._results import Status
 from dalembert.analysis import Check
 from dalembert.reactions import LABELS
 from dalembert.reports._graph import plot_graph
-from dalembert.reports._text import friction_lines, summary, values_of, with_value
+from dalembert.reports._text import friction_lines, summary, with_value
 from dalembert.simulation import Solution
 from dalembert.stabilise import CHANGED
 from dalembert.systems import AbstractSystem
@@ -101,11 +101,14 @@ def _components(found: Check, solution: Solution | None) -> dict[str, dict[str, 
 
 def _wrench(solution: Solution, joint: str) -> np.ndarray:
     """Force and torque over time in the joint's axes; values far below all others are rounding, and set to zero."""
-    parts = []
-    for what in ("force", "torque"):
-        everything = solution.dataset[f"reaction_{what}_in_joint"]
-        values = everything.sel(joint=joint).values.reshape(len(solution.t), -1)
-        parts.append(np.where(np.abs(values) > 1e-10 * np.nanmax(np.abs(everything.values)), values, 0.0))
+    data, parts = solution.dataset, []
+    largest = {x: np.nanmax(np.abs(data[f"reaction_{x}_in_joint"].values), initial=0.0) for x in ("force", "torque")}
+    # torques that are all rounding are small beside the forces on the arm of the machine
+    reach = np.ptp(data["position"].values, axis=(0, 1)).max() if "position" in data else 0.0
+    largest["torque"] = max(largest["torque"], largest["force"] * reach)
+    for what, most in largest.items():
+        values = data[f"reaction_{what}_in_joint"].sel(joint=joint).values.reshape(len(solution.t), -1)
+        parts.append(np.where(np.abs(values) > 1e-10 * most, values, 0.0))
     return np.concatenate(parts, axis=1)
 
 
@@ -177,23 +180,30 @@ def _redundancy(found: Check) -> list:
 
 
 def _solvability(found: Check, solution: Solution | None) -> list:
+    """Values at the instant of the largest load (at the start all may be zero); without a motion at the start."""
     result, along = found.solvability, _components(found, solution)
     assert result is not None
+    at, values = _largest_load(found, solution)
     if not found.redundancy:
-        rows = [(j.name, j.kind, values_of(j, j.components)) for j in result.joints]
+        rows = [(j.name, j.kind, _valued(values[j.name], along[j.name])) for j in result.joints]
         out: list = [Words("All rows are independent: every reaction is unique.", "good")]
-        return [*out, Table(("reaction of", "", "at the start, along the joint's axes"), rows)]
+        return [*out, Table(("reaction of", "", f"{at}, along the joint's axes"), rows)]
     rows = []
     for j in result.joints:
-        sure, open_ = ([c for c, unique in j.components.items() if unique is wanted] for wanted in (True, False))
-        rows.append((j.name, j.kind, _mark(along[j.name].values()), values_of(j, sure) or "–", " ".join(open_) or "–"))
+        sure, open_ = ([c for c, unique in along[j.name].items() if unique is wanted] for wanted in (True, False))
+        cells = _valued(values[j.name], sure) or "–", " ".join(open_) or "–"
+        rows.append((j.name, j.kind, _mark(along[j.name].values()), *cells))
     when = "" if solution is None else "over the motion"
     methods = " and ".join(result.methods).replace("qr", "QR").replace(" and ", ", ", len(result.methods) - 2)
     agree = f"Found by {methods}, which agree." if result.agree else f"Found by {methods}, which do not all agree here."
     out = [
-        Table(("reaction of", "", when, "unique at the start", "not unique at the start"), rows),
+        Table(("reaction of", "", when, f"unique, {at}", "not unique"), rows),
         Words(f"Components are along the joint's own axes. {agree}", "" if result.agree else "bad"),
-        Lines("Unique together, though their parts are not", [with_value(s) for s in result.sums], COUNTS),
+        Lines(
+            "Unique together, though their parts are not (values at the start)",
+            [with_value(s) for s in result.sums],
+            COUNTS,
+        ),
         Lines("Depend on each other", [str(g) for g in result.groups], COUNTS),
         Lines("To make it non-redundant, free", [str(r) for r in result.releases], COUNTS),
     ]
@@ -205,6 +215,24 @@ def _solvability(found: Check, solution: Solution | None) -> list:
     out += [Words(line.strip(), "bad" if "red" in tone else "") for line, tone in friction_lines(found)]
     out += [Words(f"{line}.", "") for line in found.remarks]
     return out
+
+
+def _largest_load(found: Check, solution: Solution | None) -> tuple[str, dict[str, dict[str, float]]]:
+    """When some joint carries the largest force of the motion, in words, and the components of all joints then."""
+    assert found.solvability is not None
+    if solution is None or "reaction_force_in_joint" not in solution.dataset:
+        return "at the start", {j.name: j.values for j in found.solvability.joints}
+    wrenches = {j.name: _wrench(solution, j.name) for j in found.solvability.joints}
+    forces = {name: w[:, : 2 if w.shape[1] == 3 else 3] for name, w in wrenches.items()}
+    if not any(np.any(np.nan_to_num(f)) for f in forces.values()):
+        forces = wrenches  # torques alone
+    k = int(np.argmax(np.max([np.linalg.norm(np.nan_to_num(f), axis=1) for f in forces.values()], axis=0)))
+    at = f"at the largest load, t = {float(solution.t[k]):.4g} s"
+    return at, {n: dict(zip(LABELS[w.shape[1]], w[k].tolist(), strict=True)) for n, w in wrenches.items()}
+
+
+def _valued(values: dict[str, float], components) -> str:
+    return " ".join(f"{c} = {values[c]:.4g}" if c in values else c for c in components)
 
 
 def _reactions(found: Check, solution: Solution, data) -> list:

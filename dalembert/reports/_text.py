@@ -129,10 +129,6 @@ def _values(joint, components) -> list[str]:
     return [f"{c} = {joint.values[c]:.4g}" if c in joint.values else c for c in components]
 
 
-def values_of(joint, components) -> str:
-    return " ".join(_values(joint, components))
-
-
 def names_of(names: list[str], limit: int = 10) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 

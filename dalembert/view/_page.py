@@ -13,20 +13,28 @@ import numpy as np
 from dalembert._disk import write_in_place
 from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
 
+SCRIPTS = ("scene", "vectors", "mesh", "gl", "motion", "draw", "plots", "controls")
+"""The files of the page's program, joined in this order into one function: each uses names of those before it."""
+
 
 def page_of(scene: Scene, *, live: str | None = None) -> str:
     """The page as text. It fetches nothing; one with a `live` stamp polls its server for a newer one."""
+    return page_with(plain(scene), live=live)
+
+
+def page_with(scene: dict, *, live: str | None = None) -> str:
+    """The page of a scene that was made `plain` before (and perhaps kept as JSON)."""
     folder = files("dalembert.view") / "page"
-    parts = {name: (folder / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
-    # "<" cannot end the script element early, whatever a name holds
-    data = json.dumps(_plain(scene) | {"live": live}, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    text = parts["html"]
+    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    text = (folder / "page.html").read_text(encoding="utf-8")
     if live is None:
         text = text.replace("; connect-src 'self'", "")
+    # "<" cannot end the script element early, whatever a name holds
+    data = json.dumps(scene | {"live": live}, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     for mark, value in (
-        ("@STYLE@", parts["css"]),
-        ("@SCRIPT@", parts["js"]),
-        ("@TITLE@", html.escape(scene.title or "dalembert")),
+        ("@STYLE@", (folder / "page.css").read_text(encoding="utf-8")),
+        ("@SCRIPT@", f'(() => {{\n"use strict";\n{script}}})();'),
+        ("@TITLE@", html.escape(scene["title"] or "dalembert")),
         ("@SCENE@", data),
     ):
         text = text.replace(mark, value, 1)
@@ -39,9 +47,10 @@ def write_page(scene: Scene, path) -> Path:
     return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
 
-def _plain(s: Scene) -> dict:
+def plain(s: Scene) -> dict:
     """The scene for JSON: numbers over time as float32 in base64."""
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
+    links = [x | {"v": _base64(x["v"])} if "v" in x else x for x in s.links]
     return {
         "title": s.title,
         "space": s.space,
@@ -62,7 +71,7 @@ def _plain(s: Scene) -> dict:
         "curve_colours": CURVES,
         "bodies": s.bodies,
         "joints": s.joints,
-        "links": s.links,
+        "links": links,
         "traces": s.traces,
         "panels": panels,
         "t": _base64(s.t),

@@ -153,13 +153,13 @@ def _picture(block: Picture) -> str:
 def _encoded(figure) -> tuple[str, bytes]:
     """Lines where they are few, else points. An image of its own, so that no name in it meets one of the page."""
     out = io.BytesIO()
-    figure.savefig(
-        out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
-    )
+    # without a background, so that it fits a light and a dark page
+    how: dict[str, Any] = {"bbox_inches": "tight", "transparent": True}
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}, **how)
     if out.tell() <= LARGE_FIGURE:
         return "svg+xml", out.getvalue()
     out = io.BytesIO()
-    figure.savefig(out, format="png", bbox_inches="tight", dpi=110)
+    figure.savefig(out, format="png", dpi=110, **how)
     return "png", out.getvalue()
 
 
