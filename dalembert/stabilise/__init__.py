@@ -1,6 +1,6 @@
 """5b· keeping the constraints: projection, filtering, Baumgarte, PI, nothing; and `consistent_state`.
 
-Equations (5b.1)–(5b.5): docs/theory/stabilise.md.
+Equations (5b.1)–(5b.6): docs/theory/stabilise.md.
 """
 
 from dalembert.stabilise._base import AbstractStabilisation
@@ -21,6 +21,7 @@ from dalembert.stabilise._start import (
     row_sizes,
     velocity_change,
 )
+from dalembert.stabilise._taut import Taut, taut
 from dalembert.systems import State
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "NoStabilisation",
     "Projection",
     "State",
+    "Taut",
     "VelocityFilter",
     "all_stabilisations",
     "assembled",
@@ -48,6 +50,7 @@ __all__ = [
     "out_of_reach",
     "prepared_at",
     "row_sizes",
+    "taut",
     "velocity_change",
 ]
 
