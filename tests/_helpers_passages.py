@@ -145,6 +145,42 @@ def change_point(masses=(1.0, 1.5, 2.0), theta: float = 2.0, omega: float = 6.0)
     return Passing(model, "crank", lambda th: tuple(map(float, both(th))), lambda th: float(torque(th)), (theta, omega))
 
 
+def bennett(theta: float = 2.2) -> Passing:
+    """The built-in loop of four skew revolutes, at rest at θ; its rows are dependent everywhere, with one rank.
+
+    With the fourth link as the ground, link 1 turns by θ about z, and tan ½θ tan ½φ = sin ½(β+α)/sin ½(β−α)."""
+    a, alpha, beta, m, across = 1.0, math.pi / 6, 4 * math.pi / 9, 1.0, 0.05
+    b, ratio = a * math.sin(beta) / math.sin(alpha), math.sin((beta + alpha) / 2) / math.sin((beta - alpha) / 2)
+
+    def turn(angle, i, j):
+        c, s = jnp.cos(angle), jnp.sin(angle)
+        return jnp.eye(3).at[jnp.array([i, i, j, j]), jnp.array([i, j, i, j])].set(jnp.array([c, -s, s, c]))
+
+    def poses(th):
+        phi, R, p, out = 2 * jnp.arctan2(ratio * jnp.cos(th / 2), jnp.sin(th / 2)), jnp.eye(3), jnp.zeros(3), []
+        for angle, length, twist in ((th, a, alpha), (phi, b, beta), (-th, a, alpha)):
+            R = R @ turn(angle, 0, 1)
+            out.append((p + length / 2 * R[:, 0], R))
+            p, R = p + length * R[:, 0], R @ turn(twist, 1, 2)
+        return out
+
+    @jax.jit
+    def inertia(th):
+        J = 0.0
+        for length, (_, R), (dc, dR) in zip((a, b, a), poses(th), jax.jacfwd(poses)(th), strict=True):
+            about, along = m * (length**2 + across**2) / 12, m * across**2 / 6  # a bar of square section
+            J += m * dc @ dc + along * (dR[:, 1] @ R[:, 2]) ** 2
+            J += about * ((dR[:, 2] @ R[:, 0]) ** 2 + (dR[:, 0] @ R[:, 1]) ** 2)
+        return J
+
+    both = jax.jit(jax.value_and_grad(inertia))
+    torque = jax.jit(jax.grad(lambda th: G * m * sum(c[2] for c, _ in poses(th))))
+    return Passing(
+        da.mechanism("bennett"), "link1", lambda th: tuple(map(float, both(th))), lambda th: float(torque(th)),
+        (theta, 0.0),
+    )  # fmt: skip
+
+
 def peaucellier(coordinates: str, omega: float):
     """The built-in one with its crank started at ω: (system, state)."""
     system = da.build(da.mechanism("peaucellier"), coordinates=coordinates)

@@ -17,6 +17,7 @@ import dalembert as da
 from dalembert.simulation import _march
 
 THOROUGH = pytest.mark.thorough
+COORDINATES = ("absolute", "joint")
 
 
 def parallelogram_by_hand(masses, theta: float, omega: float) -> tuple[float, float, float]:
@@ -78,6 +79,54 @@ def test_at_the_very_position_what_has_a_limit_is_given():
         assert pin["unique_force"].values[0].tolist() == [False, True] and bool(pin["unique_force"][1:].all())
         assert float(pin["force"][0, 1]) == pytest.approx(Fy, rel=1e-6)
         assert data["angular_acceleration"].values[0, :2] == pytest.approx([acceleration] * 2, rel=1e-6)
+
+
+# ---- singular positions that no motion leaves -----------------------------------------------------------------------
+
+
+def straight_chain(links: int, gravity=(0.0, -9.81)) -> da.Model:
+    """Rods of 1 m in one line between two supports that are as far apart: no other pose exists."""
+    model, before = da.Model("straight", gravity=gravity), "ground"
+    for k in range(links):
+        model.body(f"rod{k}", mass=1.0, inertia=1 / 12, position=(k + 0.5, 0.0))
+        model.revolute(f"pin{k}", before, f"rod{k}", at=(k, 0.0))
+        before = f"rod{k}"
+    model.revolute("end", "ground", before, at=(links, 0.0))
+    return model
+
+
+@pytest.mark.parametrize(
+    "links, coordinates", [(2, "absolute"), (3, "joint"), *(pytest.param(40, x, marks=THOROUGH) for x in COORDINATES)]
+)
+def test_a_straight_chain_under_its_weight_is_refused(links, coordinates):
+    """Its tension is infinite: it must neither fall nor hold with finite forces, and has no freedom."""
+    system = da.build(straight_chain(links), coordinates=coordinates)
+    ways = "1 direction" if links == 2 else f"{links - 1} directions"
+    with pytest.raises(da.AssemblyError, match=f"taut.* velocities in {ways}, but no displacement.* infinite"):
+        da.simulate(system, 0.1)
+    found = da.check(system)
+    assert found.mobility == 0 and not found.free_motions and "taut" in found.remarks[0]
+    assert found.solvability is not None and not any(x.values for x in found.solvability.joints)
+
+
+def test_a_straight_chain_without_a_load_across_it_stays_at_rest():
+    """Weight along the chain: the pins bear it, in a share that the rigid-body model leaves open."""
+    solution = da.simulate(straight_chain(3, gravity=(9.81, 0.0)), 0.1, save=3)
+    np.testing.assert_array_equal(solution.q[-1], solution.q[0])
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_velocities_off_every_branch_are_refused(coordinates):
+    """In line the cranks may turn at any two speeds to first order. The coupler keeps its length, to second order
+    2(θ² − φ²) + (φ − θ)² = 0: motions exist with φ = θ (parallel) and φ = −3θ (crossed) only."""
+    system = da.build(parallelogram((1.0, 3.0, 1.0), 0.0, 2.0).model, coordinates=coordinates)
+    q, v = da.consistent_state(system)
+    rows = np.asarray(da.assemble(system, 0.0, q, v).C)
+    free = np.linalg.svd(rows)[2][np.linalg.matrix_rank(rows, 1e-9) :].T
+    cranks = [2, 5] if coordinates == "absolute" else [0, 1]
+    v = free @ np.linalg.solve(free[cranks], [2.0, 0.5])
+    with pytest.raises(da.AssemblyError, match="velocities that no motion through it has.*'Q'"):
+        da.simulate(system, 0.1, state=(q, v))
 
 
 def test_far_from_the_origin_fewer_digits_are_promised():

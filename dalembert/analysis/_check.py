@@ -33,6 +33,7 @@ class Check:
 
     `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
     given one, `redundancy` p = m − rank, `mobility` n − rank, `gruebler` n − m (Grübler's count).
+    In a taut position, which allows velocities but no displacement, `mobility` is 0, and a remark states it.
     `singular`: the given pose itself has a lower rank (`rank_here`) than its neighbours; `beside` is the
     number of neighbours that were examined (none if all rows are independent here, or nothing can move).
     `rank_holonomic` and `rank_nonholonomic` are those of the two parts of C. `contradictions` are constraints that

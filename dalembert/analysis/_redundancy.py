@@ -19,7 +19,7 @@ from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import Instant, decide_loads, pressing
 from dalembert.simulation import Solution
-from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened
+from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened, taut
 from dalembert.systems import AbstractSystem, build
 
 INSTANTS = 25
@@ -94,9 +94,13 @@ def _check(
         contradictions = _contradictory_accelerations(first)
     found = found_here = None
     contradictory = bool(contradictions) and loose is None
+    # dependent rows, and no pose beside this one: it may be a position that the machine cannot leave
+    isolated = first.dependence.redundancy and not others and loose is None and not contradictory
+    stuck = taut(system, here, t) if isolated else None
     if reactions and not contradictory:
         # at a singular pose the equations give no values, and those of a neighbour are not what was requested
-        found = _solvability(best, [i for i in (first, *others) if i is not best], values=not singular)
+        determined = not singular and not (stuck and stuck.loaded)
+        found = _solvability(best, [i for i in (first, *others) if i is not best], values=determined)
         found_here = _solvability(first, [], values=False) if singular else None
     friction, load_rule = (), None
     bodies = system.bodies
@@ -115,7 +119,7 @@ def _check(
         rank_holonomic=rank if h == system.m else best.part(slice(0, h)),
         rank_nonholonomic=0 if h == system.m else best.part(slice(h, system.m)),
         redundancy=system.m - rank,
-        mobility=system.n - rank,
+        mobility=0 if stuck else system.n - rank,
         gruebler=system.n - system.m,
         singular=singular,
         beside=len(others),
@@ -129,8 +133,12 @@ def _check(
         solvability_here=found_here,
         friction=friction,
         load_rule=load_rule,
-        remarks=(*(() if singular else nearly_redundant(best)), *assumptions(bodies, best.held)),
-        free_motions=() if contradictory else free_motions(system, best.equations, best.dependence),
+        remarks=(
+            *(() if stuck is None else (str(stuck),)),
+            *(() if singular else nearly_redundant(best)),
+            *assumptions(bodies, best.held),
+        ),
+        free_motions=() if contradictory or stuck else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
     )

@@ -53,7 +53,7 @@ class Visit(eqx.Module):
     spread: Array  # difference of the two sums below
     total: Array  # over the sides
     outer: Array  # the same over all but the two nearest
-    roots: Array  # of the margins of the state and the two probes
+    roots: Array  # weakest directions at the state and the two probes
     inside: Array  # whether the sides are taken
 
 
@@ -116,7 +116,7 @@ class Proximal(AbstractFormulation):
         vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
         size = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0)
         noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
-        near = inside | self._near(found)
+        near = inside if self.kept is not None else inside | self._near(found)
         marks = jax.lax.stop_gradient((noise, jnp.where(near, 1.0, 0.0)))
         return Motion(equations, vdot, with_reaction(equations, vdot), *marks)
 
@@ -169,7 +169,8 @@ class Proximal(AbstractFormulation):
                 corrected = dataclasses.replace(visit, at=at, corrections=count, gap=gap, going=off)
                 if not aside:
                     return _where(special, corrected, ended), _where(special, found, quick)
-                after = self._next(system, (t, *start), visit, near, gap, found, _guess(system, equations, found))
+                guess, weakest = _guess(system, equations, found), self._weakest(equations, found, visit.place)
+                after = self._next(system, (t, *start), visit, near, gap, found, guess, weakest)
                 return _where(special, _where(off, corrected, after), ended), _where(special, found, quick)
 
             after, found = jax.lax.cond(unvmap_any(special), onwards, lambda: (ended, quick))
@@ -185,12 +186,27 @@ class Proximal(AbstractFormulation):
         done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=loop)
         return done
 
-    def _next(self, system, state, visit: Visit, near, gap, found: Attempt, guess) -> Visit:
+    def _weakest(self, equations: Equations, found: Attempt, place):
+        """σ of the weakest direction of all rows, up to a factor; needed at the state and its probes only.
+
+        The rows that stand for all may become dependent where all of them together do not: no singular position.
+        """
+        if self.kept is None:
+            return jnp.sqrt(self._apart(found))
+        rank = jnp.sum(jnp.asarray(self.kept) > 0)
+
+        def among_all():
+            values = equations.factorise().singular_values()
+            return values[jnp.clip(rank - 1, 0, len(values) - 1)]
+
+        return jax.lax.cond(unvmap_any(place <= PROBES), among_all, lambda: jnp.ones(()))
+
+    def _next(self, system, state, visit: Visit, near, gap, found: Attempt, guess, weakest) -> Visit:
         """The visit after an evaluation: at the next place, or at its end."""
         t, q, v = state
         place = visit.place
         first, side = place == 0, (place > PROBES) & (place < LAST)
-        roots = visit.roots.at[place].set(jnp.sqrt(self._apart(found)), mode="drop")
+        roots = visit.roots.at[place].set(weakest, mode="drop")
         base, plus, minus = roots
         inside = jnp.where(place == PROBES, base < INSIDE * 0.5 * (plus + minus), visit.inside)
         shift = jnp.where(place == PROBES, (plus - minus) / (plus + minus), visit.shift)

@@ -1,6 +1,6 @@
 """5b· keeping the constraints: projection, filtering, Baumgarte, PI, nothing; and `consistent_state`.
 
-Equations (5b.1)–(5b.5): docs/theory/stabilise.md.
+Equations (5b.1)–(5b.6): docs/theory/stabilise.md.
 """
 
 from dalembert.stabilise._base import AbstractStabilisation
@@ -23,6 +23,7 @@ from dalembert.stabilise._start import (
     row_sizes,
     velocity_change,
 )
+from dalembert.stabilise._taut import Taut, taut
 from dalembert.systems import State
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "NoStabilisation",
     "Projection",
     "State",
+    "Taut",
     "VelocityFilter",
     "all_stabilisations",
     "assembled",
@@ -52,6 +54,7 @@ __all__ = [
     "prepared_at",
     "row_sizes",
     "sizes_of",
+    "taut",
     "velocity_change",
 ]
 

@@ -6,13 +6,15 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array
 from scipy.linalg import qr
 
-from dalembert.equations import assemble
+from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
 from dalembert.stabilise._neighbours import neighbours
 from dalembert.stabilise._start import consistent_state
+from dalembert.stabilise._taut import refuse_dead_end
 from dalembert.systems import AbstractSystem, State, compiled_quickly
 
 GAP = 3e-5
@@ -29,6 +31,7 @@ def prepared_at(
     if isinstance(formulation, Proximal):
         kept, usual = independent_rows(system, here, t=t)
         return dataclasses.replace(formulation, kept=kept, usual=usual)
+    refuse_dead_end(system, here, t, lambda v: assemble(system, t, here.q, v))
     return formulation.sized(_generic_ranks(system, here, t))
 
 
@@ -46,12 +49,17 @@ def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> 
     """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
     and the pivots of those that stand for all (`Attempt.pivots`), the largest at the states examined."""
     at_time = np.asarray(t, float)
-    pivots = np.asarray(_pivots(system, at_time, *here, None))
-    if np.min(pivots) > NEAR or system.klu is not None:
+    equations, pivots = _examined(system, at_time, *here, None)
+    pivots = np.asarray(pivots)
+    # in joint coordinates a row may vanish at a singular position: it then has no pivot
+    near = np.min(pivots) <= NEAR
+    if near or (equations.share is not None and np.min(equations.share, initial=1.0) < RANK_TOLERANCE):
+        refuse_dead_end(system, here, t, lambda v: _examined(system, at_time, here.q, v, None)[0])
+    if not near or system.klu is not None:
         return None, pivots
     states, generic = _generic_states(system, here, t)
     kept = _standing_for_all(generic) if generic[0].redundancy else None
-    return kept, np.max([_pivots(system, at_time, *at, kept) for at in states], axis=0)
+    return kept, np.max([_examined(system, at_time, *at, kept)[1] for at in states], axis=0)
 
 
 def _standing_for_all(generic: list[Dependence]) -> np.ndarray:
@@ -90,9 +98,10 @@ def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list
 
 
 @compiled_quickly
-def _pivots(system: AbstractSystem, t, q, v, kept):
+def _examined(system: AbstractSystem, t, q, v, kept) -> tuple[Equations, Array]:
+    """The equations, and the pivots of the rows that stand for all (`Attempt.pivots`)."""
     equations = assemble(system, t, q, v)
-    return equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
+    return equations, equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
 
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:

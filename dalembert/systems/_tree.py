@@ -312,7 +312,7 @@ class TreeSystem(AbstractSystem):
         at = self.carried(q, v)
         on_bodies = self.carrier.constraints(t, at.places, at.twists)
         C, share = self._through(at.chains, on_bodies.rows)
-        Gamma = jnp.where(jnp.any(C != 0.0, axis=1), on_bodies.Gamma - on_bodies.rows.mv(at.bias.ravel()), 0.0)
+        Gamma = on_bodies.Gamma - on_bodies.rows.mv(at.bias.ravel())
         rows = BlockRows(self.pattern, C.ravel())
         mass = BlockMass.dense_one(self.mass_matrix(at.chains))
         return Terms(mass, self.bias_force(t, at), on_bodies._replace(rows=rows, Gamma=Gamma, share=share))
