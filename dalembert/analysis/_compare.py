@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import diffrax
 import numpy as np
 
 from dalembert._results import DalembertError, SimulationError
@@ -116,7 +117,7 @@ def compare(
     formulations: Iterable[str] | Mapping[str, AbstractFormulation] | None = None,
     complements: Iterable[str] | Mapping[str, AbstractComplement] | None = None,
     stabilisations: Iterable[str] | Mapping[str, AbstractStabilisation] = ("projection",),
-    integrator: str | None = None,
+    integrator: str | diffrax.AbstractSolver | None = None,
     rtol: float = 1e-8,
     dt: float | None = None,
     samples: int = 101,
@@ -166,12 +167,13 @@ def _entry(system, t_end, names: tuple[str, str, str], form, stabilisation, run,
         numbers |= last.violation | {"error": float(np.max(gap)), "energy_drift": last.energy_drift}
         numbers |= {"compile_s": float(first.stats["compile_s"]), "run_s": float(last.stats["wall_s"])}
     steps = int(last.stats["steps"])
-    evaluations = steps * _stages(last.integrator)
+    evaluations = steps * _stages(run["integrator"], last.integrator)
     return Entry(form_name, on, keep, status=last.status.name, steps=steps, evaluations=evaluations, **numbers)
 
 
-def _stages(integrator: str) -> int:
-    tableau = getattr(INTEGRATORS[integrator], "tableau", None)
+def _stages(given, name: str) -> int:
+    """Evaluations per step of the solver that was given, or of the one of this name."""
+    tableau = getattr(INTEGRATORS.get(name, given), "tableau", None)
     return 1 if tableau is None else len(tableau.b_sol)
 
 

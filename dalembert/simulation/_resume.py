@@ -49,7 +49,7 @@ class Resumed(eqx.Module):
 
     problem: Problem
     span: Span
-    plan: Plan = eqx.field(static=True)
+    plan: Plan
     times: np.ndarray  # padded with the end to as many as before, so that no program is recompiled
     count: int = eqx.field(static=True)  # of them that are requested
     kept: int = eqx.field(static=True)  # saved instants of the former motion that remain
@@ -114,7 +114,8 @@ def _restart_of(after: Solution) -> Restart:
         raise DalembertError("after= is a batch of runs; take one of them up: after=solution[0].")
     if after.restart is None:
         raise DalembertError(
-            "This run cannot go on: it was made under jit, vmap or grad, or read from a file without its march. "
+            "This run cannot go on: it was made under jit, vmap or grad, or with a solver, a step-size controller or "
+            "an event of Diffrax, or read from a file without its march. "
             "Start from its last state instead: simulate(system, t1, solution.state, t0=solution.t_end)."
         )
     if after.status not in GOES_ON:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +36,7 @@ from dalembert.simulation._singular import beside, singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
+from dalembert.simulation._strategies import Strategies, strategies
 from dalembert.stabilise import (
     CHANGED,
     EXACT,
@@ -82,16 +84,18 @@ def simulate(
     t0: float | None = None,
     formulation: AbstractFormulation | None = None,
     stabilisation: AbstractStabilisation | None = None,
-    integrator: str | None = None,
+    integrator: str | diffrax.AbstractSolver | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     dt: float | None = None,
+    stepsize_controller: diffrax.AbstractStepSizeController | None = None,
+    event: diffrax.Event | None = None,
     save: Any = None,
     max_steps: int | None = None,
     progress: bool | Callable[[float], None] = False,
     singular: str = "pass",
     rule: AbstractReactionRule | str | None = None,
-    derivative: str = "reverse",
+    derivative: str | diffrax.AbstractAdjoint = "reverse",
     tolerance: float = EXACT,
     throw: bool = True,
     after: Solution | None = None,
@@ -102,9 +106,14 @@ def simulate(
 
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
-      another of `INTEGRATORS`; default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
+      another of `INTEGRATORS`, or a Runge–Kutta solver of Diffrax, explicit or diagonally implicit
+      (`diffrax.Ralston()`); default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
       machine's own size.
     - `dt`: take fixed steps of this length instead.
+    - `stepsize_controller`: one of Diffrax, in place of `rtol`, `atol` and `dt` (`diffrax.PIDController(rtol=1e-6,
+      atol=1e-6, dtmax=0.01)`, `diffrax.StepTo(ts)`); errors and states reach it relative to the machine's own size.
+    - `event`: a `diffrax.Event`; its conditions are functions `f(t, state, args, **kwargs)` of the time and the
+      `State` (q, v). The motion ends there with status `event`, at the exact time if the event has a root finder.
     - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
     - `progress`: True for a bar on the terminal, or a function of the finished share.
@@ -113,7 +122,8 @@ def simulate(
     - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
       does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `Eliminated`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
-    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
+    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward"; or an adjoint of Diffrax
+      (`diffrax.RecursiveCheckpointAdjoint(checkpoints=50)`, `diffrax.DirectAdjoint()`).
     - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
       whose numbers were rounded close only approximately; their redundant rows are then dropped, with a warning, and
       monitored: the motion ends if their gap exceeds ten times the tolerance. Not under jit, vmap and grad.
@@ -129,6 +139,7 @@ def simulate(
     if after is not None:
         given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
         given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
+        given |= {"stepsize_controller": stepsize_controller, "event": event}
         given["tolerance"] = None if tolerance == EXACT else check_tolerance(tolerance)
         solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
         return solution if singular == "pass" else _stop_at_singular(solution, throw)
@@ -139,8 +150,10 @@ def simulate(
         system, formulation, stabilisation, rule = unpacked(system, **given)
     elif isinstance(system, Model):
         system = build(system)
+    chosen = strategies(integrator, stepsize_controller, event, derivative, dt, rtol, atol)
+    rtol = getattr(chosen.controller, "rtol", None) if rtol is None else rtol
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
-    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, is_traced(system, state))
+    plan, times = _plan(chosen, rtol, atol, dt, save, max_steps, t0, t1, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -179,17 +192,19 @@ def simulate(
     traced = is_traced(problem, t0, t1, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
-    first = first_step(start_at, end, xp) if dt is None else xp.asarray(dt, float)
+    first = xp.asarray(first_step(start_at, end, xp) if dt is None else dt, float)
+    if isinstance(plan.controller, diffrax.StepTo):  # it knows
+        first = None
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     y0 = problem.pack(start_at, q, v)
-    span = Span(start_at, end, xp.asarray(first), y0, *errors, xp.asarray(np.inf), None)
+    span = Span(start_at, end, first, y0, *errors, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
         return dataclasses.replace(found, system=whole, chosen=rule)
     # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
     short = plan.save != "dense" and _march.waits(plan)
-    plan = dataclasses.replace(plan, adjoint="forward", careful=not short)
+    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=not short)
     parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
@@ -203,6 +218,8 @@ def simulate(
         restart = dataclasses.replace(
             restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
         )
+    if not chosen.restartable:
+        restart = None
     solution = _conclude(
         problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
     )
@@ -211,11 +228,14 @@ def simulate(
 
 def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
     """`simulate(…, after=…)`: the march of a former run, continued from before its last step was cut."""
-    for name in ("state", "rule"):
+    for name in ("state", "rule", "stepsize_controller", "event"):
         if given[name] is not None:
-            hint = "solution.under(rule) picks reactions by another one" if name == "rule" else "after= says it"
+            hints = {"rule": "solution.under(rule) picks reactions by another one", "state": "after= says it"}
+            hint = hints.get(name, "start from its last state instead, simulate(system, t1, solution.state, t0=…)")
             raise DalembertError(f"{name}= cannot be given for a run that goes on: {hint}.")
     start, compiled = time.perf_counter(), compile_stopwatch.seconds
+    if given["integrator"] is not None:
+        given["integrator"] = strategies(given["integrator"], None, None, "reverse", None, None, None).integrator
     now = resumed(system, t1, after, save, max_steps, given)
     parts = _reported(now.problem, now.span, now.plan, now.times, progress)
     compile_s = compile_stopwatch.seconds - compiled
@@ -237,6 +257,7 @@ def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> l
 
 
 def _mark_of(parts: list[March]) -> Mark:
+    """Where the march can be continued; None if it was under the control of the caller's own objects."""
     return jax.tree_util.tree_map(np.asarray, parts[-1].controller[4])
 
 
@@ -297,7 +318,7 @@ def _rising_times(save, t0, t1) -> np.ndarray:
     return times
 
 
-def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, traced: bool) -> tuple[Plan, jax.Array]:
+def _plan(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t1, traced: bool) -> tuple[Plan, Any]:
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
@@ -312,14 +333,12 @@ def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, trace
         raise DalembertError(
             f"max_steps={max_steps!r} must be a positive whole number, at most {_march.COUNTED}, or left out."
         )
+    integrator = chosen.integrator
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
-    if integrator not in INTEGRATORS:
-        raise DalembertError(f"integrator={integrator!r} is unknown; use one of {', '.join(INTEGRATORS)}.")
-    if derivative not in ("forward", "reverse"):
-        raise DalembertError(f"derivative={derivative!r} is unknown; use 'forward' or 'reverse'.")
-    if dt is None and integrator == "euler":
-        raise DalembertError("integrator='euler' has no error estimate; give a fixed step with dt=.")
+    kind = INTEGRATORS[integrator] if chosen.solver is None else type(chosen.solver)
+    if dt is None and chosen.controller is None and not issubclass(kind, diffrax.AbstractAdaptiveSolver):
+        raise DalembertError(f"integrator='{integrator}' has no error estimate; give a fixed step with dt=.")
     kind, times = "times", np.zeros(0)
     if isinstance(save, str):
         if save not in ("steps", "dense"):
@@ -337,12 +356,13 @@ def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, trace
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
     # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
     traced = traced or is_traced(t0, t1, dt, rtol, save)
-    if derivative == "reverse" and kind == "times" and (traced or dt is None):
+    if chosen.derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
     max_steps = default if max_steps is None else int(max_steps)
     if dt is not None and not is_traced(t0, t1, dt):
         _refuse_steps(dt, t0, t1, max_steps)
-    return Plan(integrator, dt is not None, kind, max_steps, derivative), times
+    own = {"solver": chosen.solver, "controller": chosen.controller, "event": chosen.event}
+    return Plan(integrator, dt is not None, kind, max_steps, chosen.derivative, **own, derivative=chosen.adjoint), times
 
 
 def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
@@ -364,7 +384,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
     most = np.asarray(plan.max_steps)
-    resume = _fresh_state(span, plan) if span.resume is None else span.resume
+    known = plan.solver is None and plan.controller is None  # else Diffrax makes their state, and a pause compiles anew
+    resume = _fresh_state(span, plan) if span.resume is None and known else span.resume
     span = dataclasses.replace(span, resume=resume, most=most)
     pace = _Pace(problem.system.n)
     parts: list[March] = []
@@ -387,6 +408,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
             saved = slice(1 if parts else 0, int(np.sum(np.isfinite(np.asarray(out.ts)))))
         going = bool(out.paused) and t_end < t1
         parts.append(_kept(out, saved, going))
+        if int(out.status) == Status.event.value:
+            parts[-1] = _with_end(problem, parts[-1])
         if report is not None:
             report((t_end - t0) / (t1 - t0))
         if not going:
@@ -427,6 +450,15 @@ def _kept(out: March, saved: slice, going: bool) -> March:
 
     out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
     return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
+
+
+def _with_end(problem: Problem, out: March) -> March:
+    """A part that an event has ended, with the state at the event as its last saved one."""
+    if len(out.ts) and out.ts[-1] >= float(out.t_end):
+        return out
+    last = (out.t_end, problem.state(out.t_end, out.y_end))
+    ts, ys = jax.tree_util.tree_map(lambda a, b: np.concatenate([a, np.asarray(b)[None]]), (out.ts, out.ys), last)
+    return dataclasses.replace(out, ts=ts, ys=ys)
 
 
 def _fresh_state(span: Span, plan: Plan):
