@@ -13,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import (
     EPS,
@@ -57,7 +57,7 @@ class Equations(Named):
     v: Velocities
     mass: BlockMass
     force: Velocities
-    Phi: Float[Array, " holonomic"]
+    Phi: HolonomicRows
     rows: BlockRows
     phi: Rows
     Gamma: Rows
@@ -206,7 +206,7 @@ def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = F
     return Matrices(*system.matrices(jnp.asarray(t, float), q, joints))
 
 
-def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
+def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[HolonomicRows, Rows]:
     """Φ(t, q) and φ(t, q, v) without C: what a correction needs after the directions are frozen."""
     if system.m == 0:
         return jnp.zeros(0), jnp.zeros(0)
@@ -214,5 +214,5 @@ def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) 
 
 
 @compiled
-def _residuals(system: AbstractSystem, t, q, v) -> tuple[Rows, Rows]:
+def _residuals(system: AbstractSystem, t, q, v) -> tuple[HolonomicRows, Rows]:
     return system.residuals(t, q, v)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Scalar, Velocities
+from dalembert._typing import Array, Coordinates, Scalar, Velocities
 from dalembert.equations import assemble, matrices
 from dalembert.linalg import dense_of_blocks
 from dalembert.systems import AbstractSystem

@@ -9,9 +9,10 @@ from typing import ClassVar, NamedTuple, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.linalg import BlockMass, blocks_times, mass_root, pick_rows, unit_rows
 
 

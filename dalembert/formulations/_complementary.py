@@ -13,9 +13,10 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.complements import LU, AbstractComplement, Choice, Riemannian
 from dalembert.equations import Equations, Matrices, assemble, matrices
 from dalembert.formulations._base import AbstractFormulation, Motion, with_reaction, with_rhs

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from dalembert._typing import Array
 from dalembert.linalg._blocks import BlockMass
 
 

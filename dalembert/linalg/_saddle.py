@@ -17,8 +17,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from equinox.internal import unvmap_any
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from dalembert._typing import Array
 from dalembert.linalg._blocks import INVERT_UP_TO, BlockMass, BlockRows
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root

@@ -8,9 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError, did_you_mean
+from dalembert._typing import Array
 from dalembert.systems import BodySystem
 
 

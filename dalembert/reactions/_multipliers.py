@@ -5,10 +5,10 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Rows, Velocities
+from dalembert._typing import Array, Rows, Velocities
 from dalembert.complements import Choice, Riemannian
 from dalembert.complements import Frame as RiemannianFrame
 from dalembert.equations import Equations, Matrices, matrices

@@ -6,9 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Coordinates, Rows, Velocities
+from dalembert._typing import Array, Coordinates, MachineRows, MachineVelocities, Rows, Velocities
 from dalembert.equations import Equations, assemble, bearing_sides
 from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import (
@@ -34,9 +34,9 @@ class Observation(eqx.Module):
     """
 
     rates: Velocities
-    vdot: Velocities
-    lam: Rows
-    sides: Rows  # the contact side of each row, 0 for all but teeth and belts
+    vdot: MachineVelocities
+    lam: MachineRows
+    sides: MachineRows  # the contact side of each row, 0 for all but teeth and belts
     wrenches: Wrenches | None
     coordinates: Float[Array, " joint_coordinates"]
     violation: Float[Array, " 3"]  # position, velocity, acceleration
@@ -44,7 +44,7 @@ class Observation(eqx.Module):
     potential: Float[Array, ""]
     sigma: Float[Array, " values"]  # singular values of the rows in the mass metric (large systems: 1, least)
     q: Coordinates
-    v: Velocities
+    v: MachineVelocities
 
 
 def observe(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import (
     DalembertError,
@@ -25,7 +25,7 @@ from dalembert._results import (
     did_you_mean,
     warn_caller,
 )
-from dalembert._typing import is_traced
+from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation
 from dalembert.linalg import ZERO, mass_metric_rows

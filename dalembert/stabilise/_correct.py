@@ -8,8 +8,8 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
+from dalembert._typing import Array
 from dalembert.equations import LEAST, ROUNDED, Equations, assemble, residuals, softened
 from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._start import row_sizes

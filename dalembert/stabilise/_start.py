@@ -9,10 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
-from dalembert._typing import Coordinates, Rows, Scalar, is_traced
+from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
 from dalembert.stabilise._reach import out_of_reach
@@ -47,10 +47,10 @@ class Assembled(NamedTuple):
     """
 
     state: State
-    position: Rows
+    position: HolonomicRows
     velocity: Rows
     sizes: Rows
-    gaps: Rows
+    gaps: HolonomicRows
     moved: Scalar
 
 
@@ -179,7 +179,7 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
     return _corrected(system, t, q, q_found, v, free)[0]
 
 
-def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None, tuple[Rows, Rows]]:
+def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None, tuple[HolonomicRows, Rows]]:
     """`_finish`, with C at its end (of small systems) and the residuals Φ and φ that the two corrections take out."""
     start, h, small = q, system.m_holonomic, system.klu is None
     q = q_found + (q - jax.lax.stop_gradient(q))

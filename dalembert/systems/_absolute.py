@@ -9,9 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
+from dalembert._typing import Array, Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, dense_of_blocks
 from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._bodies import BodySystem, ForceFamily, JointView

@@ -15,10 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates
+from dalembert._typing import Array, Coordinates
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
 from dalembert.systems._constraints import kind_of

@@ -10,10 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Velocities
+from dalembert._typing import Array, Coordinates, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, Group
 from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._names import ANONYMOUS, with_fields

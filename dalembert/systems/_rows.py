@@ -22,9 +22,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert._typing import Array, Coordinates, HolonomicRows, MotionRows, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
 from dalembert.systems._base import AbstractSystem, Constraints, Terms
@@ -120,21 +120,21 @@ class RowSystem(AbstractSystem):
         """q ⊕ δ, staying on unit quaternions."""
         return jax.vmap(self.block_retract)(*self._blocks(q, delta)).ravel()
 
-    def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
+    def position_residual(self, t: Scalar, q: Coordinates) -> HolonomicRows:
         """Φ(t, q): the holonomic rows."""
         return self.position_rows(t, self.places(q))
 
-    def position_rows(self, t: Scalar, places) -> Rows:
+    def position_rows(self, t: Scalar, places) -> HolonomicRows:
         """Φ from the places of the blocks."""
         out = [f.rows_of(f.position, t, places) for f in self.families if f.position is not None]
         return jnp.concatenate(out)[self._order(True)] if out else jnp.zeros(0)
 
-    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> Rows:
+    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> MotionRows:
         """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
         places = self.places(q)
         return self.motion_rows(t, places, self.twists(places, v))
 
-    def motion_rows(self, t: Scalar, places, twists) -> Rows:
+    def motion_rows(self, t: Scalar, places, twists) -> MotionRows:
         """The nonholonomic rows from the places and twists of the blocks."""
         out = [f.rows_of(f.motion, t, places, twists) for f in self.families if f.motion is not None]
         return jnp.concatenate(out)[self._order(False)] if out else jnp.zeros(0)
@@ -193,7 +193,7 @@ class RowSystem(AbstractSystem):
         places = self.places(q)
         return self.residuals_at(t, places, self.twists(places, v))
 
-    def residuals_at(self, t, places, twists) -> tuple[Rows, Rows]:
+    def residuals_at(self, t, places, twists) -> tuple[HolonomicRows, Rows]:
         """Φ and φ of blocks at given places and with given motion."""
         motion = _Motion(self, places, twists)
         Phi, phi = [], []
