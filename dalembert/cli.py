@@ -413,9 +413,9 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     entry = _entry(name)
     end = entry.t_end if t_end is None else t_end
-    solution = simulate(_built(entry, "absolute", changes), end, save=samples, throw=False, **entry.run)
+    solution = simulate(_built(entry, "absolute", changes), end, samples=samples, throw=False, **entry.run)
     if len(solution.t) == 0:
-        raise DalembertError(f"'{name}' does not move: {solution.status.sentence}")
+        raise DalembertError(f"'{name}' does not move: {solution.status.message}")
     return solution.dataset
 
 
@@ -543,11 +543,11 @@ def _simulate(
 
     compiled = compile_stopwatch.seconds
     given = {k: v for k, v in settings.items() if v is not None}
-    chosen, rule, cut = entry.run | given | {"save": samples or 201}, None, ()
+    chosen, rule, cut = entry.run | given | {"samples": samples or 201}, None, ()
     if resume is not None:
         former = _former(resume)
         # settings of the model's file may have been overridden: use those of the run itself
-        chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
+        chosen, rule = given | {"samples": samples, "after": former}, given.pop("rule", None)
         chosen.pop("rule", None)
         origin = former.system.machine.origin
         coordinates, cut = coordinates or origin.coordinates, origin.cut
@@ -560,7 +560,7 @@ def _simulate(
     failure = None
     try:
         solution = simulate(system, entry.t_end if t_end is None else t_end, progress=progress, **chosen)
-        solution = solution if rule is None else solution.under(rule)
+        solution = solution if rule is None else solution.with_rule(rule)
     except SimulationError as error:
         failure, solution = str(error), error.solution
     enough = solution is not None and len(solution.t) > 0
@@ -598,7 +598,7 @@ def _former(path: Path) -> Any:
 
 def _entry(name: str):
     """The meaning of MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
-    from dalembert._results import RemarkWarning
+    from dalembert._results import ConversionWarning
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
 
@@ -612,7 +612,7 @@ def _entry(name: str):
 
     found = read(path)
     if found.remarks:
-        warnings.warn(RemarkWarning(path, found.remarks), stacklevel=2)
+        warnings.warn(ConversionWarning(path, found.remarks), stacklevel=2)
     settings = dict(found.run)
     t_end = settings.pop("t_end", 10.0)
     return Mechanism(name, found.summary, lambda: found.model, t_end, settings)

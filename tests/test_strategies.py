@@ -89,10 +89,10 @@ def test_wrong_objects_are_refused(pendulum):
 
 def test_controllers_set_the_steps(pendulum, tight):
     limited = diffrax.PIDController(rtol=1e-8, atol=1e-8, dtmax=0.01)
-    solution = da.simulate(pendulum, 1.0, stepsize_controller=limited, save="steps")
+    solution = da.simulate(pendulum, 1.0, stepsize_controller=limited, samples="steps")
     assert np.max(np.diff(solution.t)) <= 0.01 * (1 + 1e-12)
     ts = np.linspace(0.0, 1.0, 101)
-    stepped = da.simulate(pendulum, 1.0, integrator="dopri8", stepsize_controller=diffrax.StepTo(ts), save=201)
+    stepped = da.simulate(pendulum, 1.0, integrator="dopri8", stepsize_controller=diffrax.StepTo(ts), samples=201)
     assert int(stepped.stats["steps"]) == 100
     # 100 steps of order 8: 1e-8 is loose
     np.testing.assert_allclose(stepped.q, tight, atol=1e-8)
@@ -107,13 +107,13 @@ def test_an_event_ends_a_motion(pendulum):
     """The rod is vertical when v = √(2 g l) (energy): found to the tolerance of the root finder."""
     event = diffrax.Event(lambda t, state, args, **_: state.q[0], optimistix.Newton(1e-10, 1e-10))
     solution = da.simulate(pendulum, 5.0, rtol=1e-10, event=event)
-    assert solution.status is da.Status.event and float(solution.t_end) == solution.t[-1]
+    assert solution.status is da.simulation.Status.event and float(solution.t_end) == solution.t[-1]
     q, v = solution.state
     # the interpolation between two steps is of order 7: a hundred tolerances
     np.testing.assert_allclose(q, [0.0, -1.0], atol=1e-8)
     np.testing.assert_allclose(v, [-np.sqrt(2 * 9.81), 0.0], atol=1e-7)
     never = diffrax.Event(lambda t, state, args, **_: state.q[1] > 2.0)
-    assert da.simulate(pendulum, 0.5, event=never).status is da.Status.done
+    assert da.simulate(pendulum, 0.5, event=never).status is da.simulation.Status.done
     slow = da.simulate(pendulum, 5.0, rtol=1e-10, event=event, progress=lambda share: None)  # with pauses
     np.testing.assert_allclose(slow.t_end, solution.t_end, rtol=1e-12)
 
@@ -126,7 +126,7 @@ def test_adjoints(pendulum, derivative):
 
     def end(speed):
         state = (pendulum.q0, jnp.array([0.0, 1.0]) * speed)
-        return da.simulate(pendulum, 0.2, state, rtol=1e-8, save=2, max_steps=64, derivative=derivative).q[-1, 0]
+        return da.simulate(pendulum, 0.2, state, rtol=1e-8, samples=2, max_steps=64, derivative=derivative).q[-1, 0]
 
     h = 1e-4
     expected = (end(1.0 + h) - end(1.0 - h)) / (2 * h)

@@ -137,10 +137,10 @@ def compare(
     on = None if complements is None else _chosen(complements, all_complements(), "complement")
     times = np.linspace(0.0, t_end, samples)
     if reference is None:
-        reference, word = simulate(system, t_end, rtol=1e-12, save=times), "rtol 1e-12"
+        reference, word = simulate(system, t_end, rtol=1e-12, samples=times), "rtol 1e-12"
     else:
         word = f"a given motion ({reference.integrator})"
-    run = {"integrator": integrator, "rtol": rtol, "dt": dt, "save": times, **settings}
+    run = {"integrator": integrator, "rtol": rtol, "dt": dt, "samples": times, **settings}
     entries = []
     for name, form in forms.items():
         for used, actual in _on(form, on).items():

@@ -83,7 +83,7 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     """
     if isinstance(system, Model):
         system = build(system)
-    q, v = consistent_state(system, *(state if state is not None else (None, None)), t=t)
+    q, v = consistent_state(system, state, t=t)
     system = decide_loads(system, (q, v), t=t)
     if system.displaces_bodies:
         q, v = system.lift(jnp.asarray(q), jnp.asarray(v))

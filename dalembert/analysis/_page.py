@@ -109,7 +109,7 @@ def _log(text: str) -> None:
 def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:
     """The motion up to its end; none where the constraints do not hold at the start."""
     try:
-        solution = simulate(system, t_end, save=samples, progress=progress, throw=False, **settings)
+        solution = simulate(system, t_end, samples=samples, progress=progress, throw=False, **settings)
     except AssemblyError:
         if check(system, reactions=False).consistent:
             raise
@@ -261,8 +261,8 @@ def _redundancy(found: Check) -> list:
     if found.motion is not None:
         m = found.motion
         ranks = ", ".join(map(str, m.ranks))
-        out.append(Words(f"Along the motion from {m.t0:g} to {m.t1:g} s: rank {ranks} at {m.instants} instants."))
-        out.append(Lines("Singular positions", [p.sentence for p in m.singular_positions], COUNTS))
+        out.append(Words(f"Along the motion from {m.t0:g} to {m.t_end:g} s: rank {ranks} at {m.instants} instants."))
+        out.append(Lines("Singular positions", [p.message for p in m.singular_positions], COUNTS))
     return out
 
 
@@ -352,7 +352,7 @@ def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[s
 
 
 def _ended(solution: Solution) -> str:
-    return f"{solution.status.sentence} It covers {float(solution.t[0]):g} to {float(solution.t_end):g} s."
+    return f"{solution.status.message} It covers {float(solution.t[0]):g} to {float(solution.t_end):g} s."
 
 
 def _tone(status: Status) -> str:

@@ -29,12 +29,12 @@ class MotionCheck:
     """Rank and uniqueness along a motion: results at a number of instants, and where the rank falls."""
 
     t0: float
-    t1: float
+    t_end: float
     instants: int
     ranks: tuple[int, ...]  # the values that the rank took, rising
     singular_positions: tuple[SingularPosition, ...]
     changing: tuple[str, ...]  # joints whose reaction is unique at some instants only
-    sentence: str  # how the motion ended
+    message: str  # how the motion ended
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def check(
     tolerance = check_tolerance(tolerance)
     loose = None
     try:
-        here, contradictions = consistent_state(system, q, v, t=t), ()
+        here, contradictions = consistent_state(system, (q, v), t=t), ()
     except AssemblyError as error:
         with suppress(AssemblyError):  # a small gap: analyse the machine without the rows that do not fit
             loose = loosened(system, q, v, t=t, tolerance=max(tolerance, NEARLY))
@@ -386,10 +386,10 @@ def _along(solution: Solution) -> MotionCheck:
                 unique.setdefault(j.name, set()).add(solver.uniqueness.reaction(j.name))
     return MotionCheck(
         t0=float(solution.t[0]),
-        t1=float(solution.t_end),
+        t_end=float(solution.t_end),
         instants=len(picks),
         ranks=tuple(sorted(ranks | {p.rank for p in singular})),
         singular_positions=tuple(singular),
         changing=tuple(name for name, seen in unique.items() if len(seen) > 1),
-        sentence=solution.status.sentence,
+        message=solution.status.message,
     )

@@ -10,10 +10,10 @@ from dalembert._results import DalembertError, did_you_mean
 from dalembert.reactions._instant import Instant
 from dalembert.reactions._rules import (
     AbstractReactionRule,
-    Eliminated,
     MinimumNorm,
     PenaltyLimit,
-    Unique,
+    RequireUnique,
+    RowElimination,
     Weighted,
 )
 from dalembert.reactions._unique import LABELS
@@ -24,7 +24,7 @@ RULES: dict[str, type[AbstractReactionRule]] = {
     "minimum_norm": MinimumNorm,
     "weighted": Weighted,
     "penalty_limit": PenaltyLimit,
-    "eliminated": Eliminated,
+    "eliminated": RowElimination,
 }
 """The rules that a model file, or a user, can name."""
 
@@ -67,7 +67,7 @@ def decide_loads(
     rule = named_rule(bodies) if rule is None else rule
     lifted = None if state is None else system.lift(*(jnp.asarray(x, float) for x in state))
     instant = _generic(bodies, lifted, t)
-    if rule is None or isinstance(rule, Unique):
+    if rule is None or isinstance(rule, RequireUnique):
         for p in pressing(instant):
             if p.open:
                 raise DalembertError(refusal(p))
@@ -104,15 +104,15 @@ def refusal(p: Pressing) -> str:
     return (
         f"Friction '{p.friction}' depends on {', '.join(p.open)} of joint '{p.joint}', which the rigid-body model does "
         "not determine: the constraints are redundant, and the motion would follow from an arbitrary choice. Free "
-        "the directions that `dalembert check` suggests, or name a rule that picks the load: rule=da.Weighted(…) with "
-        "the joints' stiffness is the physical one (in a file: rule: weighted)."
+        "the directions that `dalembert check` suggests, or name a rule that picks the load: "
+        "rule=da.reactions.Weighted(…) with the joints' stiffness is the physical one (in a file: rule: weighted)."
     )
 
 
 def _generic(system: BodySystem, state, t: float) -> Instant:
     """The constraints at the state, or beside it where it is singular, so that it holds for a whole motion."""
     q, v = (None, None) if state is None else state
-    here = consistent_state(system, q, v, t=t)
+    here = consistent_state(system, (q, v), t=t)
     first = Instant(system, t, here)
     if first.dependence.redundancy == 0:
         return first

@@ -3,6 +3,7 @@
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 """
 
+from dalembert._results import Status
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._observe import Observation, observe
 from dalembert.simulation._prepare import Prepared, prepare
@@ -10,7 +11,7 @@ from dalembert.simulation._run_file import RecordedRun, open_run
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, singular_positions
 from dalembert.simulation._solution import Solution
-from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_latch, simulate_switching
+from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
 
 open = open_run
 
@@ -22,9 +23,10 @@ __all__ = [
     "RecordedRun",
     "SingularPosition",
     "Solution",
+    "Status",
     "Switch",
     "SwitchedSolution",
-    "close_latch",
+    "close_constraint",
     "observe",
     "open",
     "open_run",

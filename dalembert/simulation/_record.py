@@ -20,6 +20,9 @@ from dalembert.complements import Choice
 from dalembert.formulations import IndependentMemory, TangentMemory
 from dalembert.simulation._radau import Carried
 
+FORMER = {"Unique": "RequireUnique", "Eliminated": "RowElimination"}
+"""Names of classes in files of version 0.1, and what they are called now."""
+
 
 def _known() -> dict[str, type]:
     found: dict[str, type] = {c.__name__: c for c in (Choice, IndependentMemory, TangentMemory, Carried)}
@@ -35,7 +38,7 @@ def _known() -> dict[str, type]:
             thing = getattr(room, name)
             if isinstance(thing, type) and issubclass(thing, bases) and not name.startswith("Abstract"):
                 found[name] = thing
-    return found
+    return found | {old: found[new] for old, new in FORMER.items()}
 
 
 KNOWN = _known()

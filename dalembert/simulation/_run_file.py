@@ -23,7 +23,7 @@ from dalembert.simulation._record import NotPlain, decode, encode
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark
-from dalembert.systems import AbstractSystem, build, is_switchable, switchable
+from dalembert.systems import AbstractSystem, build, is_switchable, with_switches
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -131,7 +131,7 @@ def _same_bits(x, y) -> bool:
 
 def _built(model, coordinates: str, cut, gated) -> AbstractSystem:
     system = build(model, coordinates=coordinates, cut=cut)
-    return switchable(system, *gated) if gated else system
+    return with_switches(system, *gated) if gated else system
 
 
 def _leaves(system: AbstractSystem) -> dict[str, Any]:

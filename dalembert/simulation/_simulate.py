@@ -27,7 +27,7 @@ from dalembert.equations import assemble, residuals, without_loads
 from dalembert.formulations import AbstractFormulation
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, Eliminated, row_name, row_numbers, rule_of
+from dalembert.reactions import AbstractReactionRule, RowElimination, row_name, row_numbers, rule_of
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, unpacked, with_ranks, with_rule
@@ -78,7 +78,7 @@ DIVERGING = 1e-6
 
 def simulate(
     system: AbstractSystem | Model | Prepared,
-    t1: float,
+    t_end: float,
     state: State | tuple | None = None,
     *,
     t0: float | None = None,
@@ -90,7 +90,7 @@ def simulate(
     dt: float | None = None,
     stepsize_controller: diffrax.AbstractStepSizeController | None = None,
     event: diffrax.Event | None = None,
-    save: Any = None,
+    samples: Any = None,
     max_steps: int | None = None,
     progress: bool | Callable[[float], None] = False,
     singular: str = "pass",
@@ -100,7 +100,7 @@ def simulate(
     throw: bool = True,
     after: Solution | None = None,
 ) -> Solution:
-    """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t1.
+    """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t_end.
 
     **Arguments**
 
@@ -114,13 +114,13 @@ def simulate(
       atol=1e-6, dtmax=0.01)`, `diffrax.StepTo(ts)`); errors and states reach it relative to the machine's own size.
     - `event`: a `diffrax.Event`; its conditions are functions `f(t, state, args, **kwargs)` of the time and the
       `State` (q, v). The motion ends there with status `event`, at the exact time if the event has a root finder.
-    - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
+    - `samples`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
     - `progress`: True for a bar on the terminal, or a function of the finished share.
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
     - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
-      does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `Eliminated`
+      does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `RowElimination`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
     - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward"; or an adjoint of Diffrax
       (`diffrax.RecursiveCheckpointAdjoint(checkpoints=50)`, `diffrax.DirectAdjoint()`).
@@ -128,9 +128,9 @@ def simulate(
       whose numbers were rounded close only approximately; their redundant rows are then dropped, with a warning, and
       monitored: the motion ends if their gap exceeds ten times the tolerance. Not under jit, vmap and grad.
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
-    - `after`: a solution (also from `da.open`) to continue until t1 as if it had not stopped, bit for bit; the result
-      holds the whole motion. System and settings stay as they were; what differs is refused by name. `save` then means
-      further times (default: the same spacing).
+    - `after`: a solution (also from `da.open`) to continue until t_end as if it had not stopped, bit for bit; the
+      result holds the whole motion. System and settings stay as they were; what differs is refused by name. `samples`
+      then means further times (default: the same spacing).
 
     Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is a batch: `solution[k]`.
     """
@@ -141,7 +141,7 @@ def simulate(
         given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
         given |= {"stepsize_controller": stepsize_controller, "event": event}
         given["tolerance"] = None if tolerance == EXACT else check_tolerance(tolerance)
-        solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
+        solution = _go_on(system, t_end, after, samples, max_steps, progress, throw, given)
         return solution if singular == "pass" else _stop_at_singular(solution, throw)
     ready = isinstance(system, Prepared)
     if isinstance(system, Prepared):
@@ -153,7 +153,7 @@ def simulate(
     chosen = strategies(integrator, stepsize_controller, event, derivative, dt, rtol, atol)
     rtol = getattr(chosen.controller, "rtol", None) if rtol is None else rtol
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
-    plan, times = _plan(chosen, rtol, atol, dt, save, max_steps, t0, t1, is_traced(system, state))
+    plan, times = _plan(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -163,7 +163,7 @@ def simulate(
     if not is_traced(system, t0, q, v) and check_tolerance(tolerance) > EXACT:
         loose = loosened(system, q, v, t=t0, tolerance=tolerance)
     if loose is not None:
-        warn_caller(f"{system.name}: {loose.sentence}", AssemblyWarning)
+        warn_caller(f"{system.name}: {loose.message}", AssemblyWarning)
     found = assembled(system, q, v, t=t0) if loose is None else loose.found
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
@@ -181,17 +181,17 @@ def simulate(
         reduced = whole.without_rows(loose.rows)  # with its loads decided
         system = _settled(reduced) if reduced.bodies is reduced else reduced
         dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
-    elif isinstance(rule, Eliminated) and whole.bodies is whole:  # a tree satisfies most rows by itself
+    elif isinstance(rule, RowElimination) and whole.bodies is whole:  # a tree satisfies most rows by itself
         rows = row_numbers(whole, rule.rows)
         system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     if not ready or formulation is None or stabilisation is None:
         formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
-    stabilisation = stabilisation.timed(dt, t1 - t0)
+    stabilisation = stabilisation.with_time_scale(dt, t_end - t0)
     problem = Problem(system, formulation, stabilisation, sizes, dropped)
-    traced = is_traced(problem, t0, t1, q, v, rtol, times)
+    traced = is_traced(problem, t0, t_end, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
-    start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
+    start_at, end = xp.asarray(t0, float), xp.asarray(t_end, float)
     first = xp.asarray(first_step(start_at, end, xp) if dt is None else dt, float)
     if isinstance(plan.controller, diffrax.StepTo):  # it knows
         first = None
@@ -226,17 +226,17 @@ def simulate(
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
-def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
+def _go_on(system, t_end, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
     """`simulate(…, after=…)`: the march of a former run, continued from before its last step was cut."""
     for name in ("state", "rule", "stepsize_controller", "event"):
         if given[name] is not None:
-            hints = {"rule": "solution.under(rule) picks reactions by another one", "state": "after= says it"}
-            hint = hints.get(name, "start from its last state instead, simulate(system, t1, solution.state, t0=…)")
+            hints = {"rule": "solution.with_rule(rule) picks reactions by another one", "state": "after= says it"}
+            hint = hints.get(name, "start from its last state instead, simulate(system, t_end, solution.state, t0=…)")
             raise DalembertError(f"{name}= cannot be given for a run that goes on: {hint}.")
     start, compiled = time.perf_counter(), compile_stopwatch.seconds
     if given["integrator"] is not None:
         given["integrator"] = strategies(given["integrator"], None, None, "reverse", None, None, None).integrator
-    now = resumed(system, t1, after, save, max_steps, given)
+    now = resumed(system, t_end, after, save, max_steps, given)
     parts = _reported(now.problem, now.span, now.plan, now.times, progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
@@ -265,11 +265,11 @@ def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSyst
     """The system with its joint loads decided, and the rule prepared; under jit, vmap and grad both as given."""
     if not is_traced(system, state, t0):
         return with_rule(system, state, t0, rule)
-    if isinstance(rule, Eliminated) and not rule.rows:
+    if isinstance(rule, RowElimination) and not rule.rows:
         raise DalembertError(
-            "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Say "
-            "machine = da.prepare(system, rule=da.Eliminated()) outside, and simulate that; or name the rows: "
-            "Eliminated(('C[1]', …))."
+            "RowElimination() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. "
+            "Say machine = da.prepare(system, rule=da.reactions.RowElimination()) outside, and simulate that; or name "
+            "the rows: RowElimination(('C[1]', …))."
         )
     bodies = system.bodies
     if bodies is not None and bodies.bearings and rule is not None:
@@ -298,37 +298,37 @@ def _is_whole(value) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _rising_times(save, t0, t1) -> np.ndarray:
+def _rising_times(save, t0, t_end) -> np.ndarray:
     try:
         times = np.asarray(save, float)
     except (TypeError, ValueError):
         times = np.zeros(())
     if times.ndim != 1 or times.size == 0:
         raise DalembertError(
-            f"save={save!r} is unknown; use a number of times, an array of times (not empty), 'steps' or 'dense'."
+            f"samples={save!r} is unknown; use a number of times, an array of times (not empty), 'steps' or 'dense'."
         )
     wrong = ~np.isfinite(times)
     wrong[1:] |= np.diff(times) < 0
-    if not is_traced(t0, t1):
-        wrong |= (times < t0) | (times > t1)
+    if not is_traced(t0, t_end):
+        wrong |= (times < t0) | (times > t_end)
     if np.any(wrong):
         first = int(np.argmax(wrong))
-        within = "" if is_traced(t0, t1) else f" within [{t0:g}, {t1:g}]"
-        raise DalembertError(f"save= must be rising times{within}; number {first + 1} of them is {times[first]:g}.")
+        within = "" if is_traced(t0, t_end) else f" within [{t0:g}, {t_end:g}]"
+        raise DalembertError(f"samples= must be rising times{within}; number {first + 1} of them is {times[first]:g}.")
     return times
 
 
-def _plan(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t1, traced: bool) -> tuple[Plan, Any]:
+def _plan(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, traced: bool) -> tuple[Plan, Any]:
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
-    for name, value in (("start", t0), ("end", t1)):
+    for name, value in (("start", t0), ("end", t_end)):
         if not is_traced(value) and not _is_number(value):
             raise DalembertError(f"The {name} of the run must be a number, in seconds, not {value!r}.")
-    if not is_traced(t0, t1) and not t1 > t0:
-        raise DalembertError(f"The end of the run, {t1:g} s, must be later than its start, {t0:g} s.")
-    if dt is not None and not is_traced(dt, t0, t1) and dt > (1 + 1e-12) * (t1 - t0):
-        raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t1 - t0:g} s; give a shorter step.")
+    if not is_traced(t0, t_end) and not t_end > t0:
+        raise DalembertError(f"The end of the run, {t_end:g} s, must be later than its start, {t0:g} s.")
+    if dt is not None and not is_traced(dt, t0, t_end) and dt > (1 + 1e-12) * (t_end - t0):
+        raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t_end - t0:g} s; give a shorter step.")
     if max_steps is not None and not (_is_whole(max_steps) and 0 < max_steps <= _march.COUNTED):
         raise DalembertError(
             f"max_steps={max_steps!r} must be a positive whole number, at most {_march.COUNTED}, or left out."
@@ -342,35 +342,35 @@ def _plan(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t1, traced: b
     kind, times = "times", np.zeros(0)
     if isinstance(save, str):
         if save not in ("steps", "dense"):
-            raise DalembertError(f"save={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
+            raise DalembertError(f"samples={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
         kind = save
     elif save is None or _is_whole(save):
         if save is not None and save < 1:
             raise DalembertError(
-                f"save={save} must be a positive number of times, an array of times, 'steps' or 'dense'."
+                f"samples={save} must be a positive number of times, an array of times, 'steps' or 'dense'."
             )
-        known = not is_traced(t0, t1)
-        times = (np if known else jnp).linspace(t0, t1, 201 if save is None else int(save))
+        known = not is_traced(t0, t_end)
+        times = (np if known else jnp).linspace(t0, t_end, 201 if save is None else int(save))
     else:
-        times = save if is_traced(save) else _rising_times(save, t0, t1)
+        times = save if is_traced(save) else _rising_times(save, t0, t_end)
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
     # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
-    traced = traced or is_traced(t0, t1, dt, rtol, save)
+    traced = traced or is_traced(t0, t_end, dt, rtol, save)
     if chosen.derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
     max_steps = default if max_steps is None else int(max_steps)
-    if dt is not None and not is_traced(t0, t1, dt):
-        _refuse_steps(dt, t0, t1, max_steps)
+    if dt is not None and not is_traced(t0, t_end, dt):
+        _refuse_steps(dt, t0, t_end, max_steps)
     own = {"solver": chosen.solver, "controller": chosen.controller, "event": chosen.event}
     return Plan(integrator, dt is not None, kind, max_steps, chosen.derivative, **own, derivative=chosen.adjoint), times
 
 
-def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
+def _refuse_steps(dt: float, t0: float, t_end: float, max_steps: int) -> None:
     """Refuse fixed steps of which there are too many before the first is taken."""
-    count = np.ceil((t1 - t0) / np.nextafter(dt, np.inf))
+    count = np.ceil((t_end - t0) / np.nextafter(dt, np.inf))
     if count > max_steps:
         raise DalembertError(
-            f"From {t0:g} s to {t1:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
+            f"From {t0:g} s to {t_end:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
             f"max_steps={max_steps:,}. Take a longer dt, or raise max_steps."
         )
 
@@ -502,7 +502,7 @@ def _conclude(problem, plan, parts: list[March], t0: float, clock, throw: bool, 
     last = marches[-1]
     ts, ys = [p.ts for p in marches], [p.ys for p in marches]
     status = Status(int(last.status))
-    words = f"{status.sentence} "
+    words = f"{status.message} "
     if status in (Status.step_too_small, Status.not_finite):
         status, words = _diagnose(problem, plan, last, status, float(last.t_end) - t0)
     elif status is Status.eliminated_drifts:
@@ -558,7 +558,7 @@ def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
     count = int(np.sum(np.asarray(solution.t) <= found[0].t))
     cut = _until(solution, count, found[0].t, Status.rank_change)
     if throw:
-        raise SimulationError(found[0].sentence, cut)
+        raise SimulationError(found[0].message, cut)
     return cut
 
 
@@ -596,7 +596,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
 
     def with_cause(status: Status, detail: str) -> tuple[Status, str]:
         singular = beside(system, last.t_end, q, v, float(last.controller[2]))
-        return status, f"{status.sentence} {detail}{singular}"
+        return status, f"{status.message} {detail}{singular}"
 
     rates = problem.vector_field(last.t_end, last.y_end, None)
     if system.bodies is not None and system.bodies.bearings:

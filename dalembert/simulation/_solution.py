@@ -34,7 +34,7 @@ from dalembert.reactions import (
     AbstractReactionRule,
     Instant,
     MinimumNorm,
-    Unique,
+    RequireUnique,
     Uniqueness,
     rule_of,
 )
@@ -86,7 +86,7 @@ class Solution(eqx.Module):
 
     @property
     def status(self) -> Status:
-        """How the run ended; `status.sentence` describes it. For a batch an array of them."""
+        """How the run ended; `status.message` describes it. For a batch an array of them."""
         if _batch.is_batch(self):
             return _batch.statuses(self)  # pyright: ignore[reportReturnType]
         return Status(int(self.status_code))
@@ -203,13 +203,13 @@ class Solution(eqx.Module):
 
     @functools.cached_property
     def rule(self) -> AbstractReactionRule:
-        """The rule that picked λ: `Unique` when the rows are independent, else the chosen one, by default a minimum
-        norm free of units."""
+        """The rule that picked λ: `RequireUnique` when the rows are independent, else the chosen one, by default a
+        minimum norm free of units."""
         if self.redundancy == 0:
-            return Unique()
-        return MinimumNorm() if self.chosen is None or isinstance(self.chosen, Unique) else self.chosen
+            return RequireUnique()
+        return MinimumNorm() if self.chosen is None or isinstance(self.chosen, RequireUnique) else self.chosen
 
-    def under(self, rule: AbstractReactionRule | str) -> Solution:
+    def with_rule(self, rule: AbstractReactionRule | str) -> Solution:
         """The same motion with its reactions under another rule."""
         _batch.need_one(self, "under(rule)")
         chosen = rule_of(rule)
@@ -225,7 +225,7 @@ class Solution(eqx.Module):
     def _examined(self) -> tuple[Observation, Instants]:
         _batch.need_one(self, "dataset, .vdot, .multipliers, …")
         if len(self.t) == 0:
-            raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
+            raise DalembertError("This solution holds no saved times; run again with samples= a number or times.")
         return look(self, self.rule, self.rank)
 
     @property
@@ -245,7 +245,7 @@ class Solution(eqx.Module):
     @property
     def multipliers(self) -> np.ndarray:
         """λ (times, m) under `rule`; `unique_multipliers` marks those that do not depend on it."""
-        if isinstance(self.chosen, Unique) and not self.unique_multipliers.all():
+        if isinstance(self.chosen, RequireUnique) and not self.unique_multipliers.all():
             raise DalembertError(
                 f"{int(np.sum(~self.unique_multipliers))} of the {self.machine.m} multipliers are not unique. Name a "
                 "rule that picks them, or ask for reactions that are."
@@ -311,8 +311,8 @@ class Solution(eqx.Module):
 
         `unique_force` and `unique_torque` state for each component whether the rigid-body model determines it (at all
         of a few instants). The attribute `rule` names what picked the values: "unique" if all of them are, else the
-        rule's name, and a `RedundancyWarning` is given as well. With the rule `Unique` values that are not unique are
-        refused.
+        rule's name, and a `RedundancyWarning` is given as well. With the rule `RequireUnique` values that are
+        not unique are refused.
         """
         if frame not in ("world", "joint"):
             raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
@@ -320,7 +320,7 @@ class Solution(eqx.Module):
         if _batch.is_batch(self):
             return _batch.together(self, lambda one: one.reactions(joint, frame=frame, rule=rule), "reactions(joint)")
         if rule is not None:
-            return self.under(rule).reactions(joint, frame=frame)
+            return self.with_rule(rule).reactions(joint, frame=frame)
         sure = self.unique(joint, frame=frame)
         if not sure.all():
             self._refuse(joint, frame, sure)
@@ -334,7 +334,7 @@ class Solution(eqx.Module):
         return data[list(names)].rename(names).assign_attrs(rule=picked, frame=frame, joint=joint)
 
     def _refuse(self, joint: str, frame: str, sure: np.ndarray) -> None:
-        if isinstance(self.chosen, Unique):
+        if isinstance(self.chosen, RequireUnique):
             labels = ("Fx", "Fy", "Mz") if len(sure) == 3 else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
             open_ = ", ".join(x for x, good in zip(labels, sure, strict=True) if not good)
             raise DalembertError(
@@ -563,7 +563,7 @@ class Solution(eqx.Module):
             warn_caller(
                 f"'{self.system.name}': the saved times are too far apart to count full turns at the joints "
                 f"{', '.join(repr(j) for j in dict.fromkeys(joints))}: their angles in the dataset may be wrong by "
-                "multiples of 2π. Save more often, with a larger save=.",
+                "multiples of 2π. Save more often, with a larger samples=.",
                 RecordWarning,
             )
 
@@ -587,7 +587,7 @@ class Solution(eqx.Module):
     def at(self, t: float) -> State:
         """The state at any time of the motion, on the constraints.
 
-        With save="dense" it is as exact as the integration; else a cubic between two saved states.
+        With samples="dense" it is as exact as the integration; else a cubic between two saved states.
         """
         q, v = self.states(np.array([t], float))
         return State(q[0], v[0])

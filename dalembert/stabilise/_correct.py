@@ -41,7 +41,7 @@ class Projection(AbstractStabilisation):
     tolerance: float | None = eqx.field(static=True, default=None)
     usual: Array | float | None = None
 
-    def sized(self, usual):
+    def with_margin(self, usual):
         return self if usual is None or self.usual is not None else dataclasses.replace(self, usual=usual)
 
     def _damping(self, system, equations: Equations):

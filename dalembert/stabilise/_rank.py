@@ -34,7 +34,7 @@ def prepared_at(
     if isinstance(formulation, Proximal):
         kept, usual = independent_rows(system, here, t=t)
         return dataclasses.replace(formulation, kept=kept, usual=usual)
-    return formulation.sized(_generic_ranks(system, here, t))
+    return formulation.with_ranks(_generic_ranks(system, here, t))
 
 
 def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> bool:
@@ -44,7 +44,7 @@ def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> boo
 
 
 def _consistent(system: AbstractSystem, state: State | tuple | None, t: float) -> State:
-    return consistent_state(system, *((None, None) if state is None else state), t=t)
+    return consistent_state(system, state, t=t)
 
 
 def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> tuple[np.ndarray | None, np.ndarray]:
@@ -132,7 +132,7 @@ def neighbours(system: AbstractSystem, t: float, state: State, sizes: Sequence[f
         along = size > ALONG and fastest > 0
         nudge = size * (v / fastest if along else rng.standard_normal(system.n))
         try:
-            out.append(consistent_state(system, _nudged(system, state.q, nudge), state.v, t=t))
+            out.append(consistent_state(system, (_nudged(system, state.q, nudge), state.v), t=t))
         except AssemblyError:
             continue  # this nudge left the branch; the others decide
     return out

@@ -22,7 +22,7 @@ from dalembert.systems._user import user_mistake
 
 
 @dataclass(frozen=True)
-class LocalPoint:
+class ConstrainedPoint:
     """A constrained point: local coordinates x = g(q) and local constraints f̂(t, x) = 0.
 
     [Blajer, Bestle, Schiehlen 1994, eqs. 2, 3]. With parameters, both get them as a last argument. `directions(t, x)`
@@ -48,7 +48,7 @@ class LocalPoint:
 class _LocalRows:
     """The holonomic rows of all constrained points, one after the other."""
 
-    points: tuple[LocalPoint, ...]
+    points: tuple[ConstrainedPoint, ...]
 
     def __call__(self, t, q, p=None):
         return jnp.concatenate([point.rows(t, point.local(p)(q), p) for point in self.points])
@@ -64,7 +64,8 @@ class FunctionSystem(RowSystem):
     holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
     `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
     tolerance free of units. Without `potential`, the work of h counts as work. Dense; for tens of coordinates.
-    Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates (`LocalPoint`).
+    Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates
+    (`ConstrainedPoint`).
     """
 
     families: tuple[Family, ...]
@@ -78,7 +79,7 @@ class FunctionSystem(RowSystem):
     name: str = eqx.field(static=True)
     functions: tuple[Callable | None, ...] = eqx.field(static=True)
     has_parameters: bool = eqx.field(static=True)
-    points: tuple[LocalPoint, ...] = eqx.field(static=True)
+    points: tuple[ConstrainedPoint, ...] = eqx.field(static=True)
     klu: None = None
 
     def __init__(
@@ -96,7 +97,7 @@ class FunctionSystem(RowSystem):
         motion_joints: Mapping[str, int] | None = None,
         parameters: Mapping[str, object] | None = None,
         scale=None,
-        points: Sequence[LocalPoint] = (),
+        points: Sequence[ConstrainedPoint] = (),
         name: str = "functions",
     ):
         self.name = name
