@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import re
 import sys
 import warnings
@@ -422,6 +423,7 @@ def verification() -> None:
 
 ROOMS = {
     "dalembert.model": "Models",
+    "dalembert.functions": "Functions of time and of coordinates",
     "dalembert.io": "Files",
     "dalembert.mechanisms": "Built-in mechanisms",
     "dalembert.systems": "Systems",
@@ -433,7 +435,7 @@ ROOMS = {
     "dalembert.reactions": "Reactions",
     "dalembert.simulation": "Simulation",
     "dalembert.analysis": "Analysis",
-    "dalembert._results": "Status and errors",
+    "dalembert.errors": "Errors and warnings",
 }
 
 
@@ -442,30 +444,73 @@ def api() -> None:
 
 
 def api_page() -> str:
-    """Every name of the front door, by room; mkdocstrings fills in what it does."""
+    """Every public name by room, and every class that one of them takes or returns; mkdocstrings fills in the rest."""
     import dalembert as da
 
+    door = ", ".join(f"`{name}`" for name in da.__all__)
     out = [
         "# API",
         "",
-        "All names of `import dalembert as da`, in the order in which data flows. Symbols are those of the",
-        "[notation](theory/README.md).",
+        f"`import dalembert as da` has {len(da.__all__)} names, {door}, and the rooms",
+        "below, in the order in which data flows. Symbols are those of the [notation](theory/README.md).",
         "",
     ]
-    left = set(da._HOMES)
-    for home, title in ROOMS.items():
-        names = [n for n, h in da._HOMES.items() if h == home]
-        left -= set(names)
-        out += [f"## {title}", ""]
-        for name in names:
+    public = public_names()
+    left = set(public) - set(ROOMS)
+    assert not left, f"no place on the page for the rooms {left}"
+    for room, title in ROOMS.items():
+        out += [f"## {title}: `da.{room.removeprefix('dalembert.')}`", ""]
+        for name in public.get(room, []):
             out += [
-                f"::: {home}.{name}",
+                f"::: {room}.{name}",
                 "    options:",
                 f"      inherited_members: {str(name == 'Model').lower()}",
                 "",
             ]
-    assert not left, f"no place on the page for {left}"
     return "\n".join(out)
+
+
+def public_names() -> dict[str, list[str]]:
+    """By room: names at the door, names that were there, registries, and the classes in all their signatures."""
+    import dalembert as da
+
+    found: dict[str, list[str]] = {}
+    for name, room in da._HOMES.items():
+        found.setdefault(room, []).append(name)
+    for room, names in da._MOVED.items():
+        here = found.setdefault(f"dalembert.{room}", [])
+        here += [n for n in (entry.split("=")[-1] for entry in names.split()) if n not in here]
+    for room in ROOMS:
+        here = found.setdefault(room, [])
+        exported = getattr(importlib.import_module(room), "__all__", [])
+        registries = [n for n in exported if n.startswith("all_") or n == "INTEGRATORS"]
+        here += [n for n in (exported if room == "dalembert.functions" else registries) if n not in here]
+    waiting = [getattr(importlib.import_module(room), n) for room, names in found.items() for n in names]
+    while waiting:
+        for kind in _classes_in_signatures(waiting.pop()):
+            room = ".".join(kind.__module__.split(".")[:2])
+            room = "dalembert.errors" if room == "dalembert._results" else room
+            known = room in ROOMS and getattr(importlib.import_module(room), kind.__name__, None) is kind
+            if known and not any(kind.__name__ in names for names in found.values()):
+                found.setdefault(room, []).append(kind.__name__)
+                waiting.append(kind)
+    return found
+
+
+def _classes_in_signatures(thing) -> list[type]:
+    """The classes of this package in the annotations of a function, or of a class's fields and public methods."""
+    parts = [thing]
+    if isinstance(thing, type):
+        parts += [getattr(x, "fget", x) for name, x in vars(thing).items() if not name.startswith("_")]
+    out = []
+    for part in parts:
+        names = vars(sys.modules.get(getattr(part, "__module__", None) or "", sys))
+        for hint in getattr(part, "__annotations__", {}).values():
+            for word in re.findall(r"[A-Za-z_]\w*", hint if isinstance(hint, str) else ""):
+                kind = names.get(word)
+                if isinstance(kind, type) and kind.__module__.startswith("dalembert.") and kind not in out:
+                    out.append(kind)
+    return out
 
 
 def main(parts: list[str]) -> None:
