@@ -205,7 +205,7 @@ def _check(system, t_end, settings, at, motion, tolerance=None):
         raise DalembertError(f"--at {at:g}: the motion begins at 0.")
     if not motion and at == 0:
         return check_model(system, **closing)
-    end = at if not motion else max(t_end, at or 0.0)
+    end = max(t_end, at or 0.0) if motion or at is None else at
     solution = simulate(system, end, throw=False, **settings)
     if at is None:
         return check_model(solution, **closing)
@@ -542,8 +542,8 @@ def _simulate(
     from dalembert.simulation import simulate
 
     compiled = compile_stopwatch.seconds
-    given = {k: v for k, v in settings.items() if v is not None}
-    chosen, rule, cut = entry.run | given | {"samples": samples or 201}, None, ()
+    given: dict[str, Any] = {k: v for k, v in settings.items() if v is not None}
+    chosen, rule, cut = dict[str, Any](entry.run) | given | {"samples": samples or 201}, None, ()
     if resume is not None:
         former = _former(resume)
         # settings of the model's file may have been overridden: use those of the run itself
@@ -576,7 +576,7 @@ def _simulate(
     if enough:
         _save(solution, output, plot, quiet=as_json)
         if not as_json:
-            _print_time(time.perf_counter() - began, report["wall_s"], compile_stopwatch.seconds - compiled)
+            _print_time(time.perf_counter() - began, float(report["wall_s"]), compile_stopwatch.seconds - compiled)
     if failure:
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)

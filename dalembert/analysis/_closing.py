@@ -187,7 +187,7 @@ def contradiction_of(
             gap = float(direction.rows @ left[list(j.rows)]) / size
             share = float(np.abs(direction.rows) @ relative[list(j.rows)]) / size
             # with gaps the axes of a joint's two sides differ a little: name the nominal direction
-            terms.append((share, Term(j.name, direction.main or direction.name, gap)))
+            terms.append((share, Term(j.name, direction.main or direction.name, float(gap))))
     worst = max(share for share, _ in terms)
     named = tuple(term for share, term in terms if share > 0.05 * worst)
     return Contradiction(level, named, float(np.max(relative)))

@@ -78,7 +78,7 @@ class Comparison:
             "compile",
             "run",
         )
-        rows = [head]
+        rows: list[tuple[str, ...]] = [head]
         for e in self.entries:
             numbers = [f"{x:.0e}" for x in (e.error, e.position, e.velocity, e.acceleration, e.energy_drift)]
             times = [f"{e.compile_s:.1f} s", f"{1e3 * e.run_s:.1f} ms"]
@@ -116,7 +116,7 @@ def compare(
     *,
     formulations: Iterable[str] | Mapping[str, AbstractFormulation] | None = None,
     complements: Iterable[str] | Mapping[str, AbstractComplement] | None = None,
-    stabilisations: Iterable[str] | Mapping[str, AbstractStabilisation] = ("projection",),
+    stabilisations: Iterable[str] | Mapping[str, AbstractStabilisation] | None = ("projection",),
     integrator: str | diffrax.AbstractSolver | None = None,
     rtol: float = 1e-8,
     dt: float | None = None,
@@ -130,6 +130,11 @@ def compare(
     a dict. Without `complements`, formulations use their usual one; with them, those that can are run on each. The
     reference is the default method at rtol = 1e-12 unless given (a Solution at the same times). A way that fails is
     listed with its status. Each way is run twice: the first compiles.
+
+    **Arguments**: `system` a model or a system; `t_end` the end of the motion, in seconds; `integrator`, `rtol`, `dt`
+    and all further `settings` as for `simulate`; `samples` the number of times at which motions are compared.
+
+    **Returns** a `Comparison`: one `Entry` for each way; printed it is a table.
     """
     system = build(system) if isinstance(system, Model) else system
     forms = _chosen(formulations, all_formulations(), "formulation")

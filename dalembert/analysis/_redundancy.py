@@ -143,6 +143,17 @@ def check(
     every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units. `tolerance`
     (relative to the machine's size) is how far redundant joints may be from closing, as in `simulate`.
     Dense and on the host: about (rows/1000)³ × 5 s.
+
+    **Arguments**: `model` a model, a system or a solution; `state`, `t`: where (default: the start, closed).
+
+    **Returns** a `Check`, whose text is for reading, and whose fields are for programs.
+
+        >>> import dalembert as da
+        >>> found = da.check(da.mechanism("four-bar"))
+        >>> found.mobility, found.redundancy
+        (1, 0)
+
+    [Wojtyra, Frączek 2013.]
     """
     if isinstance(model, Solution):
         first = State(model.q[0], model.v[0]) if state is None else state
@@ -162,7 +173,8 @@ def check(
         here, contradictions = (None, ()) if fits else _contradictions(system, t, q, v)
         if not fits and not contradictions:
             raise error  # a start too rough to be closed, not contradictory constraints
-        here = here if loose is None else loose.found.state
+        here = loose.found.state if loose is not None else here
+        assert here is not None  # where nothing fits there are contradictions, and a state beside them
     return _check(system, t, here, contradictions, reactions, loose)
 
 

@@ -189,7 +189,7 @@ class Proximal(AbstractFormulation):
         t, q, v = state
         place = visit.place
         first, side = place == 0, (place > PROBES) & (place < LAST)
-        roots = visit.roots.at[place].set(jnp.sqrt(self._apart(found)), mode="drop")
+        roots = jnp.asarray(visit.roots).at[place].set(jnp.sqrt(self._apart(found)), mode="drop")
         base, plus, minus = roots
         inside = jnp.where(place == PROBES, base < INSIDE * 0.5 * (plus + minus), visit.inside)
         shift = jnp.where(place == PROBES, (plus - minus) / (plus + minus), visit.shift)

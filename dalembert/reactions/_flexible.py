@@ -159,5 +159,5 @@ def check_flexible(system: BodySystem, bodies: dict[str, AbstractFlexibility]) -
                 raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
             if index not in system.joint(joint).blocks:
                 raise DalembertError(f"Joint '{joint}' does not touch body '{body}'.")
-        points = [np.asarray(p) for p in marker_points(system, index, flexible.joints)]
+        points: list[Array] = [np.asarray(p) for p in marker_points(system, index, flexible.joints)]
         np.asarray(flexible.compliance(points, system.kinematics.d))

@@ -148,7 +148,7 @@ class PenaltyLimit(AbstractQuadraticRule):
         own = equations.rows.weighted_square(equations.mass.inverse)
         if self.factors is None:
             return jnp.diag(jnp.where(own > 0, own, 1.0))
-        inverse = own
+        inverse = jnp.asarray(own)
         for owner in system.owners:
             given = self.factors.get(owner.name, self.factors.get("*"))
             if given is not None:

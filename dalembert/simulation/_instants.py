@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dalembert._typing import Array
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.simulation._observe import Observation, observe_all
 from dalembert.systems import compiled_quickly
@@ -93,12 +94,12 @@ def _shown(found: Observation) -> dict[str, np.ndarray]:
     return out
 
 
-def _weakest(values: np.ndarray, rank: int) -> np.ndarray:
+def _weakest(values: Array, rank: int) -> np.ndarray:
     """The smallest singular value that belongs to the rank, relative to the largest."""
     return values[:, min(rank, values.shape[1]) - 1] / values[:, 0] if rank and values.size else np.ones(len(values))
 
 
-def _share(change: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _share(change: Array, value: Array) -> np.ndarray:
     top = np.max(np.abs(value), axis=1, initial=0.0)
     return np.max(np.abs(change), axis=1, initial=0.0) / np.where(top > 0, top, 1.0)
 

@@ -32,6 +32,7 @@ import numpy as np
 import optimistix
 
 from dalembert._results import Status
+from dalembert._typing import Array
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
@@ -67,7 +68,7 @@ class Dropped(eqx.Module):
     """Rows that were eliminated as redundant: the system that still has them, and the drift allowed for each."""
 
     whole: AbstractSystem
-    sizes: jax.Array  # of all rows of the whole system
+    sizes: Array  # of all rows of the whole system
     rows: tuple[int, ...] = eqx.field(static=True)
     open: float = eqx.field(static=True, default=OPEN)  # how far
 
@@ -85,7 +86,7 @@ class Problem(eqx.Module):
     system: AbstractSystem
     formulation: AbstractFormulation
     stabilisation: AbstractStabilisation
-    sizes: jax.Array  # of the constraint rows at the start: scales of their gaps
+    sizes: Array  # of the constraint rows at the start: scales of their gaps
     dropped: Dropped | None = None
     loop: str = eqx.field(static=True, default="lax")  # see `AbstractFormulation.motion`
 
@@ -396,16 +397,16 @@ def _local(tolerance) -> jax.Array:
 class Span(eqx.Module):
     """Start state and time of a march, and its numbers: all leaves, so that no change of a number recompiles."""
 
-    t0: jax.Array
-    t1: jax.Array
-    dt0: jax.Array
+    t0: Array
+    t1: Array
+    dt0: Array | None  # None: the step-size controller knows
     y0: tuple
-    rtol: jax.Array
-    atol: jax.Array
-    pause_at: jax.Array  # a time
+    rtol: Array
+    atol: Array
+    pause_at: Array  # a time
     resume: tuple | None  # solver and controller state of a paused march
-    pause_after: jax.Array | int = COUNTED  # steps, since the march began
-    most: jax.Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
+    pause_after: Array | int = COUNTED  # steps, since the march began
+    most: Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
 class Plan(eqx.Module):
@@ -457,12 +458,13 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     if isinstance(solver, diffrax.AbstractImplicitSolver) and _default_roots(solver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         rtol, atol = (jnp.maximum(0.01 * x, NEWTON_FLOOR) for x in (span.rtol, span.atol))
-        roots = optimistix.Chord(rtol=rtol, atol=atol, norm=_error_norm)
+        roots: Any = optimistix.Chord
+        roots = roots(rtol=rtol, atol=atol, norm=_error_norm)  # numbers that may be traced
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
     if isinstance(solver, Radau5) and not plan.fixed and plan.controller is None:
         controller = Predictive(span.rtol, span.atol, _controlled_error)
     limits = (jnp.asarray(x) for x in (span.t1, span.pause_at, span.pause_after, span.most))
-    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits), plan.controller is not None)
+    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits), foreign=plan.controller is not None)
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
     saves = [diffrax.SubSaveAt(t1=True)]

@@ -65,7 +65,7 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"list": [encode(x, arrays) for x in value]}
     if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
         return {"dict": [[k, encode(x, arrays)] for k, x in value.items()]}
-    cls = type(value)
+    cls: Any = type(value)
     if KNOWN.get(cls.__name__) is not cls:
         what = "a Python function" if callable(value) and not isinstance(value, type) else "an object of your own"
         raise NotPlain(f"{what}, {getattr(value, '__name__', cls.__name__)}")

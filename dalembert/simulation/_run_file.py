@@ -169,6 +169,10 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
 
     A file whose model cannot be kept (it held a Python function) is opened as a `RecordedRun`: its labelled data, plots
     and films, with a `RecordWarning` about what is missing. With `system`, the one that ran, it is a solution.
+
+    **Arguments**: `path` a .nc file; `system` the one that ran, where the file cannot hold its model.
+
+    **Returns** a `Solution`, or a `RecordedRun`. Nothing in a file is executed.
     """
     path = Path(path)
     data: Any = read_netcdf(path)

@@ -104,6 +104,9 @@ def simulate(
 
     **Arguments**
 
+    - `system`: a model, a system, or a prepared machine. `t_end`, `t0`: the end and the start, in seconds.
+    - `formulation`: how accelerations are found (`da.formulations`; default `Proximal`, which passes singular
+      positions). `stabilisation`: how constraints are kept (`da.stabilise`; default `Projection`).
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
       another of `INTEGRATORS`, or a Runge–Kutta solver of Diffrax, explicit or diagonally implicit
@@ -132,7 +135,17 @@ def simulate(
       result holds the whole motion. System and settings stay as they were; what differs is refused by name. `samples`
       then means further times (default: the same spacing).
 
-    Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is a batch: `solution[k]`.
+    **Returns** a `Solution`. Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is
+    a batch: `solution[k]`.
+
+        >>> import dalembert as da
+        >>> solution = da.simulate(da.mechanism("four-bar"), 0.5, samples=6)
+        >>> solution.status.name, solution.q.shape
+        ('done', (6, 9))
+        >>> solution.violation["position"] < 1e-12
+        True
+
+    The step and its projection: equations (6.1)–(6.4) of docs/theory/simulation.md.
     """
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
@@ -646,20 +659,23 @@ def _blow_up(system: AbstractSystem, q, v) -> str:
 
 def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     """The bearing whose load cannot be found at the last good state, or a few steps on."""
-    wdot = rates[1]
+    wdot, bodies = rates[1], system.bodies
+    assert bodies is not None
     known = all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]) and wdot.shape == v.shape
     step = float(last.controller[2])
     for ahead in (0.0, *(step * 4.0**k for k in range(6))) if known else (0.0,):
         moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
         loads = _loads_at(system, last.t_end + ahead, *moved)
         if not loads.settled or loads.margin < NEAR_PARADOX:
-            return f"The friction is '{bearing_names(system.bodies)[loads.culprit()]}'. "
+            return f"The friction is '{bearing_names(bodies)[loads.culprit()]}'. "
     return ""
 
 
 @compiled
 def _loads_at(system: AbstractSystem, t, q, v):
-    return solve_loads(system.bodies, without_loads(system.bodies, t, *system.lift(q, v)))
+    bodies = system.bodies
+    assert bodies is not None  # they have bearings
+    return solve_loads(bodies, without_loads(bodies, t, *system.lift(q, v)))
 
 
 def _first_bad_force(system: AbstractSystem, t, q, v) -> str:

@@ -240,7 +240,7 @@ class Solution(eqx.Module):
     @property
     def vdot(self) -> np.ndarray:
         """Accelerations v̇ (times, n)."""
-        return self._observed.rates
+        return np.asarray(self._observed.rates)
 
     @property
     def multipliers(self) -> np.ndarray:
@@ -251,7 +251,7 @@ class Solution(eqx.Module):
                 "rule that picks them, or ask for reactions that are."
             )
         self._warn_redundant()
-        return self._observed.lam
+        return np.asarray(self._observed.lam)
 
     @property
     def violation(self) -> dict[str, float]:
@@ -494,7 +494,7 @@ class Solution(eqx.Module):
         else:
             coords["component"] = ["w", "x", "y", "z"]
             text = {"units": "1", "long_name": "unit quaternion, body to world"}
-            data["quaternion"] = (("time", "body", "component"), _continuous(q[..., 3:]), text)
+            data["quaternion"] = (("time", "body", "component"), _continuous(np.asarray(q[..., 3:])), text)
             data["angular_velocity"] = (tba, v[..., 3:], {"units": "rad/s", "long_name": "in the body frame"})
             data["angular_acceleration"] = (tba, a[..., 3:], {"units": "rad/s2", "long_name": "in the body frame"})
 
@@ -656,7 +656,7 @@ class Solution(eqx.Module):
             rates = np.asarray(coordinate_rates(self.machine, self._observed.q, self._observed.v))
             data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
         joint, frame = options.get("joint"), options.get("frame", "joint")
-        if what == "reactions" and joint in data.get("joint", ()) and "band" not in options:
+        if what == "reactions" and joint is not None and joint in data.get("joint", ()) and "band" not in options:
             options["band"] = self._band(joint, frame)
         return plot_dataset(data, what, path=path, **options)
 
@@ -664,7 +664,7 @@ class Solution(eqx.Module):
         """For each component of a joint's reaction half the width of its undetermined range (`Uniqueness.width`)."""
         if frame not in ("world", "joint") or self.unique(joint, frame=frame).all():
             return None
-        t, lam = np.asarray(self.t), self._observed.lam
+        t, lam = np.asarray(self.t), np.asarray(self._observed.lam)
         picks = np.unique(np.linspace(0, len(t) - 1, min(len(t), BAND_INSTANTS)).astype(int))
         widths = []
         for k in picks:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dalembert._results import AssemblyError
+from dalembert._typing import Scalar
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, Dependence
@@ -106,7 +107,7 @@ def _pivots(system: AbstractSystem, t, q, v, kept):
     return equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
 
 
-def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:
+def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: Scalar = 0.0) -> Ranks:
     """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
     return _generic_ranks(system, _consistent(system, state, t), t)
 

@@ -79,8 +79,11 @@ def consistent_state(
 
         >>> import dalembert as da
         >>> q, v = da.consistent_state(da.mechanism("four-bar"), hold=["crank.angle"])
+        >>> q.shape
+        (9,)
 
     [Kövecses, Piedbœuf 2003, configuration correction and velocity filter.]
+
     Differentiable: the derivative is that of the exact projection. Along a change of parameters under which redundant
     joints contradict each other (one of two hinges moved) there is none: forward derivatives are NaN. Reverse ones hold
     only for sums of changes that agree, and are larger than any real one, by 1e7, for a change that does not.

@@ -198,7 +198,7 @@ class Leaf:
     """One named number in the system's tree: an array, or one entry of a stacked array."""
 
     where: Callable
-    index: int | tuple[int, ...] | None = None
+    index: int | tuple[int | slice, ...] | None = None
     positive: bool = False  # a tensor: positive definite
 
     def get(self, system):

@@ -293,7 +293,7 @@ class BodySystem(RowSystem):
             own, columns = f.group.rows, f.group.columns
             order.append(own.ravel())
             if "point_j" not in f.p or columns.shape[1] != 2:
-                J.append(C[own.ravel()])
+                J.append(jnp.asarray(C)[own.ravel()])
                 Chat.append(jnp.eye(own.size))
                 continue
             one = self._joint_member

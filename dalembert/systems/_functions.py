@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -59,6 +60,17 @@ _SIGNATURES = ("mass(t, q)", "force(t, q, v)", "position(t, q)", "motion(t, q, v
 
 class FunctionSystem(RowSystem):
     """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
+
+    **Arguments**: `mass(t, q)`, `force(t, q, v)`, `position(t, q)` (Φ), `motion(t, q, v)` (φ), `qdot(q, v)` where it is
+    not v, `potential(t, q)`; `q0`, `v0` the start.
+
+        >>> import jax.numpy as jnp
+        >>> import dalembert as da
+        >>> pendulum = da.FunctionSystem(
+        ...     mass=lambda t, q: jnp.eye(2), force=lambda t, q, v: jnp.array([0.0, -9.81]), q0=[1.0, 0.0],
+        ...     position=lambda t, q: jnp.array([q @ q - 1.0]), joints={"rod": 1})
+        >>> pendulum.n, pendulum.m
+        (2, 1)
 
     With `parameters` (a dict of arrays) every function gets them as a last argument p. `joints` groups the
     holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
@@ -201,7 +213,7 @@ class FunctionSystem(RowSystem):
             return None
         sizes = {"t": (), "q": (self.dq,), "v": (self.dv,)}
         arguments = signature[signature.index("(") + 1 : -1].split(", ")
-        given = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
+        given: list[Any] = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
         if self.has_parameters:
             given.append({k: jax.ShapeDtypeStruct(x.shape, float) for k, x in self.parameter_values.items()})
         try:

@@ -98,11 +98,11 @@ def compiled_quickly(function: Callable[P, R]) -> Callable[P, R]:
     return _without_their_names(function, lambda arguments: quick() if _is_small(arguments) else program)
 
 
-def _without_their_names(function, program_for):
+def _without_their_names(function: Callable[P, R], program_for) -> Callable[P, R]:
     """`function` by the program for its arguments, which sees numbers instead of names."""
 
     @functools.wraps(function)
-    def call(*args, **kwargs):
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         require_float64()
         program = program_for((args, kwargs))
         _keep(program)

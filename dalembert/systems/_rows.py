@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -60,7 +60,7 @@ class Family(eqx.Module):
         local = [self.gather(table) for table in tables]
         return jax.vmap(lambda *a: function(t, *a))(*local, self.p).ravel()
 
-    def renamed(self, to: Renaming) -> Family:
+    def renamed(self, to: Renaming) -> Self:
         return with_fields(self, names=to.all(self.names))
 
 
