@@ -543,7 +543,8 @@ def _simulate(
 
     compiled = compile_stopwatch.seconds
     given: dict[str, Any] = {k: v for k, v in settings.items() if v is not None}
-    chosen, rule, cut = dict[str, Any](entry.run) | given | {"samples": samples or 201}, None, ()
+    chosen: dict[str, Any] = {**entry.run, **given, "samples": samples or 201}
+    rule, cut = None, ()
     if resume is not None:
         former = _former(resume)
         # settings of the model's file may have been overridden: use those of the run itself

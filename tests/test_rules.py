@@ -527,7 +527,7 @@ RULED = eqx.filter_jit(lambda system, rule: da.simulate(system, 0.2, samples=3, 
 
 
 def test_rows_to_drop_cannot_be_found_under_jit():
-    with pytest.raises(da.DalembertError, match=r"looks at numbers.*Name the rows"):
+    with pytest.raises(da.DalembertError, match=r"looks at numbers.*name the rows"):
         RULED(da.build(da.mechanism("door-two-balls")), da.reactions.RowElimination())
 
 

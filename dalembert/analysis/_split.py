@@ -181,4 +181,5 @@ def _at(system: AbstractSystem | Model, state: State | tuple | None) -> tuple[Ab
     """The system, built if it is a model, and q and v; what is not given is that of its start."""
     system = build(system) if isinstance(system, Model) else system
     q, v = (None, None) if state is None else state
-    return system, *(jnp.asarray(x if x is not None else y, float) for x, y in ((q, system.q0), (v, system.v0)))
+    q, v = system.q0 if q is None else q, system.v0 if v is None else v
+    return system, jnp.asarray(q, float), jnp.asarray(v, float)

@@ -181,7 +181,9 @@ class Proximal(AbstractFormulation):
         )
         empty = _zeros(jax.eval_shape(lambda: evaluate((first, None, None))[1:]))
         most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
-        done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=loop)
+        kind: Any = loop
+        going: Any = lambda c: c[0].going  # noqa: E731
+        done: Any = while_loop(going, evaluate, (first, *empty), max_steps=most, kind=kind)
         return done
 
     def _next(self, system, state, visit: Visit, near, gap, found: Attempt, guess) -> Visit:

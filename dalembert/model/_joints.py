@@ -567,3 +567,6 @@ class Joints(Bodies):
             self._wrong(f"{who}: points must be a list of points of {d} finite numbers.")
             return np.array([[0.0] * d, [1.0] * d])
         return table
+
+
+# pyright: reportArgumentType=false, reportReturnType=false

@@ -144,3 +144,6 @@ class Model(Information):
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+# pyright: reportArgumentType=false, reportReturnType=false

@@ -96,6 +96,7 @@ def _shown(found: Observation) -> dict[str, np.ndarray]:
 
 def _weakest(values: Array, rank: int) -> np.ndarray:
     """The smallest singular value that belongs to the rank, relative to the largest."""
+    values = np.asarray(values)
     return values[:, min(rank, values.shape[1]) - 1] / values[:, 0] if rank and values.size else np.ones(len(values))
 
 
@@ -137,7 +138,7 @@ def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndar
     return q + open_ * rng.standard_normal(q.shape), v + PERTURBATION * speed * rng.standard_normal(v.shape)
 
 
-def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0) -> Observation:
+def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt: float | np.ndarray = 0.0) -> Observation:
     """Observables at given states for some of the saved times, projected onto the constraints.
 
     Padded to all saved times, so that no new program is compiled.

@@ -476,6 +476,7 @@ def _with_end(problem: Problem, out: March) -> March:
 
 def _fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
+    assert span.dt0 is not None  # without a controller of the caller's own
     inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
     if plan.fixed:
         inner = FixedSteps.start(span.t0, span.dt0)
@@ -688,10 +689,10 @@ def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
     return f"The force on body '{bodies.body_names[bad[0] // bodies.dv]}' is the first that is not finite. "
 
 
-def _reporter(progress) -> Callable[[float], None] | None:
+def _reporter(progress: bool | Callable[[float], None] | None) -> Callable[[float], None] | None:
     if progress is False or progress is None:
         return None
-    if callable(progress):
+    if not isinstance(progress, bool):
         return progress
     from dalembert.simulation._progress import Bar
 

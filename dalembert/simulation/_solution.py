@@ -652,8 +652,9 @@ class Solution(eqx.Module):
         if what is not None and path is None and Path(what).suffix:
             what, path = None, what
         data = self.dataset
-        if what in ("velocities", "phase") and "coordinate" in data:
-            rates = np.asarray(coordinate_rates(self.machine, self._observed.q, self._observed.v))
+        bodies = self.machine.bodies
+        if what in ("velocities", "phase") and "coordinate" in data and bodies is not None:
+            rates = np.asarray(coordinate_rates(bodies, self._observed.q, self._observed.v))
             data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
         joint, frame = options.get("joint"), options.get("frame", "joint")
         if what == "reactions" and joint is not None and joint in data.get("joint", ()) and "band" not in options:

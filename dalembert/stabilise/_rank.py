@@ -44,7 +44,7 @@ def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> boo
     return formulation.needs_rank
 
 
-def _consistent(system: AbstractSystem, state: State | tuple | None, t: float) -> State:
+def _consistent(system: AbstractSystem, state: State | tuple | None, t: Scalar) -> State:
     return consistent_state(system, state, t=t)
 
 
@@ -112,7 +112,7 @@ def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *,
     return _generic_ranks(system, _consistent(system, state, t), t)
 
 
-def _generic_ranks(system: AbstractSystem, here: State, t: float) -> Ranks:
+def _generic_ranks(system: AbstractSystem, here: State, t: Scalar) -> Ranks:
     m_h = system.m_holonomic
     found = []
     for k, at in enumerate((here, *neighbours(system, t, here))):

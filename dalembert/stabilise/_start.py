@@ -59,7 +59,7 @@ def consistent_state(
     system: AbstractSystem | Model,
     state: State | tuple | None = None,
     *,
-    t: float = 0.0,
+    t: Scalar = 0.0,
     hold: Sequence[str | int] = (),
     tolerance: float = EXACT,
 ) -> State:

@@ -424,3 +424,6 @@ def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
 
 def _shapes_of(numbers: dict):
     return {k: jax.ShapeDtypeStruct(np.shape(x), float) for k, x in numbers.items()}
+
+
+# pyright: reportArgumentType=false, reportReturnType=false

@@ -213,3 +213,6 @@ def _names(owner: str, link: Link) -> list[str]:
     return {"turn": [f"{owner}.angle_{letter}"], "slide": [f"{owner}.{letter}"], "screw": [f"{owner}.angle"]}.get(
         link.kind, []
     )
+
+
+# pyright: reportArgumentType=false, reportReturnType=false
