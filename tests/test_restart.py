@@ -345,6 +345,13 @@ def test_every_method_is_data():
             decode(bad, [])
 
 
+def test_files_of_version_0_1_name_rules_by_their_former_names():
+    for old, new in (("Unique", da.reactions.RequireUnique()), ("Eliminated", da.reactions.RowElimination((3,)))):
+        arrays: list = []
+        data = encode(new, arrays)
+        assert same(decode(data | {"kind": old}, arrays), new)
+
+
 def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch):
     from typer.testing import CliRunner
 
