@@ -39,17 +39,17 @@ from dalembert.simulation._march import Problem
 from dalembert.stabilise import row_sizes
 
 SYSTEMS = ("four-bar", "double-pendulum", "slider-crank", "rolling-disc", "andrews", "bricard")
-RECURSION = da.Riemannian(algorithm="recursion")
+RECURSION = da.complements.Riemannian(algorithm="recursion")
 WAYS = {
-    "augmented": da.Augmented(),
-    "null-space": da.NullSpace(da.QR()),
-    "resolved": da.Resolved(),
-    "projector": da.Projector(),
-    "proximal": da.Proximal(),
-    "range-space": da.RangeSpace(),
-    "minimal-order": da.MinimalOrder(),
-    "udwadia-kalaba": da.UdwadiaKalaba(),
-    "resolved, recursion": da.Resolved(RECURSION),
+    "augmented": da.formulations.Augmented(),
+    "null-space": da.formulations.NullSpace(da.complements.QR()),
+    "resolved": da.formulations.Resolved(),
+    "projector": da.formulations.Projector(),
+    "proximal": da.formulations.Proximal(),
+    "range-space": da.formulations.RangeSpace(),
+    "minimal-order": da.formulations.MinimalOrder(),
+    "udwadia-kalaba": da.formulations.UdwadiaKalaba(),
+    "resolved, recursion": da.formulations.Resolved(RECURSION),
 }
 EVALUATIONS, ROUNDS = 1000, 40
 
@@ -108,7 +108,7 @@ def vector_field(system, state, form) -> Callable:
     q, v = state
     form = da.prepare(system, (q, v), formulation=form).formulation
     sizes = row_sizes(system, da.assemble(system, 0.0, q, v))
-    problem = Problem(system, form, da.NoStabilisation(), sizes)
+    problem = Problem(system, form, da.stabilise.NoStabilisation(), sizes)
     return looped(lambda y: problem.vector_field(0.0, y, None), problem.pack(jnp.zeros(()), q, v))
 
 
@@ -116,8 +116,8 @@ def bases(system, state) -> dict[str, Callable]:
     """The resolved forms' own share, from assembled matrices."""
     q, v = state
     house, twin = (
-        da.prepare(system, (q, v), formulation=da.Resolved(c)).formulation.complement
-        for c in (da.Riemannian(), RECURSION)
+        da.prepare(system, (q, v), formulation=da.formulations.Resolved(c)).formulation.complement
+        for c in (da.complements.Riemannian(), RECURSION)
     )
     at = matrices(system, 0.0, q)
     dot = at.rates(system, 0.0, q, v)

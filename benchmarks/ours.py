@@ -32,7 +32,7 @@ class Simulation:
     def run(self) -> None:
         times = self.problem.times
         self.solution = da.simulate(
-            self.system, float(times[-1]), rtol=self.rtol, integrator=self.kind, save=times, throw=False
+            self.system, float(times[-1]), rtol=self.rtol, integrator=self.kind, samples=times, throw=False
         )
         jax.block_until_ready(self.solution.q)
 

@@ -273,7 +273,7 @@ def overhead() -> float:
     clocked = []
     for _ in range(12):
         start = time.process_time()
-        jax.block_until_ready(da.simulate(system, 1e-6, integrator="dopri8", save=times).q)
+        jax.block_until_ready(da.simulate(system, 1e-6, integrator="dopri8", samples=times).q)
         clocked.append(time.process_time() - start)
     return 1e3 * median(clocked[1:])
 

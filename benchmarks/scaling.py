@@ -73,7 +73,7 @@ class Loop:
 
             def once(_, state):
                 q, v = state
-                vdot = da.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
+                vdot = da.formulations.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
                 # a tiny step, so that no evaluation can be hoisted out of the loop
                 return q + 1e-12 * system.qdot(q, v), v + 1e-12 * vdot
 

@@ -1,9 +1,9 @@
 """dalembert: the dynamics of constrained mechanical systems, on JAX.
 
 Importing it switches JAX to float64, for the whole process: by JAX_ENABLE_X64 where JAX is not imported yet, else at
-once. Importing a numerical part points JAX's compile cache at a user folder (see `dalembert._runtime`). The names below
-are loaded when first used, so `import dalembert` itself is quick.
-In the order in which data flows:
+once. Importing a numerical part points JAX's compile cache at a user folder (see `dalembert._runtime`). Names are
+loaded when first used, so `import dalembert` itself is quick; `__init__.pyi` lists them, once, for this file and for
+type checkers: what is typed every day, and the rooms (`da.formulations`, `da.reactions`, …), where all else is.
 
     Model ──build──▶ System ──assemble──▶ Equations ──formulation──▶ v̇, r ──simulate──▶ Solution
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 if "jax" in sys.modules:
     sys.modules["jax"].config.update("jax_enable_x64", True)
@@ -22,189 +23,50 @@ else:  # read by JAX when it is imported: arrays made before the first name belo
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "deg": "dalembert.model",
-    "Model": "dalembert.model",
-    "build": "dalembert.systems",
-    "FunctionSystem": "dalembert.systems",
-    "AbsoluteSystem": "dalembert.systems",
-    "symbolic_complement": "dalembert.symbolic",
-    "assemble": "dalembert.equations",
-    "residuals": "dalembert.equations",
-    "Equations": "dalembert.equations",
-    "LocalPoint": "dalembert.systems",
-    "LU": "dalembert.complements",
-    "SVD": "dalembert.complements",
-    "ZeroEigenvalues": "dalembert.complements",
-    "QR": "dalembert.complements",
-    "GramSchmidt": "dalembert.complements",
-    "GramSchmidtByVectors": "dalembert.complements",
-    "LocalCoordinates": "dalembert.complements",
-    "Riemannian": "dalembert.complements",
-    "check_choice": "dalembert.complements",
-    "Proximal": "dalembert.formulations",
-    "Augmented": "dalembert.formulations",
-    "RangeSpace": "dalembert.formulations",
-    "NullSpace": "dalembert.formulations",
-    "MinimalOrder": "dalembert.formulations",
-    "Resolved": "dalembert.formulations",
-    "IndependentCoordinates": "dalembert.formulations",
-    "Projector": "dalembert.formulations",
-    "UdwadiaKalaba": "dalembert.formulations",
-    "Penalty": "dalembert.formulations",
-    "AugmentedLagrangian": "dalembert.formulations",
-    "Projection": "dalembert.stabilise",
-    "VelocityFilter": "dalembert.stabilise",
-    "Baumgarte": "dalembert.stabilise",
-    "PI": "dalembert.stabilise",
-    "NoStabilisation": "dalembert.stabilise",
-    "prepare": "dalembert.simulation",
-    "State": "dalembert.stabilise",
-    "consistent_state": "dalembert.stabilise",
-    "Unique": "dalembert.reactions",
-    "Eliminated": "dalembert.reactions",
-    "MinimumNorm": "dalembert.reactions",
-    "PenaltyLimit": "dalembert.reactions",
-    "Weighted": "dalembert.reactions",
-    "Bar": "dalembert.reactions",
-    "Beam": "dalembert.reactions",
-    "Compliance": "dalembert.reactions",
-    "ChosenEquations": "dalembert.reactions",
-    "orthonormal_multipliers": "dalembert.reactions",
-    "local_reactions": "dalembert.reactions",
-    "simulate": "dalembert.simulation",
-    "Solution": "dalembert.simulation",
-    "open": "dalembert.results",
-    "switchable": "dalembert.systems",
-    "switched": "dalembert.systems",
-    "Switch": "dalembert.simulation",
-    "close_latch": "dalembert.simulation",
-    "simulate_switching": "dalembert.simulation",
-    "check": "dalembert.analysis",
-    "linearise": "dalembert.analysis",
-    "plot_graph": "dalembert.reports",
-    "report": "dalembert.reports",
-    "load": "dalembert.io",
-    "save": "dalembert.io",
-    "compare": "dalembert.analysis",
-    "projectors": "dalembert.analysis",
-    "split_motion": "dalembert.analysis",
-    "inverse_dynamics": "dalembert.analysis",
-    "actuation": "dalembert.analysis",
-    "mechanism": "dalembert.mechanisms",
-    "Status": "dalembert._results",
-    "DalembertError": "dalembert._results",
-    "ModelError": "dalembert._results",
-    "FileError": "dalembert._results",
-    "AssemblyError": "dalembert._results",
-    "AssemblyWarning": "dalembert._results",
-    "SimulationError": "dalembert._results",
-    "RecordWarning": "dalembert._results",
-    "RedundancyWarning": "dalembert._results",
-    "SingularWarning": "dalembert._results",
-    "PrecisionWarning": "dalembert._results",
-    "RemarkWarning": "dalembert._results",
-    "StiffnessWarning": "dalembert._results",
-    "SlackBeltWarning": "dalembert._results",
-}
-_ROOMS = (
-    "model", "linalg", "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise",
-    "reactions", "simulation", "results", "analysis", "reports",
-)  # fmt: skip
 
-__all__ = list(_HOMES)
+def _listed() -> tuple[dict[str, str], tuple[str, ...]]:
+    """The names at the door with their rooms, and the rooms: lines "from ROOM import NAME as NAME" of the stub."""
+    lines = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").splitlines()
+    found = [line.split() for line in lines if line.startswith("from ")]
+    rooms = tuple(name for _, room, _, name, *_ in found if room == "dalembert")
+    return {name: room for _, room, _, name, *_ in found if room != "dalembert"}, rooms
+
+
+_HOMES, _ROOMS = _listed()
+
+_MOVED = {
+    "complements": "LU SVD ZeroEigenvalues QR GramSchmidt GramSchmidtByVectors LocalCoordinates Riemannian "
+    "check_choice",
+    "formulations": "Proximal Augmented RangeSpace NullSpace MinimalOrder Resolved IndependentCoordinates Projector "
+    "UdwadiaKalaba Penalty AugmentedLagrangian",
+    "stabilise": "Projection VelocityFilter Baumgarte PI NoStabilisation",
+    "reactions": "MinimumNorm PenaltyLimit Weighted Bar Beam Compliance orthonormal_multipliers local_reactions "
+    "Unique=RequireUnique Eliminated=RowElimination ChosenEquations=EquationSubset",
+    "systems": "AbsoluteSystem LocalPoint=ConstrainedPoint switchable=with_switches switched=set_active",
+    "symbolic": "symbolic_complement",
+    "equations": "residuals Equations",
+    "simulation": "Status Switch simulate_switching close_latch=close_constraint",
+    "analysis": "projectors split_motion actuation=actuator_authority",
+    "reports": "plot_graph",
+    "errors": "ModelError FileError AssemblyError AssemblyWarning SimulationError RecordWarning RedundancyWarning "
+    "SingularWarning PrecisionWarning StiffnessWarning SlackBeltWarning RemarkWarning=ConversionWarning",
+}
+"""Names of version 0.1 that were at the door (old=new where the name changed too): whoever uses one is told where."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in (*_ROOMS, "functions", "io", "view", "mechanisms"):
+    if name in _ROOMS:
         return importlib.import_module(f"dalembert.{name}")
-    raise AttributeError(f"module 'dalembert' has no attribute '{name}'")
+    for room, names in _MOVED.items():
+        for old, _, new in (entry.partition("=") for entry in names.split()):
+            if name == old:
+                raise AttributeError(f"da.{name} is now da.{room}.{new or old}.", name=name)
+    raise AttributeError(f"module 'dalembert' has no attribute '{name}'", name=name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS, "functions", "io", "view", "mechanisms"])
-
-
-if TYPE_CHECKING:
-    from dalembert._results import (
-        AssemblyError,
-        AssemblyWarning,
-        DalembertError,
-        FileError,
-        ModelError,
-        PrecisionWarning,
-        RecordWarning,
-        RedundancyWarning,
-        RemarkWarning,
-        SimulationError,
-        SingularWarning,
-        SlackBeltWarning,
-        Status,
-        StiffnessWarning,
-    )
-    from dalembert.analysis import (
-        actuation,
-        check,
-        compare,
-        inverse_dynamics,
-        linearise,
-        projectors,
-        split_motion,
-    )
-    from dalembert.complements import (
-        LU,
-        QR,
-        SVD,
-        GramSchmidt,
-        GramSchmidtByVectors,
-        LocalCoordinates,
-        Riemannian,
-        ZeroEigenvalues,
-        check_choice,
-    )
-    from dalembert.equations import Equations, assemble, residuals
-    from dalembert.formulations import (
-        Augmented,
-        AugmentedLagrangian,
-        IndependentCoordinates,
-        MinimalOrder,
-        NullSpace,
-        Penalty,
-        Projector,
-        Proximal,
-        RangeSpace,
-        Resolved,
-        UdwadiaKalaba,
-    )
-    from dalembert.io import load, save
-    from dalembert.mechanisms import mechanism
-    from dalembert.model import Model, deg
-    from dalembert.reactions import (
-        Bar,
-        Beam,
-        ChosenEquations,
-        Compliance,
-        Eliminated,
-        MinimumNorm,
-        PenaltyLimit,
-        Unique,
-        Weighted,
-        local_reactions,
-        orthonormal_multipliers,
-    )
-    from dalembert.reports import plot_graph, report
-    from dalembert.results import open
-    from dalembert.simulation import Solution, Switch, close_latch, prepare, simulate, simulate_switching
-    from dalembert.stabilise import (
-        PI,
-        Baumgarte,
-        NoStabilisation,
-        Projection,
-        State,
-        VelocityFilter,
-        consistent_state,
-    )
-    from dalembert.symbolic import symbolic_complement
-    from dalembert.systems import AbsoluteSystem, FunctionSystem, LocalPoint, build, switchable, switched
+    return sorted([*__all__, *_ROOMS])

@@ -144,7 +144,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-class RemarkWarning(UserWarning):
+class ConversionWarning(UserWarning):
     """What a robot file contains that was not imported unchanged: `remarks`, one sentence each."""
 
     def __init__(self, path, remarks: Iterable[str]):
@@ -153,7 +153,7 @@ class RemarkWarning(UserWarning):
 
 
 class Status(enum.IntEnum):
-    """How a run ended. The codes pass through compiled code; `sentence` is the text for users."""
+    """How a run ended. The codes pass through compiled code; `message` is the text for users."""
 
     done = 0
     event = 1
@@ -168,7 +168,7 @@ class Status(enum.IntEnum):
     wound = 10
 
     @property
-    def sentence(self) -> str:
+    def message(self) -> str:
         return _SENTENCES[self]
 
 

@@ -131,9 +131,9 @@ class _Stopwatch:
         self.programs = 0
         jax.monitoring.register_event_duration_secs_listener(self._record)
 
-    def _record(self, event: str, duration: float, **_: object) -> None:
+    def _record(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event.startswith("/jax/core/compile/"):
-            self.seconds += duration
+            self.seconds += duration_secs
             self.programs += event == "/jax/core/compile/backend_compile_duration"
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import jax
+import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+Array: TypeAlias = jax.Array | np.ndarray
+"""Numbers: arrays of NumPy on the host and of JAX in programs stand for each other everywhere."""
 Scalar: TypeAlias = Float[Array, ""] | float
 """Time t, or any other single number that may be traced."""
 Coordinates: TypeAlias = Float[Array, " nq"]
@@ -15,7 +18,15 @@ Coordinates: TypeAlias = Float[Array, " nq"]
 Velocities: TypeAlias = Float[Array, " n"]
 """v: the velocities, q̇ = N(q) v; also forces and accelerations, which live on the same index."""
 Rows: TypeAlias = Float[Array, " m"]
-"""A number for each constraint row: Φ (holonomic rows only), φ, b, Γ, λ."""
+"""A number for each constraint row: φ, b, Γ, λ."""
+HolonomicRows: TypeAlias = Float[Array, " holonomic"]
+"""A number for each holonomic row: Φ."""
+MotionRows: TypeAlias = Float[Array, " nonholonomic"]
+"""A number for each row that is stated on velocities alone."""
+MachineVelocities: TypeAlias = Float[Array, " machine_n"]
+"""Velocities of a system's `machine`: as many as its own unless it is in joint coordinates."""
+MachineRows: TypeAlias = Float[Array, " machine_m"]
+"""A number for each row of a system's `machine`."""
 
 
 def is_traced(*trees: object) -> bool:

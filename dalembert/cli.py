@@ -205,7 +205,7 @@ def _check(system, t_end, settings, at, motion, tolerance=None):
         raise DalembertError(f"--at {at:g}: the motion begins at 0.")
     if not motion and at == 0:
         return check_model(system, **closing)
-    end = at if not motion else max(t_end, at or 0.0)
+    end = max(t_end, at or 0.0) if motion or at is None else at
     solution = simulate(system, end, throw=False, **settings)
     if at is None:
         return check_model(solution, **closing)
@@ -413,9 +413,9 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     entry = _entry(name)
     end = entry.t_end if t_end is None else t_end
-    solution = simulate(_built(entry, "absolute", changes), end, save=samples, throw=False, **entry.run)
+    solution = simulate(_built(entry, "absolute", changes), end, samples=samples, throw=False, **entry.run)
     if len(solution.t) == 0:
-        raise DalembertError(f"'{name}' does not move: {solution.status.sentence}")
+        raise DalembertError(f"'{name}' does not move: {solution.status.message}")
     return solution.dataset
 
 
@@ -542,12 +542,13 @@ def _simulate(
     from dalembert.simulation import simulate
 
     compiled = compile_stopwatch.seconds
-    given = {k: v for k, v in settings.items() if v is not None}
-    chosen, rule, cut = entry.run | given | {"save": samples or 201}, None, ()
+    given: dict[str, Any] = {k: v for k, v in settings.items() if v is not None}
+    chosen: dict[str, Any] = {**entry.run, **given, "samples": samples or 201}
+    rule, cut = None, ()
     if resume is not None:
         former = _former(resume)
         # settings of the model's file may have been overridden: use those of the run itself
-        chosen, rule = given | {"save": samples, "after": former}, given.pop("rule", None)
+        chosen, rule = given | {"samples": samples, "after": former}, given.pop("rule", None)
         chosen.pop("rule", None)
         origin = former.system.machine.origin
         coordinates, cut = coordinates or origin.coordinates, origin.cut
@@ -560,7 +561,7 @@ def _simulate(
     failure = None
     try:
         solution = simulate(system, entry.t_end if t_end is None else t_end, progress=progress, **chosen)
-        solution = solution if rule is None else solution.under(rule)
+        solution = solution if rule is None else solution.with_rule(rule)
     except SimulationError as error:
         failure, solution = str(error), error.solution
     enough = solution is not None and len(solution.t) > 0
@@ -576,7 +577,7 @@ def _simulate(
     if enough:
         _save(solution, output, plot, quiet=as_json)
         if not as_json:
-            _print_time(time.perf_counter() - began, report["wall_s"], compile_stopwatch.seconds - compiled)
+            _print_time(time.perf_counter() - began, float(report["wall_s"]), compile_stopwatch.seconds - compiled)
     if failure:
         if not as_json:
             print(f"dalembert: {failure}", file=sys.stderr)
@@ -598,7 +599,7 @@ def _former(path: Path) -> Any:
 
 def _entry(name: str):
     """The meaning of MODEL: a file by its ending, a built-in mechanism by its name, else an existing file."""
-    from dalembert._results import RemarkWarning
+    from dalembert._results import ConversionWarning
     from dalembert.io import FILE_ENDINGS, ROBOT_ENDINGS, read
     from dalembert.mechanisms import Mechanism, find
 
@@ -612,7 +613,7 @@ def _entry(name: str):
 
     found = read(path)
     if found.remarks:
-        warnings.warn(RemarkWarning(path, found.remarks), stacklevel=2)
+        warnings.warn(ConversionWarning(path, found.remarks), stacklevel=2)
     settings = dict(found.run)
     t_end = settings.pop("t_end", 10.0)
     return Mechanism(name, found.summary, lambda: found.model, t_end, settings)

@@ -7,16 +7,16 @@ friction that depends on joint loads. Equations (3.1)–(3.7): docs/theory/equat
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import (
     EPS,
@@ -57,7 +57,7 @@ class Equations(Named):
     v: Velocities
     mass: BlockMass
     force: Velocities
-    Phi: Float[Array, " holonomic"]
+    Phi: HolonomicRows
     rows: BlockRows
     phi: Rows
     Gamma: Rows
@@ -92,7 +92,7 @@ class Equations(Named):
     def b(self) -> Rows:
         return self.phi - self.rows.mv(self.v)
 
-    def dependence(self, rows=slice(None), tolerance: float = RANK_TOLERANCE) -> Dependence:
+    def dependence(self, rows: Any = slice(None), tolerance: float = RANK_TOLERANCE) -> Dependence:
         """Which rows depend on each other, all or some of them; on the host."""
         share = None if self.share is None else np.asarray(self.share)[rows]
         return Dependence(np.asarray(self.C)[rows], np.asarray(self.mass.blocks), tolerance, share)
@@ -146,7 +146,18 @@ class Equations(Named):
 
 
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
-    """The equations of motion of a system at (t, q, v)."""
+    """The equations of motion of a system at (t, q, v): M v̇ = h + Cᵀλ, C v̇ = Γ.
+
+    **Arguments**: `t` a number; `q` (nq) and `v` (n), which need not meet the constraints.
+
+    **Returns** an `Equations`; under jit, vmap and grad, too. Docs: theory/equations.md.
+
+        >>> import dalembert as da
+        >>> system = da.build(da.mechanism("four-bar"))
+        >>> at = da.assemble(system, 0.0, system.q0, system.v0)
+        >>> at.M.shape, at.C.shape
+        ((9, 9), (8, 9))
+    """
     return _assemble(system, jnp.asarray(t, float), q, v)
 
 
@@ -206,7 +217,7 @@ def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = F
     return Matrices(*system.matrices(jnp.asarray(t, float), q, joints))
 
 
-def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
+def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[HolonomicRows, Rows]:
     """Φ(t, q) and φ(t, q, v) without C: what a correction needs after the directions are frozen."""
     if system.m == 0:
         return jnp.zeros(0), jnp.zeros(0)
@@ -214,5 +225,5 @@ def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) 
 
 
 @compiled
-def _residuals(system: AbstractSystem, t, q, v) -> tuple[Rows, Rows]:
+def _residuals(system: AbstractSystem, t, q, v) -> tuple[HolonomicRows, Rows]:
     return system.residuals(t, q, v)

@@ -21,9 +21,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from dalembert._typing import Rows, Velocities
+from dalembert._typing import Array, Rows, Velocities
 from dalembert.systems import BodySystem
 
 if TYPE_CHECKING:

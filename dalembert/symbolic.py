@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from dalembert._results import DalembertError
-from dalembert.systems import FunctionSystem, LocalPoint
+from dalembert.systems import ConstrainedPoint, FunctionSystem
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SymbolicComplement:
         g, f = (_substituted(e, values) for e in (self.g, self.f))
         of_q = _function((list(self.q),), g, flat=True)
         of_x = _function((self.t, list(self.x)), f, flat=True)
-        point = LocalPoint("closure", of_q, of_x)
+        point = ConstrainedPoint("closure", of_q, of_x)
         mass = mass if callable(mass) else _with_time(_function((list(self.q),), _substituted(mass, values)))
         if not callable(force):
             v = list(more.pop("v"))

@@ -43,7 +43,7 @@ def still(name: str) -> dict[str, int]:
     entry = find(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # redundancy is told in the table
-        solution = da.simulate(entry.model(), 1e-3 * entry.t_end, save=2, rtol=1e-6)
+        solution = da.simulate(entry.model(), 1e-3 * entry.t_end, samples=2, rtol=1e-6)
         figure = solution.plot("mechanism", t=0.0)
     figure.set_size_inches(5.6, 4.2)
     _save(figure, STILLS / f"{name}.png")

@@ -32,7 +32,7 @@ model.revolute("D", model.ground, rocker, at=D)
 
 print(da.check(model))
 solution = da.simulate(model, 5.0)
-print(solution.status.sentence, f"{solution.stats['steps']} steps, violation {solution.violation['position']:.1e}")
+print(solution.status.message, f"{solution.stats['steps']} steps, violation {solution.violation['position']:.1e}")
 
 pin = solution.reactions("B")  # on the coupler, in world axes
 print(f"largest force in pin B: {float((pin['force'] ** 2).sum('axis').max() ** 0.5):.1f} N ({pin.attrs['rule']})")

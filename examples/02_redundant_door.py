@@ -9,7 +9,7 @@ print(da.check(model))
 
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
-    solution = da.simulate(model, 1.0, save=11)
+    solution = da.simulate(model, 1.0, samples=11)
     top, bottom = solution.reactions("top"), solution.reactions("bottom")
 print("warning:", heard[0].message)
 

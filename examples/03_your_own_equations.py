@@ -32,7 +32,7 @@ system = da.FunctionSystem(
     name="bead on a wire",
 )
 solution = da.simulate(system, 5.0)
-print(solution.status.sentence)
+print(solution.status.message)
 print(f"energy drift {solution.energy_drift:.1e}, violation {solution.violation['position']:.1e}")
 
 stiffer = da.simulate(system.replace({"k": 30.0}), 5.0)  # no recompilation

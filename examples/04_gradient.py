@@ -11,7 +11,7 @@ system = da.build(da.mechanism("four-bar"))
 def coupler_end(knobs):
     """Where the coupler's centre is after half a second; the start is assembled anew for each linkage."""
     values = {"crank.mass": knobs[0], "B.point_j": jnp.stack([knobs[1], 0.0])}
-    solution = da.simulate(system.replace(values), 0.5, rtol=1e-9, save=2, max_steps=512)
+    solution = da.simulate(system.replace(values), 0.5, rtol=1e-9, samples=2, max_steps=512)
     return solution.q[-1, 3]
 
 

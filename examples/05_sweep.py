@@ -10,7 +10,7 @@ masses = jnp.linspace(0.2, 3.0, 64)
 
 
 def lowest_point(mass):
-    solution = da.simulate(system.replace({"crank.mass": mass}), 2.0, rtol=1e-7, integrator="tsit5", save=101)
+    solution = da.simulate(system.replace({"crank.mass": mass}), 2.0, rtol=1e-7, integrator="tsit5", samples=101)
     return solution.q[:, 4].min()
 
 

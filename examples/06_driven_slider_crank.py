@@ -2,7 +2,7 @@
 
 import dalembert as da
 
-solution = da.simulate(da.mechanism("slider-crank"), 1.0, save=401)
+solution = da.simulate(da.mechanism("slider-crank"), 1.0, samples=401)
 motor = solution.reactions("motor")
 energy = solution.energy
 print(f"motor torque between {float(motor['torque'].min()):.1f} and {float(motor['torque'].max()):.1f} N m")

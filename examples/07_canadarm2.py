@@ -19,12 +19,12 @@ system = da.build(da.mechanism("canadarm2"), coordinates="joint", cut=["tip"])
 print(f"{system.n} velocities, {system.m} rows: {system.n - system.m} degrees of freedom")
 
 ways = {
-    "no correction": da.NoStabilisation(),
-    "one filter, two corrections": da.Projection(corrections=2, frozen=False),
+    "no correction": da.stabilise.NoStabilisation(),
+    "one filter, two corrections": da.stabilise.Projection(corrections=2, frozen=False),
 }
 figure, panels = plt.subplots(3, 2, figsize=(9, 8), sharex=True, constrained_layout=True)
 for column, (words, stabilisation) in enumerate(ways.items()):
-    solution = da.simulate(system, 80.0, stabilisation=stabilisation, integrator="bosh3", dt=0.2, save=161)
+    solution = da.simulate(system, 80.0, stabilisation=stabilisation, integrator="bosh3", dt=0.2, samples=161)
     t, q, v = solution.t, solution.q, solution.v
     tip = np.asarray(jax.vmap(system.position_residual)(t, q))  # Φ, world axes, m
     rate = np.asarray(jax.vmap(lambda t, q, v: da.assemble(system, t, q, v).phi)(t, q, v))  # C v + b, m/s

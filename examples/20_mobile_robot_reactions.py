@@ -10,13 +10,13 @@ import numpy as np
 
 import dalembert as da
 
-warnings.simplefilter("ignore", da.RedundancyWarning)  # that B and W3 are open is the subject here
+warnings.simplefilter("ignore", da.errors.RedundancyWarning)  # that B and W3 are open is the subject here
 system = da.build(da.mechanism("mobile-robot"))
 print(da.check(system))
 
 # rows 6 and 21, 18 and 21, 19 and 21 of the paper (section 4.4), which counts from 1
 variants = [("C[1]", "W4"), ("W1", "W4"), ("W2", "W4")]
-runs = [da.simulate(system, 20.0, rule=da.Eliminated(rows), rtol=1e-10) for rows in variants]
+runs = [da.simulate(system, 20.0, rule=da.reactions.RowElimination(rows), rtol=1e-10) for rows in variants]
 apart = max(float(np.max(np.abs(np.asarray(run.q) - np.asarray(runs[0].q)))) for run in runs)
 print(f"the three motions differ by {apart:.0e} m")
 

@@ -4,10 +4,10 @@ import warnings
 
 import dalembert as da
 
-warnings.simplefilter("ignore", da.RedundancyWarning)
+warnings.simplefilter("ignore", da.errors.RedundancyWarning)
 model = da.mechanism("table", speed=0.0)
 print(da.check(model))
-solution = da.simulate(model, 0.1, save=3)
+solution = da.simulate(model, 0.1, samples=3)
 
 
 def loads(rule):
@@ -17,6 +17,6 @@ def loads(rule):
 
 
 soft = {"leg1": {"Fz": 1e4}, "leg2": {"Fz": 1e5}, "leg3": {"Fz": 1e5}, "leg4": {"Fz": 1e5}}
-print("equally stiff legs     ", loads(da.Weighted({f"leg{k}": {"Fz": 1e5} for k in (1, 2, 3, 4)})))
-print("leg 1 ten times softer ", loads(da.Weighted(soft)))
-print("leg 4 left out         ", loads(da.Eliminated(("leg4",))))
+print("equally stiff legs     ", loads(da.reactions.Weighted({f"leg{k}": {"Fz": 1e5} for k in (1, 2, 3, 4)})))
+print("leg 1 ten times softer ", loads(da.reactions.Weighted(soft)))
+print("leg 4 left out         ", loads(da.reactions.RowElimination(("leg4",))))

@@ -6,7 +6,7 @@ import numpy as np
 
 import dalembert as da
 
-warnings.simplefilter("ignore", da.RedundancyWarning)  # the rule is named below
+warnings.simplefilter("ignore", da.errors.RedundancyWarning)  # the rule is named below
 model = da.mechanism("door-two-hinges", swing=2.0)
 for hinge in ("top", "bottom"):
     model.bearing_friction(f"{hinge}_rubs", hinge, coulomb=0.3, radius=0.02)
@@ -17,7 +17,9 @@ except da.DalembertError as refused:
 
 # the hinges' own stiffness decides how they share the load
 stiffness = {"F": 1e7, "M": 1e3}
-solution = da.simulate(model, 1.0, rule=da.Weighted({"top": stiffness, "bottom": stiffness}), rtol=1e-6, save=21)
+solution = da.simulate(
+    model, 1.0, rule=da.reactions.Weighted({"top": stiffness, "bottom": stiffness}), rtol=1e-6, samples=21
+)
 print(f"rule: {solution.rule.describe(solution.system)}")
 for hinge in ("top", "bottom"):
     force = solution.reactions(hinge, frame="joint")["force"].values

@@ -273,7 +273,7 @@ def solved(system, t, q, v):
 
 @eqx.filter_jit
 def _accelerations(equations):
-    return da.Proximal().solve(equations).vdot
+    return da.formulations.Proximal().solve(equations).vdot
 
 
 def settled(system, q, v, t: float = 0.0):

@@ -65,7 +65,7 @@ def four_bar(case="a", v0=(0.0, 0.0, 0.0)):
     h, potential = force(case)
     gap = gap_a if case == "a" else gap_b
     q0 = (0.8, 0.2, -0.9) if case == "a" else (0.8, 0.2, 0.9)
-    point = da.LocalPoint("A", gap, closed)
+    point = da.systems.ConstrainedPoint("A", gap, closed)
     return da.FunctionSystem(
         mass(case), h, points=[point], q0=q0, v0=v0, potential=potential, name=f"example-1{case}"
     )  # fmt: skip
@@ -99,7 +99,11 @@ def on_a_line(case="a", free_directions=False):
     """Example 2; with `free_directions` D̂ is given as (29a)."""
     h, potential = force("a")
     directions = (lambda t, x: jnp.array([[1.0], [jnp.tan(ALPHA)]])) if free_directions else None
-    point = da.LocalPoint("A", tip, on_line, directions) if case == "a" else da.LocalPoint("A", across, at_offset)
+    point = (
+        da.systems.ConstrainedPoint("A", tip, on_line, directions)
+        if case == "a"
+        else da.systems.ConstrainedPoint("A", across, at_offset)
+    )
     return da.FunctionSystem(
         mass("a"), h, points=[point], q0=(0.7, 0.2, -0.6), potential=potential, name=f"example-2{case}"
     )  # fmt: skip

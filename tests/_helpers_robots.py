@@ -29,7 +29,7 @@ class At(NamedTuple):
 @eqx.filter_jit
 def _evaluate(system, t, q, u):
     equations = da.assemble(system, t, q, u)
-    vdot = da.Proximal().solve(equations).vdot
+    vdot = da.formulations.Proximal().solve(equations).vdot
     return equations.M, equations.h, vdot, equations.C, equations.Phi, equations.Gamma
 
 

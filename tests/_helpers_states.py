@@ -45,8 +45,8 @@ def random_states(system, count: int = STATES, seed: int = 7):
         nudge = 0.05 * scale * rng.standard_normal(system.n)
         try:
             q = _retracted(system, start.q, nudge)
-            out.append((t, *da.consistent_state(system, q, scale * rng.standard_normal(system.n), t=t)))
-        except da.AssemblyError:
+            out.append((t, *da.consistent_state(system, (q, scale * rng.standard_normal(system.n)), t=t)))
+        except da.errors.AssemblyError:
             continue
     return tuple(np.stack([np.asarray(x) for x in column]) for column in zip(*out, strict=True))
 
@@ -62,7 +62,7 @@ def exact_formulations(ranks, minimal: bool = True) -> dict:
     for word, complement in all_complements().items():
         for form in (NullSpace(), MinimalOrder()) if minimal else (NullSpace(),):
             found[f"{type(form).__name__} on {word}"] = on_complement(form, complement)
-    return {k: f.sized(ranks) for k, f in found.items()}
+    return {k: f.with_ranks(ranks) for k, f in found.items()}
 
 
 @eqx.filter_jit

@@ -6,22 +6,25 @@ import contextlib
 import ctypes
 import gc
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 import matplotlib
 import pytest
+from jaxtyping import install_import_hook
 
 matplotlib.use("Agg")
 
 # most of a test's time is spent on polishing programs that run for milliseconds: left out, unless the run is thorough
-QUICK = (
-    "--xla_backend_optimization_level=0",
-    "--xla_cpu_parallel_codegen_split_count=1",
-    "--xla_cpu_use_fusion_emitters=false",
-)
+QUICK = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
+if version("jax").startswith("0.10."):  # newer ones end the process at a flag that they do not know
+    QUICK.append("--xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
 # a folder of the tests' own: a user's compiled programs are neither used nor crowded out
 os.environ.setdefault("DALEMBERT_CACHE", str(Path(__file__).parent.parent / "out" / "test-programs"))
+# before the package is imported: shapes in its annotations are checked at every call
+if os.environ.get("DALEMBERT_SHAPES", "1") != "0":
+    install_import_hook("dalembert", "_helpers_shapes.shapes")
 # tracing makes objects by the million and hardly any garbage: to look for it often takes a twentieth of the time
 gc.set_threshold(50_000, 20, 20)
 

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 
 # low to high; a room may import itself and what stands before it. view knows only labelled data, io the model, too.
 ORDER = [
-    "_runtime", "_typing", "_results", "_disk", "view", "model", "functions", "io", "linalg", "complements", "systems",
-    "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "results",
+    "_runtime", "_typing", "_results", "errors", "_disk", "view", "model", "functions", "io", "linalg", "complements",
+    "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "results",
     "analysis", "reports", "mechanisms", "_streams", "cli", "__main__",
 ]  # fmt: skip
 UPWARD = {
@@ -79,12 +79,12 @@ def test_rooms_are_entered_by_their_door(path):
 
 def test_linalg_knows_no_mechanics():
     for path in (ROOT / "linalg").glob("*.py"):
-        assert imported_rooms(path) <= {"linalg", "_runtime"}
+        assert imported_rooms(path) <= {"linalg", "_runtime", "_typing"}
 
 
 def test_complements_know_no_mechanics():
     for path in (ROOT / "complements").glob("*.py"):
-        assert imported_rooms(path) <= {"complements", "linalg", "_results"}
+        assert imported_rooms(path) <= {"complements", "linalg", "_results", "_typing"}
 
 
 DERIVATIVES = {"jvp", "vjp", "jacfwd", "jacrev", "grad", "linearize", "hessian", "value_and_grad"}
@@ -150,6 +150,29 @@ def test_all_public_names_load():
 
     for name in da.__all__:
         assert getattr(da, name) is not None
+    for room in da._ROOMS:
+        for name in getattr(getattr(da, room), "__all__", []):
+            assert getattr(getattr(da, room), name) is not None
+
+
+def test_the_front_door_is_narrow():
+    """At most 25 names besides the rooms, so that a person can know them all."""
+    import dalembert as da
+
+    assert len(da.__all__) <= 25
+    assert not set(da.__all__) & set(da._ROOMS)
+
+
+def test_names_that_left_the_door_say_where_they_are():
+    import dalembert as da
+
+    for room, names in da._MOVED.items():
+        for old, _, new in (entry.partition("=") for entry in names.split()):
+            assert hasattr(getattr(da, room), new or old)
+            with pytest.raises(AttributeError, match=rf"da\.{old} is now da\.{room}\.{new or old}\."):
+                getattr(da, old)
+    with pytest.raises(AttributeError, match="module 'dalembert' has no attribute 'simulat'"):
+        _ = da.simulat
 
 
 def test_all_programs_are_entered_without_names():

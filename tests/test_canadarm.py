@@ -12,8 +12,8 @@ import dalembert as da
 from dalembert.equations import residuals
 
 ANGLES = (-26.4, -42.2, -18.6, -93.4, -97.1, 19.1, 52.5)  # degrees, as printed
-STEPS = {"integrator": "bosh3", "save": 161}  # third order, fixed steps: one program for coarse and fine
-TWICE = da.Projection(corrections=2, frozen=False)
+STEPS = {"integrator": "bosh3", "samples": 161}  # third order, fixed steps: one program for coarse and fine
+TWICE = da.stabilise.Projection(corrections=2, frozen=False)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ def test_thirteen_coordinates_three_rows_ten_freedoms(tree):
 @pytest.mark.thorough
 def test_without_correction_the_loop_opens(tree):
     """Figures 3 and 4: fixed steps of third order, nothing corrected."""
-    solution = da.simulate(tree, 80.0, stabilisation=da.NoStabilisation(), dt=0.2, **STEPS)
+    solution = da.simulate(tree, 80.0, stabilisation=da.stabilise.NoStabilisation(), dt=0.2, **STEPS)
     gap, speed = tip_violations(solution)
     # it grows: in the last twenty seconds a hundred times what it was in the first ten
     assert np.max(gap[120:]) > 100 * np.max(gap[:21]) > 0
     assert np.max(gap) > 1e-7 and np.max(speed) > 1e-8
     # at half the step a third-order method leaves an eighth, at most some more
-    finer = da.simulate(tree, 80.0, stabilisation=da.NoStabilisation(), dt=0.1, **STEPS)
+    finer = da.simulate(tree, 80.0, stabilisation=da.stabilise.NoStabilisation(), dt=0.1, **STEPS)
     assert 5 < np.max(gap) / np.max(tip_violations(finer)[0]) < 13
 
 

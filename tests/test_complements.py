@@ -23,7 +23,7 @@ from dalembert.stabilise import generic_ranks
 DAILY = ["four-bar", "angles"]
 
 
-TWINS = {"riemannian-recursion": da.Riemannian()}  # the same basis, known better
+TWINS = {"riemannian-recursion": da.complements.Riemannian()}  # the same basis, known better
 
 
 def machine(name):
@@ -53,7 +53,7 @@ def test_derivatives_against_differences(name):
         sides = [matrices(system, e.t + s * h, system.retract(e.q, s * h * e.v)) for s in ways]
         out = {}
         for word, complement in all_complements().items():
-            complement = complement.sized(ranks.rows)
+            complement = complement.with_rank(ranks.rows)
             choice = complement.choose(at.C, at.mass)
             _, exact = complement.derivative(at.C, dot.C, at.mass, dot.mass, choice)
             found = [complement.complete(s.C, s.mass, choice) for s in sides]
@@ -74,13 +74,13 @@ def test_derivatives_against_differences(name):
 def test_local_coordinates_with_free_directions():
     """κ > m: D̂ found and held. Ḋu enters the accelerations: all forms agree, at rounding."""
     system = on_a_line("a")
-    q, v = da.consistent_state(system, v=(1.0, -0.4, 0.3))
-    form = da.prepare(system, formulation=da.MinimalOrder(da.LocalCoordinates())).formulation
+    q, v = da.consistent_state(system, (None, (1.0, -0.4, 0.3)))
+    form = da.prepare(system, formulation=da.formulations.MinimalOrder(da.complements.LocalCoordinates())).formulation
     u, memory = form.pack(system, 0.0, q, v)
     assert memory.choice.local.shape == (2, 1)
     np.testing.assert_allclose(form.unpack(system, 0.0, q, u, memory)[1], v, atol=1e-12)
     motion = form.motion(system, 0.0, q, u, memory, lambda e: e.Gamma)
-    wanted = da.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
+    wanted = da.formulations.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
     np.testing.assert_allclose(motion.acceleration.vdot, wanted, atol=1e-10)
 
 
@@ -91,8 +91,8 @@ def test_local_coordinates_of_joints(name):
     Products of numbers of size one: rounding. With these D, v and v̇ of a march are those of the default form.
     """
     system, ranks, states = case(name)
-    complement = da.LocalCoordinates().sized(ranks.rows)
-    form = da.MinimalOrder(complement)
+    complement = da.complements.LocalCoordinates().with_rank(ranks.rows)
+    form = da.formulations.MinimalOrder(complement)
 
     def at(system, e):
         found = matrices(system, e.t, e.q, joints=True)
@@ -103,7 +103,7 @@ def test_local_coordinates_of_joints(name):
         wrenches = joint_wrenches(system, e, lam)
         u, memory = form.pack(system, e.t, e.q, e.v)
         motion = form.motion(system, e.t, e.q, u, memory, lambda e: e.Gamma)
-        wanted = da.Proximal().solve(e).vdot
+        wanted = da.formulations.Proximal().solve(e).vdot
         size = jnp.maximum(jnp.max(jnp.abs(wanted)), jnp.max(jnp.abs(e.mass.solve(e.h))))
         return {
             "factors": jnp.max(jnp.abs(local.Chat @ local.J - found.C)) / jnp.max(jnp.abs(found.C)),
@@ -165,19 +165,19 @@ def test_one_shot_is_caught_on_two_loops_and_greedy_never_fails():
     def qualities(q):
         at = matrices(system, 0.0, q)
         words = ("one-shot", "greedy", "current")
-        return jnp.stack([da.Riemannian(w).sized(16).choose(at.C, at.mass).quality for w in words])
+        return jnp.stack([da.complements.Riemannian(w).with_rank(16).choose(at.C, at.mass).quality for w in words])
 
-    motion = da.simulate(system, 2.0, rtol=1e-7, save=81)
+    motion = da.simulate(system, 2.0, rtol=1e-7, samples=81)
     found = np.asarray(jax.jit(lambda q: jax.lax.map(qualities, q))(motion.q))
     caught = found[:, 0] < 1e-6
     assert np.any(caught)
     assert np.min(found[:, 1]) > 0.05 and np.min(found[:, 2]) > 0.05
     worst = int(np.flatnonzero(caught)[0])
     at = matrices(system, 0.0, motion.q[worst])
-    choice = da.Riemannian("one-shot").sized(16).choose(at.C, at.mass)
+    choice = da.complements.Riemannian("one-shot").with_rank(16).choose(at.C, at.mass)
     assert np.linalg.matrix_rank(np.hstack([at.C.T, choice.E])) < 18
     with pytest.raises(da.DalembertError, match="greedy"):
-        da.check_choice(choice)
+        da.complements.check_choice(choice)
 
 
 def test_choice_does_not_depend_on_units():
@@ -191,7 +191,7 @@ def test_choice_does_not_depend_on_units():
     blocks = at.mass.blocks / (scale.reshape(3, 3, 1) * scale.reshape(3, 1, 3)) * 1e6
     mass = type(at.mass)(blocks, jnp.linalg.inv(blocks))
     for word, complement in all_complements().items():
-        complement = complement.sized(ranks.rows)
+        complement = complement.with_rank(ranks.rows)
         here, there = complement.choose(at.C, at.mass), complement.choose(C, mass)
         np.testing.assert_allclose(here.quality, there.quality, rtol=1e-9, err_msg=word)
 
@@ -200,8 +200,14 @@ def test_re_expressed_velocities_are_the_same_velocity():
     """u changes with E, v does not: through pack and unpack with another choice (eqs. 4.7 and 4.7a)."""
     system, ranks, states = case("door-two-balls")
     t, q, v = (x[0] for x in states)
-    for complement in (da.LU(), da.SVD(), da.GramSchmidt(), da.Riemannian(), da.LocalCoordinates()):
-        form = da.MinimalOrder(complement.sized(ranks.rows))
+    for complement in (
+        da.complements.LU(),
+        da.complements.SVD(),
+        da.complements.GramSchmidt(),
+        da.complements.Riemannian(),
+        da.complements.LocalCoordinates(),
+    ):
+        form = da.formulations.MinimalOrder(complement.with_rank(ranks.rows))
         u, memory = form.pack(system, t, q, v)
         np.testing.assert_allclose(form.unpack(system, t, q, u, memory)[1], v, atol=1e-11)
 

@@ -87,7 +87,7 @@ def test_the_robot_example_prints_what_its_page_shows(tmp_path):
 def test_code_gives_what_the_pages_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some pages write files
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)  # that a load is open is the page's subject
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)  # that a load is open is the page's subject
         found = doctest.testfile(str(page), module_relative=False, globs={"da": da}, encoding="utf-8")
     assert found.attempted and not found.failed
 
@@ -174,7 +174,7 @@ def test_every_method_has_its_place_in_the_theory():
 
 def test_names_in_the_theory_are_names_of_the_code():
     rooms = [importlib.import_module(f"dalembert.{room}") for room in (*da._ROOMS, "io", "mechanisms")]
-    places = (da, da.Solution, da.AbsoluteSystem, jax, *rooms)
+    places = (da, da.Solution, da.systems.AbsoluteSystem, jax, *rooms)
     for page in (*THEORY, *(DOCS / "papers").glob("*.md")):
         for name in re.findall(r"`(?:da\.)?([A-Za-z_]\w*)(?:\([^`]*\))?`", page.read_text()):
             assert any(hasattr(place, name) for place in places), f"{page.name}: {name}"

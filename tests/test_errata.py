@@ -34,7 +34,7 @@ Q = jnp.array([0.7, 0.3, -0.9])
 def complement_at(system, q, own):
     """D [Blajer, Bestle, Schiehlen 1994, eq. 17] with the complementary coordinates `own`, at any q."""
     at = matrices(system, 0.0, q)
-    complement = da.LocalCoordinates().sized(at.C.shape[0])
+    complement = da.complements.LocalCoordinates().with_rank(at.C.shape[0])
     choice = complement.choose(at.C, at.mass, at.local)
     choice = Choice(jnp.eye(3)[:, jnp.array(own)], None, choice.quality, choice.local)
     return at, complement.complete(at.C, at.mass, choice, at.local)
@@ -69,7 +69,7 @@ def test_000_example_1_singular_choice():
     """Below (25b): with θ₁ = θ₃ the 1 must leave the second column; the automatic choice does so."""
     q = jnp.array([0.4, 1.1, 0.4])
     at = matrices(four_bar("a"), 0.0, q)
-    complement = da.LocalCoordinates().sized(2)
+    complement = da.complements.LocalCoordinates().with_rank(2)
     chosen = complement.choose(at.C, at.mass, at.local)
     assert int(jnp.argmax(chosen.E[:, 0])) in (0, 2) and float(chosen.quality) > 0.2
     bad = Choice(jnp.eye(3)[:, 1:2], None, chosen.quality, chosen.local)
@@ -137,12 +137,12 @@ def test_000_equation_37():
     assert np.max(np.abs(jnp.linalg.solve(Jp, r) - local)) > 0.1
     # the same by the package: the physical force across the line has no part along it
     along = jnp.array([jnp.cos(ALPHA), jnp.sin(ALPHA)])
-    assert abs(float(da.local_reactions(at, r, choice_of(at))[:2] @ along)) < EXACT
+    assert abs(float(da.reactions.local_reactions(at, r, choice_of(at))[:2] @ along)) < EXACT
     assert tip(Q).shape == (2,)
 
 
 def choice_of(at):
-    return da.LocalCoordinates().sized(at.C.shape[0]).choose(at.C, at.mass, at.local)
+    return da.complements.LocalCoordinates().with_rank(at.C.shape[0]).choose(at.C, at.mass, at.local)
 
 
 # ---- 001, sections 3 to 5 ------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def random_problem(seed=3, n=5, m=2):
     M, Mdot = A @ A.T + n * np.eye(n), S + S.T
     mass = BlockMass(jnp.asarray(M)[None], jnp.linalg.inv(jnp.asarray(M))[None])
     inverse_dot = -mass.inverse @ Mdot @ mass.inverse
-    complement = Riemannian().sized(m)
+    complement = Riemannian().with_rank(m)
     choice = complement.choose(jnp.asarray(C), mass)
     return jnp.asarray(C), jnp.asarray(Cdot), mass, BlockMass(jnp.asarray(Mdot)[None], inverse_dot), complement, choice
 
@@ -219,11 +219,11 @@ def test_001_equations_4_8_to_4_10():
     """C*λ = W*_c λ_w (C* is n × m: no transpose), and λ_w = W*_cᵀẆ_d u − W_cᵀh* (contravariant in the second place)."""
     system = sliding_pendulum()
     equations = da.assemble(system, 0.0, *da.consistent_state(system))
-    found = da.orthonormal_multipliers(system, equations)
+    found = da.reactions.orthonormal_multipliers(system, equations)
     frame = found.frame
-    r = da.Proximal().solve(equations).r
+    r = da.formulations.Proximal().solve(equations).r
     np.testing.assert_allclose(equations.mass.blocks[0] @ frame.W_c @ found.lam_w, r, atol=1e-11)
-    lam = da.Unique().multipliers(system, equations, r)
+    lam = da.reactions.RequireUnique().multipliers(system, equations, r)
     np.testing.assert_allclose(equations.C.T @ lam, r, atol=1e-11)
     np.testing.assert_allclose(found.lam, lam, atol=1e-11)
     covariant = equations.mass.blocks[0] @ frame.W_c
@@ -240,15 +240,15 @@ def test_001_section_5_one_shot_criterion():
     mass = BlockMass(eye, eye)
     sines = jnp.linalg.norm(projected_units(C, mass), axis=1)
     np.testing.assert_allclose(jnp.sqrt(1 - sines**2), np.sqrt(0.5), atol=EXACT)
-    one_shot = Riemannian("one-shot").sized(2).choose(C, mass)
-    greedy = Riemannian().sized(2).choose(C, mass)
+    one_shot = Riemannian("one-shot").with_rank(2).choose(C, mass)
+    greedy = Riemannian().with_rank(2).choose(C, mass)
     assert np.linalg.matrix_rank(np.hstack([C.T, one_shot.E])) == 3
     assert float(one_shot.quality) < 1e-12
     with pytest.raises(da.DalembertError, match="dependent"):
-        da.check_choice(one_shot)
+        da.complements.check_choice(one_shot)
     assert np.linalg.matrix_rank(np.hstack([C.T, greedy.E])) == 4
     assert float(greedy.quality) == pytest.approx(np.sqrt(0.5), abs=EXACT)
-    da.check_choice(greedy)
+    da.complements.check_choice(greedy)
 
 
 # ---- 001, section 6 ------------------------------------------------------------------------------------------------
@@ -274,13 +274,13 @@ def test_001_section_6():
     at = matrices(system, 0.0, q)
     rates = at.rates(system, 0.0, q, v)
     for algorithm in ("householder", "recursion"):
-        complement = Riemannian(algorithm=algorithm).sized(1)
+        complement = Riemannian(algorithm=algorithm).with_rank(1)
         (D, _), (Ddot, _) = complement.derivative(at.C, rates.C, at.mass, rates.mass, choice)
         np.testing.assert_allclose(D, W, atol=EXACT)
         np.testing.assert_allclose(Ddot, Wdot, atol=EXACT)
         np.testing.assert_allclose(D.T @ at.mass.blocks[0] @ D, np.eye(2), atol=EXACT)
     # (6.6) and (6.7): the third line is ẋ₃; u₂₀ has cos x₃ with ẋ₂₀
-    form = da.Resolved(Riemannian().sized(1))
+    form = da.formulations.Resolved(Riemannian().with_rank(1))
     u, memory = form.pack(system, 0.0, q, v)
     memory = type(memory)(choice, memory.scale)
     u = W.T @ at.mass.blocks[0] @ np.asarray(v)
@@ -302,8 +302,8 @@ def test_001_section_6():
 def test_003_projectors():
     """P_c and P_a are not symmetric (only M P_c and M P_a are); (21)–(23) hold."""
     system = four_bar("a")
-    q, v = da.consistent_state(system, v=(1.0, 0.3, -0.4))
-    split = da.projectors(system, q)
+    q, v = da.consistent_state(system, (None, (1.0, 0.3, -0.4)))
+    split = da.analysis.projectors(system, (q, None))
     M, P_a, P_c = (np.asarray(x) for x in (split.M, split.P_a, split.P_c))
     np.testing.assert_allclose(P_a @ P_a, P_a, atol=EXACT)
     np.testing.assert_allclose(P_a + P_c, np.eye(3), atol=EXACT)
@@ -312,7 +312,7 @@ def test_003_projectors():
         np.testing.assert_allclose(M @ P, (M @ P).T, atol=EXACT)
     np.testing.assert_allclose(P_a.T @ M @ P_c, 0.0, atol=EXACT)
     np.testing.assert_allclose(P_a.T @ M @ P_a, P_a.T @ M, atol=EXACT)
-    r = np.asarray(da.Proximal().solve(da.assemble(system, 0.0, q, v)).r)
+    r = np.asarray(da.formulations.Proximal().solve(da.assemble(system, 0.0, q, v)).r)
     np.testing.assert_allclose(P_a @ np.linalg.solve(M, r), 0.0, atol=1e-11)
     np.testing.assert_allclose(P_a.T @ r, 0.0, atol=1e-11)
 
@@ -387,7 +387,7 @@ def test_symbols_become_a_system():
     a, b = sp.symbols("a b", positive=True)
     values = dict(zip(symbols[:3], L, strict=True)) | {a: 1.9, b: 0.0}
     system = found.system(by_hand.functions[0], by_hand.functions[1], q0=by_hand.q0, parameters=values)
-    q, v = da.consistent_state(by_hand, v=(1.0, 0.2, -0.3))
-    mine, other = (da.Proximal().solve(da.assemble(s, 0.0, q, v)).vdot for s in (system, by_hand))
+    q, v = da.consistent_state(by_hand, (None, (1.0, 0.2, -0.3)))
+    mine, other = (da.formulations.Proximal().solve(da.assemble(s, 0.0, q, v)).vdot for s in (system, by_hand))
     np.testing.assert_allclose(mine, other, atol=EXACT)
     assert len(t) == 3

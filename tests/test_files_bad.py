@@ -391,7 +391,7 @@ def test_one_mistake_one_sentence_one_place(kind):
             look(case)
 
 
-@pytest.mark.parametrize("case", MEANINGS, ids=[c.sentence[:50] for c in MEANINGS])
+@pytest.mark.parametrize("case", MEANINGS, ids=[c.message[:50] for c in MEANINGS])
 def test_values_that_cannot_be(case):
     look(case)
 
@@ -401,7 +401,7 @@ def look(case: Case) -> None:
     with pytest.raises(FileError) as caught:
         read_from_text(case.text, Path("m.yaml"))
     found = caught.value.complaints
-    sentence = "|".join(map(re.escape, case.sentence.split("|")))
+    sentence = "|".join(map(re.escape, case.message.split("|")))
     assert any(re.search(sentence, c.text) and c.line in wanted for c in found), (case.label, found)
     # where a name is gone, those who speak of it are told, too; nothing else follows from one mistake
     lines = {c.line for c in found if len(found) == 1 or "there is no body or marker" not in c.text}

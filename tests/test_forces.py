@@ -492,7 +492,7 @@ def test_a_negative_bushing_diagonal_is_refused():
     model = da.Model("wrong", space="plane")
     model.body("b", mass=1.0, inertia=1.0)
     model.bushing("held", "ground", "b", at=(0, 0), stiffness=[1.0, -2.0, 3.0])
-    with pytest.raises(da.ModelError, match="must not be negative"):
+    with pytest.raises(da.errors.ModelError, match="must not be negative"):
         da.build(model)
 
 
@@ -538,7 +538,7 @@ def plane_motion():
     model.pd_control("follow", wheel("pd_wheel"), "40*t + 0.5*sin(8*t)", stiffness=300.0, damping=15.0)
     joint = slider("lifted", (0.0, 1.0))
     model.motor("winch", joint, torque=1.2, gear=20.0, rotor_inertia=MOTOR["J"])  # 20 turns (rad) a metre
-    return model, da.simulate(model, T1, save=9, rtol=1e-9)
+    return model, da.simulate(model, T1, samples=9, rtol=1e-9)
 
 
 def body_motion(solution, body):
@@ -648,7 +648,7 @@ def space_motion():
     model.revolute("hub", "ground", wheel, at=(0, 0, 0), axis=axis_angle((0, 1, 0), 0.5)[:, 2])
     model.pd_control("follow", "hub", "40*t + 0.5*sin(8*t)", stiffness=300.0, damping=15.0)
     model.motor("motor", "hub", torque=0.0, gear=2.5, rotor_inertia=0.02)
-    return model, da.simulate(model, PERIOD, save=9, rtol=1e-9)
+    return model, da.simulate(model, PERIOD, samples=9, rtol=1e-9)
 
 
 @pytest.mark.thorough
@@ -726,7 +726,12 @@ def test_a_rotor_on_a_joint_is_the_closed_form(space):
     @eqx.filter_jit
     def look(system, q, v):
         equations = da.assemble(system, 0.0, q, v)
-        return equations.M, da.Proximal().solve(equations).vdot, 0.5 * v @ equations.mass.mv(v), system.force(0.0, q, v)
+        return (
+            equations.M,
+            da.formulations.Proximal().solve(equations).vdot,
+            0.5 * v @ equations.mass.mv(v),
+            system.force(0.0, q, v),
+        )
 
     tree = da.build(model, coordinates="joint")
     q, v = jnp.asarray(tree.q0), jnp.asarray(moving)
@@ -765,7 +770,7 @@ def test_what_is_asked_of_a_machine_with_a_rotor():
         # turned by 1 rad/s² from rest: the whole moment of inertia, the rotor's with it
         turning = [1.0] if coordinates == "joint" else [0.5, 0.0, 1.0]
         motor = np.array([[1.0]] if coordinates == "joint" else [[0.0], [0.0], [1.0]])
-        effort = da.inverse_dynamics(system, system.q0, system.v0, turning, actuators=motor).effort
+        effort = da.inverse_dynamics(system, (system.q0, system.v0), turning, actuators=motor).effort
         np.testing.assert_allclose(effort, [0.1 + 0.5 + 0.4], rtol=1e-10)
 
 
@@ -782,7 +787,7 @@ def test_every_formulation_takes_the_full_mass_matrix_of_a_rotor(name):
         w, memory = formulation.pack(system, 0.0, q, v)
         return formulation.motion(system, 0.0, q, w, memory, lambda e: e.Gamma).acceleration.vdot
 
-    expected = accelerate(da.Proximal(), q, v)
+    expected = accelerate(da.formulations.Proximal(), q, v)
     tolerance = {"penalty": 1e-5, "augmented-lagrangian": 1e-6}.get(name, 1e-11)  # as far as these converge
     np.testing.assert_allclose(accelerate(formulation, q, v), expected, atol=tolerance * np.max(np.abs(expected)))
 

@@ -24,7 +24,7 @@ ORTHONORMAL = ("riemannian", "riemannian-current", "riemannian-recursion")
 def everything(ranks, minimal):
     """v̇ and r of all exact formulations, and C D, WᵀM W and C X of all complements, at one instant."""
     forms = exact_formulations(ranks, minimal)
-    complements = {k: c.sized(ranks.rows) for k, c in all_complements().items()}
+    complements = {k: c.with_rank(ranks.rows) for k, c in all_complements().items()}
 
     def at(system, equations):
         found = {k: f.solve(equations) for k, f in forms.items()}
@@ -88,8 +88,12 @@ def agree(accelerations, parts, one_shot):
 def test_minimal_order_agrees_on_every_complement(name):
     """The rest of the product: at the same states, to the same bar."""
     system, ranks, states = case(name)
-    forms = {k: f for k, f in exact_formulations(ranks).items() if isinstance(f, da.MinimalOrder | da.Proximal)}
-    one_shot = da.Riemannian("one-shot").sized(ranks.rows)
+    forms = {
+        k: f
+        for k, f in exact_formulations(ranks).items()
+        if isinstance(f, da.formulations.MinimalOrder | da.formulations.Proximal)
+    }
+    one_shot = da.complements.Riemannian("one-shot").with_rank(ranks.rows)
 
     def at(system, e):
         found = {k: f.solve(e) for k, f in forms.items()}
@@ -107,11 +111,11 @@ def test_marching_evaluations_agree(name, request):
     """
     system, ranks, states = case(name)
     thorough = request.config.getoption("--thorough")
-    chosen = exact_formulations(ranks) if thorough else {k: f.sized(ranks) for k, f in all_formulations().items()}
+    chosen = exact_formulations(ranks) if thorough else {k: f.with_ranks(ranks) for k, f in all_formulations().items()}
     forms = {k: f for k, f in chosen.items() if f.tangent and "one-shot" not in k}
 
     def motions(system, e):
-        wanted = da.Proximal().solve(e).vdot
+        wanted = da.formulations.Proximal().solve(e).vdot
         size = jnp.maximum(jnp.max(jnp.abs(wanted)), jnp.max(jnp.abs(e.mass.solve(e.h))))
         out = {}
         for k, form in forms.items():
@@ -141,39 +145,41 @@ def test_inexact_ones_state_their_error(name):
         def share(f):
             return jnp.max(jnp.abs(equations.C @ f.solve(equations).vdot - equations.Gamma) / sizes) / free
 
-        once = [share(da.Penalty(a)) for a in alphas]
-        twice = [share(da.AugmentedLagrangian(a, 1)) for a in alphas]
+        once = [share(da.formulations.Penalty(a)) for a in alphas]
+        twice = [share(da.formulations.AugmentedLagrangian(a, 1)) for a in alphas]
         return jnp.stack(once), jnp.stack(twice)
 
     once, twice = jax.device_get(at_states(left, system, states))
     # σ, the smallest eigenvalue of the scaled Delassus matrix, is a few hundredths here: a factor 100 above 1/α
     for k, alpha in enumerate(alphas):
-        assert np.all(once[:, k] < 100 * da.Penalty(alpha).relative_error())
+        assert np.all(once[:, k] < 100 * da.formulations.Penalty(alpha).relative_error())
     np.testing.assert_allclose(once[:, 0] / once[:, 1], 100.0, rtol=0.3)
-    assert np.all(twice[:, 0] < 1e4 * da.AugmentedLagrangian(1e3, 1).relative_error())
+    assert np.all(twice[:, 0] < 1e4 * da.formulations.AugmentedLagrangian(1e3, 1).relative_error())
     assert np.all(twice < once)
 
 
 def test_resolved_refuses_another_metric():
     with pytest.raises(da.DalembertError, match="orthonormal in the mass metric"):
-        da.Resolved(da.LU())
+        da.formulations.Resolved(da.complements.LU())
 
 
 def test_rank_must_be_known_before_compiling(four_bar):
     equations = da.assemble(four_bar, 0.0, four_bar.q0, four_bar.v0)
     with pytest.raises(da.DalembertError, match="prepared"):
-        da.NullSpace().solve(equations)
-    assert da.prepare(four_bar, formulation=da.NullSpace()).formulation.complement.rank == 8
-    assert np.all(np.isfinite(da.prepare(four_bar, formulation=da.NullSpace()).formulation.solve(equations).vdot))
+        da.formulations.NullSpace().solve(equations)
+    assert da.prepare(four_bar, formulation=da.formulations.NullSpace()).formulation.complement.rank == 8
+    assert np.all(
+        np.isfinite(da.prepare(four_bar, formulation=da.formulations.NullSpace()).formulation.solve(equations).vdot)
+    )
 
 
 MARCHES = {
-    "null space": da.NullSpace(),
-    "minimal order on lu": da.MinimalOrder(da.LU()),
-    "minimal order on gram-schmidt": da.MinimalOrder(da.GramSchmidt()),
-    "minimal order on local": da.MinimalOrder(da.LocalCoordinates()),
-    "resolved": da.Resolved(),
-    "independent": da.IndependentCoordinates(),
+    "null space": da.formulations.NullSpace(),
+    "minimal order on lu": da.formulations.MinimalOrder(da.complements.LU()),
+    "minimal order on gram-schmidt": da.formulations.MinimalOrder(da.complements.GramSchmidt()),
+    "minimal order on local": da.formulations.MinimalOrder(da.complements.LocalCoordinates()),
+    "resolved": da.formulations.Resolved(),
+    "independent": da.formulations.IndependentCoordinates(),
 }
 
 
@@ -193,7 +199,7 @@ def test_marches_in_other_variables_agree(word):
     for i, j in ((0, 1), (1, 2), (0, 2)):
         across = np.sin(np.asarray(reference.q[:, i] - reference.q[:, j]))
         assert np.sum(np.diff(np.sign(across)) != 0) >= 6
-    solution = da.simulate(system, 4.0, formulation=MARCHES[word], rtol=1e-10, save=101)
+    solution = da.simulate(system, 4.0, formulation=MARCHES[word], rtol=1e-10, samples=101)
     np.testing.assert_allclose(solution.q, reference.q[::10], atol=2e-7)
     assert solution.violation["position"] < 1e-13 and solution.violation["velocity"] < 1e-12
 
@@ -201,7 +207,7 @@ def test_marches_in_other_variables_agree(word):
 def reference_swings(found=[]):  # noqa: B006  # computed once
     if not found:
         system = angle_four_bar("a", v0=(3.0, 0.0, 0.0))
-        found.append(da.simulate(system, 4.0, rtol=1e-12, save=1001))
+        found.append(da.simulate(system, 4.0, rtol=1e-12, samples=1001))
     return found[0]
 
 
@@ -209,7 +215,7 @@ def test_a_choice_that_is_never_renewed_is_lost():
     """The quality of the first choice falls to nothing along that motion: the renewal is what saves the march."""
     system = angle_four_bar("a", v0=(3.0, 0.0, 0.0))
     q = reference_swings().q
-    complement = da.LocalCoordinates().sized(2)
+    complement = da.complements.LocalCoordinates().with_rank(2)
 
     def along(q):
         at = matrices(system, 0.0, q)

@@ -92,7 +92,7 @@ def standing(space: str, coordinates: str) -> dict[str, tuple[np.ndarray, np.nda
     """Force and torque of every joint of the stand at rest, on its body j, in world axes."""
     system = da.build(stand(space), coordinates=coordinates)
     start = (jnp.zeros(1), jnp.asarray(system.q0)[None], jnp.asarray(system.v0)[None])
-    found = observe_all(system, da.Proximal(), da.Unique(), *start)
+    found = observe_all(system, da.formulations.Proximal(), da.reactions.RequireUnique(), *start)
     assert np.max(np.abs(found.rates)) < 1e-9
     force, torque = np.asarray(found.wrenches.force)[0], np.asarray(found.wrenches.torque)[0]
     return {j.name: (force[k], torque[k]) for k, j in enumerate(system.machine.joints)}
@@ -211,8 +211,8 @@ def gearbox(space: str, coordinates: str):
     bench.model.torque("more", "sun", bench.about_z(4.0))
     system = da.build(bench.model, coordinates=coordinates)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.AssemblyWarning)
-        return da.simulate(system, 3.0, save=31)
+        warnings.simplefilter("ignore", da.errors.AssemblyWarning)
+        return da.simulate(system, 3.0, samples=31)
 
 
 @pytest.mark.parametrize(("space", "coordinates"), ONE[:2])
@@ -274,9 +274,11 @@ def test_a_bearing_rubs_under_the_tooth_force(coordinates):
     bench.model.gear("mesh", "a_pin", "b_pin", ratio=2.0)
     bench.model.bearing_friction("rub", "b_pin", coulomb=0.4, radius=0.5, transition_speed=1e-3)
     system = da.build(bench.model, coordinates=coordinates)
-    state = da.consistent_state(system, system.q0, system.v0)
+    state = da.consistent_state(system, (system.q0, system.v0))
     system = da.prepare(system, state).system
-    found = observe_all(system, da.Proximal(), da.Unique(), jnp.zeros(1), state.q[None], state.v[None])
+    found = observe_all(
+        system, da.formulations.Proximal(), da.reactions.RequireUnique(), jnp.zeros(1), state.q[None], state.v[None]
+    )
     F = 10.0
     for _ in range(60):  # contracts by 0.1
         F = (20.0 + 0.2 * math.hypot(F, F * TAN + 5.0)) / 2.0
@@ -295,10 +297,10 @@ def test_three_planets_share_the_load_by_a_rule(space, coordinates):
     bear nothing. What all planets bear together is: torque balance."""
     bench = Bench("three", space)
     bench.planets(3)
-    solution = da.simulate(da.build(bench.model, coordinates=coordinates), 0.01, save=2)
+    solution = da.simulate(da.build(bench.model, coordinates=coordinates), 0.01, samples=2)
     assert solution.redundancy == 2
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)
         data = solution.dataset
         assert data["unique_force"].sel(joint=["p1_pin", "sun_mesh1"]).values.sum() == 0
         force = data["reaction_force"].isel(time=0)
@@ -321,9 +323,9 @@ def coupled(space: str) -> da.Model:
 
 @pytest.mark.parametrize(("space", "coordinates"), ONE[:2])
 def test_a_redundant_machine_with_a_coupling_gives_results(space, coordinates, tmp_path):
-    solution = da.simulate(da.build(coupled(space), coordinates=coordinates), 0.1, save=3)
+    solution = da.simulate(da.build(coupled(space), coordinates=coordinates), 0.1, samples=3)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)
         data = solution.dataset
         assert solution.to_netcdf(tmp_path / "run.nc").exists()
         tie = solution.reactions("tie")
@@ -350,8 +352,8 @@ def test_a_belt_that_transmits_too_much_is_reported():
     bench = Bench("slack", "plane")
     pins = bench.pair("slack", 0, 2.0, 6.0)
     bench.model.belt("belt", *pins, radius=1.0, radius_other=0.5, pretension=5.0)
-    solution = da.simulate(da.build(bench.model), 0.01, save=2)
-    with pytest.warns(da.SlackBeltWarning, match="Belt 'belt' transmits more than twice its pretension of 5 N"):
+    solution = da.simulate(da.build(bench.model), 0.01, samples=2)
+    with pytest.warns(da.errors.SlackBeltWarning, match="Belt 'belt' transmits more than twice its pretension of 5 N"):
         solution.reactions("belt")
 
 

@@ -156,7 +156,9 @@ def measured(space: str):
     asked = [probes(space, system, *x) for x in given]
     points = [p for a in asked for group in a.values() for p in group]
     # one compiled batch for all points
-    Phi, phi = jax.jit(jax.vmap(lambda *x: da.residuals(system, *x)))(*(np.array(x) for x in zip(*points, strict=True)))
+    Phi, phi = jax.jit(jax.vmap(lambda *x: da.equations.residuals(system, *x)))(
+        *(np.array(x) for x in zip(*points, strict=True))
+    )
     Phi, phi = iter(np.asarray(Phi)), iter(np.asarray(phi))
     out = []
     for (t, q, v), groups in zip(given, asked, strict=True):
@@ -499,7 +501,7 @@ def test_coordinate_measures_what_the_body_was_moved_by(kind):
         for key, value in found.items():
             assert abs(value - expected[key]) < 1e-12, key  # quaternion from a matrix: a few ε more than ROUNDING
         rows = [r for r in rows_of(system, joint) if r < system.m_holonomic]
-        assert np.max(np.abs(np.asarray(da.residuals(system, 0.0, q, system.v0)[0])[rows])) < 1e-12
+        assert np.max(np.abs(np.asarray(da.equations.residuals(system, 0.0, q, system.v0)[0])[rows])) < 1e-12
 
 
 def test_plane_angle_counts_full_turns():

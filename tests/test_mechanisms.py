@@ -52,7 +52,7 @@ def test_bicycle_is_stable_between_weave_and_capsize():
 def test_velocities_that_a_mechanism_states_are_those_it_has(name):
     """Jansen's are differences of closed forms with a step of 1e-5: to 1e-9 of 10 rad/s times some metres."""
     system = da.build(da.mechanism(name))
-    assert np.max(np.abs(da.residuals(system, 0.0, system.q0, system.v0)[1])) < 1e-7
+    assert np.max(np.abs(da.equations.residuals(system, 0.0, system.q0, system.v0)[1])) < 1e-7
     assert np.max(np.abs(system.v0)) > 0.9
 
 
@@ -226,7 +226,7 @@ def test_a_start_that_is_off_is_closed_and_said(size):
     if size < 1e-4:
         solution = da.simulate(system, 0.1, (q, system.v0))
     else:
-        with pytest.warns(da.AssemblyWarning, match="to close its joints; open before: 'C' by"):
+        with pytest.warns(da.errors.AssemblyWarning, match="to close its joints; open before: 'C' by"):
             solution = da.simulate(system, 0.1, (q, system.v0))
     assert 0.1 * size < solution.stats["start_moved"] < 10 * size
     assert solution.violation["position"] < 1e-14
@@ -239,5 +239,5 @@ def test_an_impossible_start_names_its_joints():
     model.distance("first", "ground", a, at_i=(0, 0), at_j=(1, 0))
     model.distance("middle", a, b, at_i=(1, 0), at_j=(3, 0), length=0.5)
     model.distance("last", "ground", b, at_i=(5, 0), at_j=(3, 0), length=1.0)
-    with pytest.raises(da.AssemblyError, match="These cannot close: 'middle'"):
+    with pytest.raises(da.errors.AssemblyError, match="These cannot close: 'middle'"):
         da.simulate(model, 1.0)

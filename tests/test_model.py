@@ -26,7 +26,7 @@ def test_all_mistakes_come_together():
     model.revolute("lost", "crnak", a, at=(0, 0))
     model.spherical("ball", model.ground, a, at=(0, 0))
     model.driver("motor", "pinn", lambda t: t)
-    with pytest.raises(da.ModelError) as caught:
+    with pytest.raises(da.errors.ModelError) as caught:
         da.build(model)
     text = str(caught.value)
     for sentence in (
@@ -77,7 +77,7 @@ def test_each_mistake_is_a_sentence(make, sentence):
     model = da.Model("bad", space="space")
     body = model.body("b", mass=1.0, inertia=(1, 1, 1))
     make(model, body)
-    with pytest.raises(da.ModelError, match=sentence.replace("(", r"\(").replace(".", r"\.")):
+    with pytest.raises(da.errors.ModelError, match=sentence.replace("(", r"\(").replace(".", r"\.")):
         da.build(model)
 
 
@@ -97,11 +97,11 @@ def test_names_that_a_file_could_not_hold_are_refused(tmp_path, name, sentence):
     """The model and the reader of its file go by one rule."""
     model = da.Model("m")
     model.body(name, mass=1.0, inertia=1.0)
-    with pytest.raises(da.ModelError, match=sentence):
+    with pytest.raises(da.errors.ModelError, match=sentence):
         model.validate()
     text = f"dalembert: 1\nname: m\nspace: plane\nbodies: [{{name: {json.dumps(name)}, mass: 1, inertia: 1}}]\n"
     (tmp_path / "m.yaml").write_text(text)
-    with pytest.raises(da.FileError, match=r"must (be one line|not end in)|U\+0000 is not allowed"):
+    with pytest.raises(da.errors.FileError, match=r"must (be one line|not end in)|U\+0000 is not allowed"):
         da.load(tmp_path / "m.yaml")
 
 
@@ -187,9 +187,9 @@ def test_a_misspelt_argument_is_named():
 
 
 def test_empty_model_and_unknown_space():
-    with pytest.raises(da.ModelError, match="There is no body"):
+    with pytest.raises(da.errors.ModelError, match="There is no body"):
         da.build(da.Model("empty"))
-    with pytest.raises(da.ModelError, match="space='volume' is unknown"):
+    with pytest.raises(da.errors.ModelError, match="space='volume' is unknown"):
         da.Model("odd", space="volume").validate()
 
 
@@ -239,5 +239,5 @@ def test_a_function_that_cannot_be_compiled_is_named(make, sentence, coordinates
     model.body("b", mass=1.0, inertia=1.0, position=(1, 0))
     model.revolute("pin", model.ground, "b", at=(0, 0))
     make(model)
-    with pytest.raises(da.ModelError, match=sentence):
+    with pytest.raises(da.errors.ModelError, match=sentence):
         da.build(model, coordinates=coordinates)

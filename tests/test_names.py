@@ -56,7 +56,7 @@ def names_of(tag: str) -> dict[str, list[str]]:
 def asked(model: da.Model, tag: str, coordinates: str):
     """Everything that names something: a motion, its data and reactions, a check, warnings."""
     system = da.build(model, coordinates=coordinates)
-    with pytest.warns(da.RedundancyWarning, match=f"machine_{tag}") as told:
+    with pytest.warns(da.errors.RedundancyWarning, match=f"machine_{tag}") as told:
         solution = da.simulate(system, 0.1, **SETTINGS)
         data = solution.dataset
         reactions = {joint: solution.reactions(joint) for joint in names_of(tag)["joint"]}
@@ -64,7 +64,7 @@ def asked(model: da.Model, tag: str, coordinates: str):
     return system, solution, data, reactions, da.check(system)
 
 
-SETTINGS = {"save": 3, "integrator": "tsit5", "rtol": 1e-6}
+SETTINGS = {"samples": 3, "integrator": "tsit5", "rtol": 1e-6}
 
 
 @pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
@@ -96,14 +96,14 @@ def test_a_rule_by_joints_names_follows_the_names():
     # the same structure and the same words, but each slide has the other's name
     plain, swapped = (da.simulate(sled("a", swap=swap), 0.1, **SETTINGS) for swap in (False, True))
     soft, stiff = np.asarray(1e3), np.asarray(9e3)
-    rule = da.Weighted(stiffness={"left_a": soft, "right_a": stiff, "pin_a": soft})
-    mirrored = da.Weighted(stiffness={"left_a": stiff, "right_a": soft, "pin_a": soft})
-    with pytest.warns(da.RedundancyWarning):
-        first = plain.under(rule).reactions("left_a")["torque"].values
+    rule = da.reactions.Weighted(stiffness={"left_a": soft, "right_a": stiff, "pin_a": soft})
+    mirrored = da.reactions.Weighted(stiffness={"left_a": stiff, "right_a": soft, "pin_a": soft})
+    with pytest.warns(da.errors.RedundancyWarning):
+        first = plain.with_rule(rule).reactions("left_a")["torque"].values
         before = compilations.count
-        same_place = swapped.under(rule).reactions("right_a")["torque"].values
+        same_place = swapped.with_rule(rule).reactions("right_a")["torque"].values
         assert compilations.count == before
-        expected = plain.under(mirrored).reactions("left_a")["torque"].values
+        expected = plain.with_rule(mirrored).reactions("left_a")["torque"].values
     np.testing.assert_array_equal(same_place, expected)
     assert np.max(np.abs(first - same_place)) > 0.1 * np.max(np.abs(first))
 
@@ -120,8 +120,8 @@ class Loaded(da.reactions.AbstractReactionRule):
 
 
 def test_a_persons_own_rule_sees_names():
-    solution = da.simulate(sled("b"), 0.1, **SETTINGS).under(Loaded())
-    with pytest.warns(da.RedundancyWarning):
+    solution = da.simulate(sled("b"), 0.1, **SETTINGS).with_rule(Loaded())
+    with pytest.warns(da.errors.RedundancyWarning):
         np.testing.assert_array_equal(solution.multipliers, [[1.0, 1.0, 0, 0, 0, 0]] * 3)
 
 
@@ -131,7 +131,7 @@ def test_mistakes_found_while_tracing_are_told_with_the_names():
         equations = da.assemble(system, 0.0, system.q0, system.v0)
         with pytest.raises(da.DalembertError, match=f"Friction 'rub_{tag}' depends"):
             _ = equations.h
-        wrong = da.Weighted(stiffness={f"left_{tag}": {"Q": 1.0}, "*": 1.0})
+        wrong = da.reactions.Weighted(stiffness={f"left_{tag}": {"Q": 1.0}, "*": 1.0})
         with pytest.raises(da.DalembertError, match=f"Stiffness of 'left_{tag}': Q is unknown"):
             wrong.prepare(system, equations)
 
@@ -144,7 +144,11 @@ def test_no_system_comes_out_of_a_compiled_function():
 def test_functions_of_a_persons_own_are_not_taken_for_each_other():
     def of(force, name):
         return da.FunctionSystem(
-            unit_mass, force, q0=[1.0, 0.5], points=[da.LocalPoint(f"rail_{name}", across, held)], name=name
+            unit_mass,
+            force,
+            q0=[1.0, 0.5],
+            points=[da.systems.ConstrainedPoint(f"rail_{name}", across, held)],
+            name=name,
         )
 
     found = [_force(of(force, name)) for force, name in ((pull, "x"), (pull, "y"), (push, "y"))]

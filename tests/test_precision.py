@@ -60,18 +60,18 @@ def test_nothing_is_computed_while_float64_is_off():
 
 def test_numbers_that_come_as_float32_are_told_by_name():
     single = np.array([0.1, 0.2], np.float32)
-    with pytest.warns(da.PrecisionWarning, match="FunctionSystem 'functions': q0: the numbers come as float32"):
+    with pytest.warns(da.errors.PrecisionWarning, match="FunctionSystem 'functions': q0: the numbers come as float32"):
         assert spring(single).q0.dtype == np.float64
-    with pytest.warns(da.PrecisionWarning, match="v0"):
+    with pytest.warns(da.errors.PrecisionWarning, match="v0"):
         spring([1.0, 0.1], v0=jnp.asarray(single))
-    with pytest.warns(da.PrecisionWarning, match="parameter 'k'"):
+    with pytest.warns(da.errors.PrecisionWarning, match="parameter 'k'"):
         own = spring([1.0, 0.1], parameters={"k": np.float32(0.3)})
-    with pytest.warns(da.PrecisionWarning, match="Parameter 'k' of system 'functions'"):
+    with pytest.warns(da.errors.PrecisionWarning, match="Parameter 'k' of system 'functions'"):
         own.replace({"k": np.float32(0.3)})
     system = da.build(bob())
-    with pytest.warns(da.PrecisionWarning, match="q of system 'bob'"):
-        da.consistent_state(system, np.array([0.5, 0.0, 0.1], np.float32) * np.float32(0.999))
-    with pytest.warns(da.PrecisionWarning, match="Body 'b': mass"):
+    with pytest.warns(da.errors.PrecisionWarning, match="q of system 'bob'"):
+        da.consistent_state(system, (np.array([0.5, 0.0, 0.1], np.float32) * np.float32(0.999), None))
+    with pytest.warns(da.errors.PrecisionWarning, match="Body 'b': mass"):
         da.Model("m", space="plane").body("b", mass=np.float32(0.1), inertia=1.0)
 
 

@@ -78,7 +78,7 @@ def system_of(name: str, coordinates: str):
 
 @functools.cache
 def motion_of(name: str, coordinates: str) -> da.Solution:
-    return da.simulate(system_of(name, coordinates), 0.05, save=3, progress=False)
+    return da.simulate(system_of(name, coordinates), 0.05, samples=3, progress=False)
 
 
 def joint_of(system) -> str:
@@ -96,7 +96,7 @@ def ask_check(name, coordinates, tmp_path):
 
 def ask_simulate(name, coordinates, tmp_path):
     solution = motion_of(name, coordinates)
-    assert solution.status is da.Status.done
+    assert solution.status is da.simulation.Status.done
     return [solution.energy_drift, *solution.violation.values()]
 
 
@@ -113,8 +113,8 @@ def ask_linearise(name, coordinates, tmp_path):
 def ask_inverse_dynamics(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
     q, v = da.consistent_state(system)
-    vdot = da.Proximal().solve(da.assemble(da.prepare(system).system, 0.0, q, v)).vdot
-    return [da.inverse_dynamics(system, q, v, vdot).effort]
+    vdot = da.formulations.Proximal().solve(da.assemble(da.prepare(system).system, 0.0, q, v)).vdot
+    return [da.inverse_dynamics(system, (q, v), vdot).effort]
 
 
 def ask_hold(name, coordinates, tmp_path):
@@ -128,7 +128,7 @@ def ask_hold(name, coordinates, tmp_path):
 
 def ask_projectors(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
-    P = da.projectors(system, da.consistent_state(system).q)
+    P = da.analysis.projectors(system, da.consistent_state(system))
     np.testing.assert_allclose(np.asarray(P.P_a) + np.asarray(P.P_c), np.eye(system.n), atol=1e-9)
     return [P.P_a, P.P_c]
 

@@ -120,7 +120,7 @@ class Motion:
 def wrench(solution, joint, frame="world"):
     """Force and torque of a joint as arrays."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)  # balances hold whatever rule picked the values
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)  # balances hold whatever rule picked the values
         x = solution.reactions(joint, frame=frame)
     return x["force"].values, x["torque"].values
 
@@ -211,9 +211,20 @@ def states_of_zoo(space: str, nonholonomic: bool):
         found.append(settled(system, q, np.asarray(system.v0), t))
     q, v = (np.array([x[k] for x in found]) for k in (0, 1))
     still = np.zeros((len(TIMES), 2))
-    done = np.asarray(int(da.Status.done))
+    done = np.asarray(int(da.simulation.Status.done))
     solution = da.Solution(
-        system, da.Proximal(), da.Projection(), TIMES, q, v, still, done, TIMES[-1], {}, None, integrator="none"
+        system,
+        da.formulations.Proximal(),
+        da.stabilise.Projection(),
+        TIMES,
+        q,
+        v,
+        still,
+        done,
+        TIMES[-1],
+        {},
+        None,
+        integrator="none",
     )
     return model, solution
 
@@ -229,7 +240,7 @@ def test_sparse_model_with_nonholonomic_rows_assembles():
     system = da.build(model)
     assert system.klu is not None
     q, v = da.consistent_state(system)
-    Phi, phi = da.residuals(system, 0.0, q, v)
+    Phi, phi = da.equations.residuals(system, 0.0, q, v)
     assert max(np.max(np.abs(Phi)), np.max(np.abs(phi))) < 1e-12
 
 
@@ -387,7 +398,7 @@ def test_a_joint_gives_nothing_along_its_free_directions(space, kind):
 @functools.cache
 def built_in(name: str, t1: float = 0.3, **numbers):
     model = da.mechanism(name, **numbers)
-    return model, da.simulate(model, t1, save=7)
+    return model, da.simulate(model, t1, samples=7)
 
 
 # the robot drives straight on, free of forces, until its steering begins at 2 s
@@ -436,7 +447,7 @@ def test_doors_warn_and_name_their_rule(name, redundancy):
     _, solution = built_in(name, swing=0.0)
     assert solution.redundancy == redundancy
     for joint in ("top", "bottom"):
-        with pytest.warns(da.RedundancyWarning, match=f"{redundancy} redundant"):
+        with pytest.warns(da.errors.RedundancyWarning, match=f"{redundancy} redundant"):
             found = solution.reactions(joint)
         assert found.attrs["rule"].startswith("minimum norm of joint forces and torques")
 
@@ -499,8 +510,8 @@ def test_free_bodies_of_a_coupled_train():
     model.torque("push", a, T)
     system = da.build(model)
     e = da.assemble(system, 0.0, system.q0, system.v0)
-    found = da.Proximal().solve(e)
-    lam = da.Unique().multipliers(system, e, found.r)
+    found = da.formulations.Proximal().solve(e)
+    lam = da.reactions.RequireUnique().multipliers(system, e, found.r)
     torque = dict(zip((j.name for j in system.joints), joint_wrenches(system, e, lam).torque[:, 0], strict=True))
     turn_a = T / (I_a + I_b / ratio**2 + m_r * (radius / ratio) ** 2)
     turn_b = -turn_a / ratio

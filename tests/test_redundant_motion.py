@@ -17,7 +17,7 @@ from _helpers_passages import bennett
 import dalembert as da
 from dalembert.mechanisms import find
 
-RUN = {"integrator": "dopri8", "rtol": 1e-11, "save": 61}
+RUN = {"integrator": "dopri8", "rtol": 1e-11, "samples": 61}
 # of the machine's size: two exact treatments at rtol 1e-11 differ by the integration error of a few hundred steps
 BAR = 1e-9
 
@@ -191,18 +191,18 @@ def tilted(angle: float) -> da.Model:
 @pytest.mark.thorough
 def test_a_stated_tolerance_lets_a_nearly_closed_loop_move(coordinates):
     """It moves as the exact one, to 1e-3 of the tilt and the integration's 1e-8; what does not fit is named."""
-    exact = da.simulate(da.build(tilted(0.0), coordinates=coordinates), 0.5, save=3)
+    exact = da.simulate(da.build(tilted(0.0), coordinates=coordinates), 0.5, samples=3)
     for angle in (1e-9, 1e-7, 1e-5):
         system = da.build(tilted(angle), coordinates=coordinates)
         if angle > 1e-8:
-            with pytest.raises(da.AssemblyError, match=r"rounding in the numbers.*say tolerance=1e-0\d"):
+            with pytest.raises(da.errors.AssemblyError, match=r"rounding in the numbers.*say tolerance=1e-0\d"):
                 da.consistent_state(system)
-            with pytest.warns(da.AssemblyWarning, match=r"close only to .*superfluous of '[CD]'"):
-                found = da.simulate(system, 0.5, save=3, tolerance=1e-5)
+            with pytest.warns(da.errors.AssemblyWarning, match=r"close only to .*superfluous of '[CD]'"):
+                found = da.simulate(system, 0.5, samples=3, tolerance=1e-5)
             assert 1e-2 * angle < found.stats["misfit"] < angle
         else:
-            found = da.simulate(system, 0.5, save=3)
-        assert found.status is da.Status.done
+            found = da.simulate(system, 0.5, samples=3)
+        assert found.status is da.simulation.Status.done
         np.testing.assert_allclose(found.q, exact.q, atol=angle + 1e-7)
         assert found.energy_drift < 1e-6
 
@@ -225,7 +225,7 @@ def test_a_tolerance_must_be_small_and_a_larger_gap_is_refused():
     for bad in (0.0, 1e-3, "much"):
         with pytest.raises(da.DalembertError, match="tolerance"):
             da.check(tilted(0.0), tolerance=bad)
-    with pytest.raises(da.AssemblyError, match="cannot close"):
+    with pytest.raises(da.errors.AssemblyError, match="cannot close"):
         da.simulate(tilted(1e-5), 0.1, tolerance=1e-8)
 
 

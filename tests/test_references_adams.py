@@ -16,7 +16,7 @@ from dalembert.simulation import Solution  # importing it switches JAX to float6
 
 GRAVITY = np.array([0.0, 0.0, -9.80665])  # ACCGRAV of the .adm files
 SPRINGS = {"rotational": (200.0, 10.0), "translational": (10.0, 0.5)}  # of the recorded columns: see adams.json
-ADAMS_RUN = {"integrator": "dopri8", "rtol": 1e-10, "save": np.linspace(0, 5, 51)}
+ADAMS_RUN = {"integrator": "dopri8", "rtol": 1e-10, "samples": np.linspace(0, 5, 51)}
 
 
 def about_x(degrees: float) -> np.ndarray:

@@ -32,7 +32,7 @@ ANDREWS = {
 # `test_andrews_exact`), so a bar is the largest number that rounds to the stated one
 ANDREWS_BARS = {"q": 2.75e-10, "qd": 5.5e-8, "qdd": 1.35e-6, "lam": 1.3e-6}
 ANDREWS_EXACT = {"q": 1e-11, "qd": 1e-11, "qdd": 1e-10, "lam": 1e-10}
-ANDREWS_RUN = {"integrator": "dopri8", "rtol": 1e-12, "save": 4}
+ANDREWS_RUN = {"integrator": "dopri8", "rtol": 1e-12, "samples": 4}
 
 m1, m2, m3, m4, m5, m6, m7 = 0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498
 I1, I2, I3, I4, I5, I6, I7 = 2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5

@@ -28,7 +28,7 @@ def pendulum(request):
     rows = np.array(data["first_100_s"] + data["to_2000_s"])
     rows = rows[rows[:, 0] <= request.param]
     assert rows[-1, 0] == request.param
-    return rows, da.simulate(da.mechanism("pendulum"), request.param, save=rows[:, 0], **TIGHT)
+    return rows, da.simulate(da.mechanism("pendulum"), request.param, samples=rows[:, 0], **TIGHT)
 
 
 def test_pendulum_table(pendulum):
@@ -75,7 +75,7 @@ def test_n_four_bar_closed_form(N, passed):
     angle = n_four_bar_closed_form(N, times)
     # a condition of the test itself: it goes through this many singular positions
     assert singular_positions(n_four_bar_closed_form(N, np.linspace(0, 20, 20001))) == passed
-    solution = da.simulate(da.mechanism("n-four-bar", N=N), 20.0, integrator="dopri8", rtol=1e-10, save=times)
+    solution = da.simulate(da.mechanism("n-four-bar", N=N), 20.0, integrator="dopri8", rtol=1e-10, samples=times)
     # the bar of the reference collection; the upright start is unstable, errors grow as it falls
     assert worst(2 * places(solution)[:, 0, :2], tops(angle)) < 1e-6
     assert max(solution.violation["position"], solution.violation["velocity"]) < 1e-12
@@ -98,7 +98,7 @@ def test_n_four_bar_table(integrator, rtol, span):
     # the table is the closed form to 4.1e-6, of 6 digits
     assert worst(tops(n_four_bar_closed_form(40, rows[:, 0])), rows[:, 1:]) < 5e-6
     # several settings: where a step ends beside a singular position is chance, and none may leave the motion there
-    solution = da.simulate(da.mechanism("n-four-bar", N=40), span, save=rows[:, 0], integrator=integrator, rtol=rtol)
+    solution = da.simulate(da.mechanism("n-four-bar", N=40), span, samples=rows[:, 0], integrator=integrator, rtol=rtol)
     assert worst(2 * places(solution)[:, 0, :2], rows[:, 1:]) < 1e-5
     # a kick beside a singular position shows as energy, by 1e-3 and more; a sound march keeps 3e-7
     assert solution.energy_drift < 1e-6
@@ -188,7 +188,7 @@ def rotation_about(axis, angle) -> np.ndarray:
 
 
 def test_bricard():
-    solution = da.simulate(da.mechanism("bricard"), 10.0, save=101, **TIGHT)
+    solution = da.simulate(da.mechanism("bricard"), 10.0, samples=101, **TIGHT)
     # no trajectory is published for A04: energy decides; 1e-6 relative is the collection's bar
     assert solution.energy_drift < 1e-6
     assert worst(solution.energy["drift"], 0.0) < 1e-6 * float(solution.energy["kinetic"].max())
@@ -242,7 +242,7 @@ def governor_reduced(times) -> np.ndarray:
 def governor(request):
     entry = find("governor")
     times = np.concatenate([np.linspace(0, 0.2, 41), np.linspace(0.25, request.param, 40)])
-    return da.simulate(entry.model(), request.param, save=times, **entry.run)
+    return da.simulate(entry.model(), request.param, samples=times, **entry.run)
 
 
 def test_governor_energy(governor):

@@ -54,12 +54,12 @@ QUICK = {"integrator": "tsit5", "rtol": 1e-6}
 
 @pytest.fixture(scope="module")
 def half(system):
-    return da.simulate(system, 1.0, save=21, **QUICK)
+    return da.simulate(system, 1.0, samples=21, **QUICK)
 
 
 @pytest.fixture(scope="module")
 def whole(system):
-    return da.simulate(system, 2.0, save=21, **QUICK)
+    return da.simulate(system, 2.0, samples=21, **QUICK)
 
 
 # ---- going on ------------------------------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ def whole(system):
 
 def assert_goes_on(system, half, **settings):
     """Half a run that goes on equals the whole one; 21 saved times in all calls, so that one program serves."""
-    more = da.simulate(system, 2.0, after=half, save=np.linspace(0, 2, 21)[11:])
-    whole = da.simulate(system, 2.0, save=21, **settings)
+    more = da.simulate(system, 2.0, after=half, samples=np.linspace(0, 2, 21)[11:])
+    whole = da.simulate(system, 2.0, samples=21, **settings)
     shared = np.isin(more.t, whole.t)
     assert shared.sum() == 21 and len(more.t) == 31
     for name in ARRAYS:
@@ -87,7 +87,8 @@ def assert_goes_on(system, half, **settings):
         pytest.param({"coordinates": "joint"}, QUICK, id="joint-coordinates"),
         pytest.param(
             {},
-            QUICK | {"formulation": da.MinimalOrder(), "stabilisation": da.PI(time_constant=0.05)},
+            QUICK
+            | {"formulation": da.formulations.MinimalOrder(), "stabilisation": da.stabilise.PI(time_constant=0.05)},
             id="memory",
             marks=pytest.mark.thorough,
         ),
@@ -97,25 +98,25 @@ def assert_goes_on(system, half, **settings):
 )
 def test_a_run_goes_on_as_if_it_had_not_stopped(build, settings):
     system = da.build(rod(), **build)
-    assert_goes_on(system, da.simulate(system, 1.0, save=21, **settings), **settings)
+    assert_goes_on(system, da.simulate(system, 1.0, samples=21, **settings), **settings)
 
 
 def test_a_run_goes_on_past_its_first_singular_position():
     """Before it marches a short program, after it a careful one: a run that goes on takes the same."""
     system = da.build(parallelogram().model)
-    before, past = (da.simulate(system, t1, save=11, **QUICK) for t1 in (0.05, 0.5))
+    before, past = (da.simulate(system, t1, samples=11, **QUICK) for t1 in (0.05, 0.5))
     assert not before.restart.mark.careful and past.restart.mark.careful
     for half in (before, past):
-        more = da.simulate(system, 1.0, after=half, save=np.array([0.7, 1.0]))
-        whole = da.simulate(system, 1.0, save=np.concatenate([half.t, [0.7, 1.0]]), **QUICK)
+        more = da.simulate(system, 1.0, after=half, samples=np.array([0.7, 1.0]))
+        whole = da.simulate(system, 1.0, samples=np.concatenate([half.t, [0.7, 1.0]]), **QUICK)
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
         assert int(more.stats["steps"]) == int(whole.stats["steps"])
 
 
 def test_a_run_without_redundant_rows_goes_on():
-    system, settings = da.build(slide()), QUICK | {"rule": da.Eliminated()}
-    half = da.simulate(system, 1.0, save=21, **settings)
+    system, settings = da.build(slide()), QUICK | {"rule": da.reactions.RowElimination()}
+    half = da.simulate(system, 1.0, samples=21, **settings)
     assert half.chosen.rows
     assert_goes_on(system, half, **settings)
 
@@ -133,26 +134,26 @@ def test_the_usual_call_goes_on_with_the_same_spacing(system, half, whole):
 def test_a_run_goes_on_twice_within_one_step(system, half, whole):
     mark = half.restart.mark
     assert float(mark.next) > 1.0  # where the step that was cut would have ended
-    again = da.simulate(system, 0.5 * (1.0 + float(mark.next)), after=half, save=2)
-    more = da.simulate(system, 2.0, after=again, save=np.linspace(0, 2, 21)[11:])
+    again = da.simulate(system, 0.5 * (1.0 + float(mark.next)), after=half, samples=2)
+    more = da.simulate(system, 2.0, after=again, samples=np.linspace(0, 2, 21)[11:])
     np.testing.assert_array_equal(more.q[np.isin(more.t, whole.t)], whole.q)
     assert int(more.stats["steps"]) == int(whole.stats["steps"])
 
 
 def test_steps_go_on(system):
-    half = da.simulate(system, 1.0, save="steps", **QUICK)
+    half = da.simulate(system, 1.0, samples="steps", **QUICK)
     more = da.simulate(system, 2.0, after=half)
-    whole = da.simulate(system, 2.0, save="steps", **QUICK)
+    whole = da.simulate(system, 2.0, samples="steps", **QUICK)
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
     with pytest.raises(da.DalembertError, match="goes on saving its steps"):
-        da.simulate(system, 2.0, after=half, save="dense")
+        da.simulate(system, 2.0, after=half, samples="dense")
 
 
 def test_a_run_that_used_its_steps_goes_on(system, whole):
-    short = da.simulate(system, 2.0, save=21, max_steps=9, throw=False, **QUICK)
-    assert short.status is da.Status.max_steps and len(short.t) < 21
-    more = da.simulate(system, 2.0, after=short, save=np.asarray(whole.t)[len(short.t) :])
+    short = da.simulate(system, 2.0, samples=21, max_steps=9, throw=False, **QUICK)
+    assert short.status is da.simulation.Status.max_steps and len(short.t) < 21
+    more = da.simulate(system, 2.0, after=short, samples=np.asarray(whole.t)[len(short.t) :])
     np.testing.assert_array_equal(more.q, whole.q)
     assert int(more.stats["steps"]) == int(whole.stats["steps"])
 
@@ -164,11 +165,11 @@ def test_a_run_that_used_its_steps_goes_on(system, whole):
         ({}, {"rtol": 1e-9}, "rtol was 1e-06, now 1e-09"),
         ({}, {"dt": 0.01}, "dt was not given, now 0.01"),
         ({}, {"integrator": "dopri8"}, "integrator was tsit5, now dopri8"),
-        ({}, {"formulation": da.RangeSpace()}, "formulation was Proximal.*, now RangeSpace"),
-        ({}, {"stabilisation": da.Baumgarte()}, "stabilisation was Projection.*, now Baumgarte"),
+        ({}, {"formulation": da.formulations.RangeSpace()}, "formulation was Proximal.*, now RangeSpace"),
+        ({}, {"stabilisation": da.stabilise.Baumgarte()}, "stabilisation was Projection.*, now Baumgarte"),
         ({}, {"state": ([0.0] * 3, [0.0] * 3)}, "state= cannot be given"),
         ({}, {"rule": "weighted"}, "rule= cannot be given"),
-        ({}, {"save": [0.5, 1.5]}, "rising times after 1 s"),
+        ({}, {"samples": [0.5, 1.5]}, "rising times after 1 s"),
     ],
 )
 def test_what_has_changed_is_refused_by_name(system, half, change, settings, words):
@@ -184,11 +185,13 @@ def test_other_machines_and_earlier_ends_are_refused(system, half):
     with pytest.raises(da.DalembertError, match="has reached 1 s"):
         da.simulate(system, 0.5, after=half)
     # the same, said again, is no change
-    da.simulate(system, 2.0, after=half, save=np.linspace(0, 2, 21)[11:], stabilisation=da.Projection(), **QUICK)
+    da.simulate(
+        system, 2.0, after=half, samples=np.linspace(0, 2, 21)[11:], stabilisation=da.stabilise.Projection(), **QUICK
+    )
 
 
 def test_fixed_steps_end_where_they_say(system):
-    found = da.simulate(system, 0.1, dt=0.03, integrator="tsit5", save="steps")
+    found = da.simulate(system, 0.1, dt=0.03, integrator="tsit5", samples="steps")
     np.testing.assert_array_equal(found.t, [0.0, 0.03, 0.06, 0.09, 0.1])
 
 
@@ -210,16 +213,16 @@ def test_a_file_is_the_solution_again(system, half, tmp_path):
     # it goes on, saved a second time as well
     again = da.open(back.to_netcdf(tmp_path / "again.nc"))
     save = np.linspace(0, 2, 21)[11:]
-    mine, theirs = (da.simulate(x.system, 2.0, after=x, save=save) for x in (half, again))
+    mine, theirs = (da.simulate(x.system, 2.0, after=x, samples=save) for x in (half, again))
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
 
 
 def test_a_file_holds_what_was_done_to_the_system_and_reactions_by_any_rule(tmp_path):
-    system = da.switchable(da.build(slide()), "left").replace({"spring.stiffness": 60.0, "block.mass": 2.5})
-    run = da.simulate(system, 0.5, save=21, rule=da.Weighted({"left": 1e6, "*": 2e6}), **QUICK)
+    system = da.systems.with_switches(da.build(slide()), "left").replace({"spring.stiffness": 60.0, "block.mass": 2.5})
+    run = da.simulate(system, 0.5, samples=21, rule=da.reactions.Weighted({"left": 1e6, "*": 2e6}), **QUICK)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)
         back = da.open(run.to_netcdf(tmp_path / "run.nc"))
         assert float(back.system.parameters()["spring.stiffness"]) == 60.0
         assert same(back.system, system) and same(back.chosen, run.chosen)
@@ -232,31 +235,33 @@ def test_a_file_holds_what_was_done_to_the_system_and_reactions_by_any_rule(tmp_
 def test_what_a_file_cannot_hold_is_said_by_name(tmp_path):
     model = rod()
     model.force_law("breeze", ["rod"], lambda t, frames: [(jnp.array([0.1, 0.0]), 0.0)])
-    run = da.simulate(model, 1.0, save=21, **QUICK)
+    run = da.simulate(model, 1.0, samples=21, **QUICK)
     path = run.to_netcdf(tmp_path / "run.nc")
-    with pytest.warns(da.RecordWarning, match=r"not its model: .*force_law 'breeze' has a Python function") as heard:
+    with pytest.warns(
+        da.errors.RecordWarning, match=r"not its model: .*force_law 'breeze' has a Python function"
+    ) as heard:
         back = da.open(path)
     assert heard[0].filename == __file__
     xr.testing.assert_identical(back.dataset, run.dataset)
-    assert back.status is da.Status.done and back.plot("energy").axes
+    assert back.status is da.simulation.Status.done and back.plot("energy").axes
     xr.testing.assert_identical(
         back.reactions("pin").drop_attrs(deep=False), run.reactions("pin").drop_attrs(deep=False)
     )
-    for ask in (lambda: back.under("weighted"), lambda: back.q, lambda: da.simulate(model, 2.0, after=back)):
+    for ask in (lambda: back.with_rule("weighted"), lambda: back.q, lambda: da.simulate(model, 2.0, after=back)):
         with pytest.raises(da.DalembertError, match=r"da.open\(path, system=…\)"):
             ask()
     assert not hasattr(back, "_repr_png_")
     again = da.open(path, system=run.system)
     np.testing.assert_array_equal(again.q, run.q)
-    assert da.simulate(run.system, 2.0, after=again, save=np.linspace(0, 2, 21)[11:]).t[-1] == 2.0
+    assert da.simulate(run.system, 2.0, after=again, samples=np.linspace(0, 2, 21)[11:]).t[-1] == 2.0
     with pytest.raises(da.DalembertError, match="another system: 'rod.mass' was 2, now 5"):
         da.open(path, system=run.system.replace({"rod.mass": 5.0}))
 
 
 def test_your_own_equations_are_said_by_name(tmp_path):
     swing = da.FunctionSystem(lambda t, q: jnp.eye(1), lambda t, q, v: -9.0 * q, q0=[0.1], name="swing")
-    run = da.simulate(swing, 1.0, save=21, **QUICK)
-    with pytest.warns(da.RecordWarning, match="Python functions .FunctionSystem 'swing'"):
+    run = da.simulate(swing, 1.0, samples=21, **QUICK)
+    with pytest.warns(da.errors.RecordWarning, match="Python functions .FunctionSystem 'swing'"):
         da.open(run.to_netcdf(tmp_path / "run.nc"))
     np.testing.assert_array_equal(da.open(tmp_path / "run.nc", system=swing).v, run.v)
 
@@ -298,7 +303,7 @@ def test_changed_records_are_refused(half, tmp_path, change, words):
 
 def test_files_of_before_hold_their_data(half, tmp_path):
     half.dataset.to_netcdf(tmp_path / "old.nc")
-    with pytest.warns(da.RecordWarning, match="it was written without it"):
+    with pytest.warns(da.errors.RecordWarning, match="it was written without it"):
         back = da.open(tmp_path / "old.nc")
     xr.testing.assert_identical(back.dataset, half.dataset)
 
@@ -315,18 +320,22 @@ def test_every_mechanism_fits_into_a_file(name):
 def test_every_method_is_data():
     """What comes back is equal; what is not known is refused, by its name."""
     rules = [
-        da.Unique(),
-        da.MinimumNorm(),
-        da.Eliminated((1, "C[1]")),
-        da.PenaltyLimit({"A": 2.0, "*": np.array([1.0, 2.0])}),
-        da.Weighted({"A": {"F": 1e5}, "*": 1e6}, {"b": da.Bar(("A", "B"), 1e7)}, 0.3),
+        da.reactions.RequireUnique(),
+        da.reactions.MinimumNorm(),
+        da.reactions.RowElimination((1, "C[1]")),
+        da.reactions.PenaltyLimit({"A": 2.0, "*": np.array([1.0, 2.0])}),
+        da.reactions.Weighted({"A": {"F": 1e5}, "*": 1e6}, {"b": da.reactions.Bar(("A", "B"), 1e7)}, 0.3),
     ]
     methods = [*all_formulations().values(), *all_complements().values(), *all_stabilisations().values(), *rules]
-    for method in [*methods, da.MinimalOrder(da.Riemannian(rank=3)), da.PI(time_constant=np.float64(0.1))]:
+    for method in [
+        *methods,
+        da.formulations.MinimalOrder(da.complements.Riemannian(rank=3)),
+        da.stabilise.PI(time_constant=np.float64(0.1)),
+    ]:
         arrays: list[np.ndarray] = []
         assert same(decode(encode(method, arrays), arrays), method)
 
-    class Mine(da.MinimumNorm):
+    class Mine(da.reactions.MinimumNorm):
         pass
 
     with pytest.raises(da.DalembertError, match="an object of your own, Mine"):
@@ -334,6 +343,13 @@ def test_every_method_is_data():
     for bad in ({"kind": "Path", "fields": {}}, {"kind": "Unique", "fields": {"x": 1}}, {"eval": "1"}, [1]):
         with pytest.raises(da.DalembertError):
             decode(bad, [])
+
+
+def test_files_of_version_0_1_name_rules_by_their_former_names():
+    for old, new in (("Unique", da.reactions.RequireUnique()), ("Eliminated", da.reactions.RowElimination((3,)))):
+        arrays: list = []
+        data = encode(new, arrays)
+        assert same(decode(data | {"kind": old}, arrays), new)
 
 
 def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch):
@@ -369,17 +385,17 @@ def batch(system):
     built = da.build(model)
 
     def run(push):
-        return da.simulate(built.replace({"blow.x_push": push}), 1.25, save=6, max_steps=400, **QUICK)
+        return da.simulate(built.replace({"blow.x_push": push}), 1.25, samples=6, max_steps=400, **QUICK)
 
     return jax.vmap(run)(jnp.array([0.0, 5.0, 0.0]))
 
 
 def test_a_batch_has_members_and_their_status(batch):
     assert len(batch) == 3
-    assert [s is da.Status.done for s in batch.status] == [True, False, True]
-    np.testing.assert_array_equal(batch.status == da.Status.done, [True, False, True])
+    assert [s is da.simulation.Status.done for s in batch.status] == [True, False, True]
+    np.testing.assert_array_equal(batch.status == da.simulation.Status.done, [True, False, True])
     one, stopped = batch[0], batch[1]
-    assert one.status is da.Status.done and len(one.t) == 6
+    assert one.status is da.simulation.Status.done and len(one.t) == 6
     assert len(stopped.t) == 4 and stopped.t[-1] == 0.75 and np.all(np.isfinite(stopped.q))
     assert len(batch[1:]) == 2 and len(list(batch)) == 3
     np.testing.assert_array_equal(batch.state.q[0], one.state.q)
@@ -402,7 +418,7 @@ def test_a_batch_is_one_labelled_dataset(batch, tmp_path):
     force = batch.reactions("pin")["force"]
     np.testing.assert_allclose(force.sel(run=2), one["reaction_force"].sel(joint="pin"), atol=1e-14)
     assert batch.energy_drift.shape == (3,) and batch.violation["position"].shape == (3,)
-    with pytest.warns(da.RecordWarning, match="batch of runs"):
+    with pytest.warns(da.errors.RecordWarning, match="batch of runs"):
         back = da.open(batch.to_netcdf(tmp_path / "batch.nc"))
     assert list(back.status) == list(batch.status)
 
@@ -414,7 +430,7 @@ def test_what_is_of_one_run_says_so(batch):
         lambda: batch.at(0.1),
         lambda: batch.vdot,
         lambda: batch.redundancy,
-        lambda: batch.under("weighted"),
+        lambda: batch.with_rule("weighted"),
         lambda: batch.to_csv("x.csv"),
         lambda: batch.singular_positions(),
     ]

@@ -400,7 +400,7 @@ def test_there_and_back(name, tmp_path):
 
 
 def test_load_tells_its_remarks():
-    with pytest.warns(da.RemarkWarning, match="Left out, 1 <transmission>: 'drive_1'") as told:
+    with pytest.warns(da.errors.ConversionWarning, match="Left out, 1 <transmission>: 'drive_1'") as told:
         model = da.load(ROBOTS / "arm6.urdf")
     remarks = told[0].message.remarks
     for words in ("<gazebo>: 'base_link'", "<collision>: 'base_link'", "<safety_controller>: 'joint_4'", "not enforced",

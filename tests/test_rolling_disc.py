@@ -52,7 +52,7 @@ def rolling_disc_reduced(times, radius=0.5, lean=0.2, speed=2.0, turn=0.5, g=9.8
 
 
 def test_rolling_disc():
-    solution = da.simulate(da.mechanism("rolling-disc"), 10.0, save=201, **TIGHT)
+    solution = da.simulate(da.mechanism("rolling-disc"), 10.0, samples=201, **TIGHT)
     centre, R = rolling_disc_reduced(np.asarray(solution.t))
     disc = solution.dataset.sel(body="disc")
     # the bar asked of an independent route: 1e-6 m, and 1e-6 in every entry of the rotation

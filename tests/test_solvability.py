@@ -86,7 +86,7 @@ def test_robot_unique_and_not_unique_as_published():
     assert found.unique("B", "Fx") and not found.unique("B", "Fy")
 
 
-RUN = {"integrator": "dopri8", "rtol": 1e-11, "save": 41}
+RUN = {"integrator": "dopri8", "rtol": 1e-11, "samples": 41}
 T_END = 9.0  # the robot steers from 2 s to 8 s
 # rows 6 and 21 and so on of the paper, which counts from 1
 VARIANTS = {"6, 21": (5, 20), "18, 21": (17, 20), "19, 21": (18, 20)}
@@ -95,7 +95,7 @@ VARIANTS = {"6, 21": (5, 20), "18, 21": (17, 20), "19, 21": (18, 20)}
 @functools.cache
 def robot_motion(variant: str | None):
     system = start("mobile-robot")[0]
-    rule = None if variant is None else da.Eliminated(VARIANTS[variant])
+    rule = None if variant is None else da.reactions.RowElimination(VARIANTS[variant])
     return da.simulate(system, T_END, rule=rule, **RUN)
 
 
@@ -103,13 +103,13 @@ def robot_motion(variant: str | None):
 def test_robot_eliminations_move_alike_and_share_only_what_is_unique(variant):
     """Section 4.4: the same motion, the same reactions of A, D, E, F, G, H, driver, W5; different ones elsewhere."""
     one, two = robot_motion(None), robot_motion(variant)
-    assert two.status is da.Status.done
+    assert two.status is da.simulation.Status.done
     # of the robot's size (about 1 m): two exact treatments at rtol 1e-11
     assert np.max(np.abs(np.asarray(one.q) - np.asarray(two.q))) < 1e-9
     dropped = VARIANTS[variant]
     size = largest = 0.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)
         assert np.max(np.abs(two.multipliers[:, dropped])) == 0.0
         for joint in [o.name for o in one.system.owners]:
             a, b = (x.reactions(joint, frame="joint") for x in (one, two))

@@ -17,7 +17,7 @@ from _helpers_states import exact_formulations
 
 import dalembert as da
 from dalembert.formulations import Proximal, Ranks
-from dalembert.reactions import Unique
+from dalembert.reactions import RequireUnique
 from dalembert.results._observe import observe
 
 EPS = float(np.finfo(float).eps)
@@ -84,7 +84,7 @@ def test_random_machines_against_sixty_digits():
         own = system.replace({"M": M, "C": C, "h": h, "g": g})
         equations = da.assemble(own, 0.0, jnp.zeros(9), jnp.zeros(9))
         found = {k: f.solve(equations).vdot for k, f in forms.items()}
-        lam = Unique().multipliers(own, equations, Proximal().solve(equations).r)
+        lam = RequireUnique().multipliers(own, equations, Proximal().solve(equations).r)
         return found, lam
 
     rng = np.random.default_rng(7)
@@ -141,7 +141,7 @@ THOROUGH = pytest.mark.thorough
 def test_the_cylinder_of_a_long_scissor_lift(stages, coordinates):
     """F = −(n W + n² m g)/tan θ by virtual work: every bar's middle and the platform rise with the stages."""
     system = da.build(scissor_lift(stages), coordinates=coordinates)
-    found = OBSERVE(system, Proximal(), Unique(), 0.0, system.q0, system.v0)
+    found = OBSERVE(system, Proximal(), RequireUnique(), 0.0, system.q0, system.v0)
     joint = [j.name for j in system.machine.joints].index("cylinder")
     force = float(found.wrenches.joint_force[joint][0])
     by_hand = -(stages * 200 * 9.81 + stages**2 * 15 * 9.81) / math.tan(0.35)
@@ -175,7 +175,7 @@ def held_chain(links: int, length: float = 1.0, mass: float = 2.0) -> tuple[da.M
 def test_every_pin_of_a_chain_held_at_both_ends(links, coordinates):
     model, by_hand = held_chain(links)
     system = da.build(model, coordinates=coordinates)
-    found = OBSERVE(system, Proximal(), Unique(), 0.0, system.q0, system.v0)
+    found = OBSERVE(system, Proximal(), RequireUnique(), 0.0, system.q0, system.v0)
     names = [j.name for j in system.machine.joints]
     forces = np.asarray(found.wrenches.force)[[names.index(f"pin{k}") for k in range(links + 1)]]
     kappa = float(found.sigma[0] / found.sigma[-1])
@@ -195,7 +195,7 @@ def test_a_hexapod_on_legs_of_hardly_any_mass(mass, coordinates):
     legs = [b for b in system.machine.body_names if b != "platform"]
     new = {f"{b}.mass": mass for b in legs} | {f"{b}.inertia": mass * np.diag([0.1, 0.1, 0.01]) for b in legs}
     light = system.replace(new)
-    found = OBSERVE(light, Proximal(), Unique(), 0.0, light.q0, light.v0)
+    found = OBSERVE(light, Proximal(), RequireUnique(), 0.0, light.q0, light.v0)
     state = (light.q0, light.v0) if coordinates == "absolute" else light.lift(light.q0, light.v0)
     e = da.assemble(light.machine, 0.0, *state)
     _, lam = in_sixty_digits(*(np.asarray(x) for x in (e.M, e.C, e.h, e.Gamma)))
@@ -210,7 +210,7 @@ def test_a_coupler_of_hardly_any_mass():
     body = next(b for b in system.body_names if "coupler" in b)
     for mass in (1e-3, 1e-6, 1e-9, 1e-12, 1e-14):
         light = system.replace({f"{body}.mass": mass, f"{body}.inertia": mass / 12})
-        found = OBSERVE(light, Proximal(), Unique(), 0.0, light.q0, light.v0)
+        found = OBSERVE(light, Proximal(), RequireUnique(), 0.0, light.q0, light.v0)
         forces = np.asarray(found.wrenches.force)
         if reference is not None:
             # reactions come near their limit as the mass does; below that by what conditioning √(mass ratio) allows
@@ -218,7 +218,7 @@ def test_a_coupler_of_hardly_any_mass():
         reference, before = forces, mass
     ends = []
     for mass in (1e-9, 1e-14):
-        moved = da.simulate(system.replace({f"{body}.mass": mass, f"{body}.inertia": mass / 12}), 0.5, save=3)
+        moved = da.simulate(system.replace({f"{body}.mass": mass, f"{body}.inertia": mass / 12}), 0.5, samples=3)
         assert int(moved.stats["steps"]) < 2000
         ends.append(np.asarray(moved.q[-1]))
     # they differ by the mass itself and by rounding over √mass
@@ -255,7 +255,7 @@ def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt, coordinates):
     redundant as long as the tilt is one nobody would draw. The threshold is one for both, `RANK_TOLERANCE`."""
     system = da.build(hinged_four_bar(tilt), coordinates=coordinates)
     found = da.check(system)
-    solution = da.simulate(system, 0.5, save=3)
+    solution = da.simulate(system, 0.5, samples=3)
     moved = float(np.max(np.abs(np.asarray(solution.q)[-1] - np.asarray(solution.q)[0])))
     nearly = any(line.startswith("nearly redundant") for line in found.remarks)
     if tilt < 1e-8:

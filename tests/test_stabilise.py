@@ -14,11 +14,11 @@ from dalembert.simulation._march import Problem
 
 LONG, STEP = 100.0, 0.01
 CASES = {
-    "none": da.NoStabilisation(),
-    "baumgarte": da.Baumgarte(),
-    "pi": da.PI(),
-    "filter": da.VelocityFilter(),
-    "two corrections": da.Projection(corrections=2, frozen=False),
+    "none": da.stabilise.NoStabilisation(),
+    "baumgarte": da.stabilise.Baumgarte(),
+    "pi": da.stabilise.PI(),
+    "filter": da.stabilise.VelocityFilter(),
+    "two corrections": da.stabilise.Projection(corrections=2, frozen=False),
 }
 
 
@@ -27,7 +27,7 @@ def drift(four_bar):
     """The four-bar for 100 s at a fixed step, with each method: violation of position and velocity at 2001 times."""
     table = {}
     for word, method in CASES.items():
-        solution = da.simulate(four_bar, LONG, stabilisation=method, integrator="tsit5", dt=STEP, save=2001)
+        solution = da.simulate(four_bar, LONG, stabilisation=method, integrator="tsit5", dt=STEP, samples=2001)
         table[word] = solution.dataset["violation"].values[:, :2]
         print(f"{word:16s} Φ {table[word][:, 0].max():.1e}  φ {table[word][:, 1].max():.1e}")
     return table
@@ -56,7 +56,7 @@ def test_drift_of_a_chain():
     """A chain of three over 100 s, chaotic: two corrections still hold 1e-13."""
     system = da.build(da.mechanism("chain", N=3))
     solution = da.simulate(
-        system, LONG, stabilisation=CASES["two corrections"], integrator="tsit5", dt=0.5 * STEP, save=2001
+        system, LONG, stabilisation=CASES["two corrections"], integrator="tsit5", dt=0.5 * STEP, samples=2001
     )
     assert solution.violation["position"] <= 1e-13 and solution.violation["velocity"] <= 1e-13
 
@@ -65,13 +65,13 @@ def test_feedback_in_tangent_velocities(four_bar):
     """q̇ with u integrated: φ = 0, and Φ̇ = −Φ/τ (Baumgarte) or −(2/τ)Φ − ∫Φ/τ² (PI) [Blajer 1995, eq. 4.6a], exactly."""
     tau, integral = 0.05, 1e-3 * np.arange(1.0, 9.0)
     q, v = off(four_bar)
-    form = da.prepare(four_bar, formulation=da.Resolved()).formulation
+    form = da.prepare(four_bar, formulation=da.formulations.Resolved()).formulation
     Phi = four_bar.position_residual(0.0, q)
     assert float(jnp.max(jnp.abs(Phi))) > 1e-4
     wanted = [
-        (da.NoStabilisation(), 0.0 * Phi),
-        (da.Baumgarte(tau), -Phi / tau),
-        (da.PI(tau), -2 * Phi / tau - integral / tau**2),
+        (da.stabilise.NoStabilisation(), 0.0 * Phi),
+        (da.stabilise.Baumgarte(tau), -Phi / tau),
+        (da.stabilise.PI(tau), -2 * Phi / tau - integral / tau**2),
     ]
     kinetic = []
     for method, rate in wanted:
@@ -103,14 +103,14 @@ def test_frozen_and_moving_directions(four_bar):
 
     def left(method):
         state = method.project(four_bar, 0.0, q, v)
-        return float(jnp.max(jnp.abs(da.residuals(four_bar, 0.0, *state)[0])))
+        return float(jnp.max(jnp.abs(da.equations.residuals(four_bar, 0.0, *state)[0])))
 
-    frozen, moving = ([left(da.Projection(k, frozen=f)) for k in (1, 2, 3)] for f in (True, False))
+    frozen, moving = ([left(da.stabilise.Projection(k, frozen=f)) for k in (1, 2, 3)] for f in (True, False))
     assert frozen[0] == pytest.approx(moving[0]) and 1e-8 < frozen[0] < 1e-5
     assert 1e-12 < frozen[1] < 1e-7 and moving[1] < 1e-10
     assert frozen[2] < 1e-3 * frozen[1] and moving[2] < 1e-14
-    assert frozen[0] == pytest.approx(left(da.Projection(5, tolerance=1e-4)))
-    assert left(da.Projection(6, tolerance=1e-13)) < 1e-12
+    assert frozen[0] == pytest.approx(left(da.stabilise.Projection(5, tolerance=1e-4)))
+    assert left(da.stabilise.Projection(6, tolerance=1e-13)) < 1e-12
 
 
 def test_velocity_filter_with_drivers():
@@ -118,7 +118,7 @@ def test_velocity_filter_with_drivers():
     system = da.build(da.mechanism("slider-crank"))
     q, v = da.consistent_state(system)
     nudged = v + 0.1 * np.random.default_rng(2).standard_normal(9)
-    filtered = da.VelocityFilter().project(system, 0.0, q, nudged)
+    filtered = da.stabilise.VelocityFilter().project(system, 0.0, q, nudged)
     np.testing.assert_allclose(filtered.v, v, atol=1e-12)  # no freedom: the drivers say all
     equations = da.assemble(system, 0.0, q, nudged)
     without = nudged - equations.factorise().correct((equations.C @ nudged)[:, None])[:, 0]
@@ -127,18 +127,18 @@ def test_velocity_filter_with_drivers():
 
 def test_time_constants(four_bar):
     """From the step, from the span, or as given; one that is no time is refused."""
-    assert float(da.Baumgarte().timed(0.01, 1.0).time_constant) == pytest.approx(0.05)
-    assert float(da.PI().timed(None, 10.0).time_constant) == pytest.approx(0.02)
-    assert float(da.PI(0.3).timed(0.01, 10.0).time_constant) == pytest.approx(0.3)
+    assert float(da.stabilise.Baumgarte().with_time_scale(0.01, 1.0).time_constant) == pytest.approx(0.05)
+    assert float(da.stabilise.PI().with_time_scale(None, 10.0).time_constant) == pytest.approx(0.02)
+    assert float(da.stabilise.PI(0.3).with_time_scale(0.01, 10.0).time_constant) == pytest.approx(0.3)
     with pytest.raises(da.DalembertError, match="positive"):
-        da.simulate(four_bar, 0.1, stabilisation=da.Baumgarte(-1.0))
+        da.simulate(four_bar, 0.1, stabilisation=da.stabilise.Baumgarte(-1.0))
 
 
 WAYS = {
-    "null space": (da.NullSpace(da.QR()), da.Projection()),
-    "resolved, PI": (da.Resolved(), da.PI(0.05)),
-    "independent": (da.IndependentCoordinates(), da.NoStabilisation()),
-    "augmented, Baumgarte": (da.Augmented(), da.Baumgarte(0.05)),
+    "null space": (da.formulations.NullSpace(da.complements.QR()), da.stabilise.Projection()),
+    "resolved, PI": (da.formulations.Resolved(), da.stabilise.PI(0.05)),
+    "independent": (da.formulations.IndependentCoordinates(), da.stabilise.NoStabilisation()),
+    "augmented, Baumgarte": (da.formulations.Augmented(), da.stabilise.Baumgarte(0.05)),
 }
 
 
@@ -152,7 +152,7 @@ def test_gradient_of_a_motion(four_bar, word):
 
     def end(x):
         changed = four_bar.replace({"B.point_j": jnp.stack([x, 0.0 * x])})
-        run = {"formulation": form, "stabilisation": method, "integrator": "tsit5", "dt": 0.005, "save": 2}
+        run = {"formulation": form, "stabilisation": method, "integrator": "tsit5", "dt": 0.005, "samples": 2}
         return da.simulate(changed, 0.2, max_steps=64, **run).q[-1, 3:5] @ jnp.array([1.0, 0.7])
 
     h = 1e-3
@@ -185,15 +185,19 @@ def pulled(start: float) -> da.Model:
 def test_a_driver_out_of_reach_is_named_first(coordinates):
     """Stretched out, crank and rod reach 1.5 m: 1.5 − 0.4 − √0.91 = 0.146061 beyond the start."""
     system = da.build(pulled(0.0), coordinates=coordinates)
-    with pytest.raises(da.AssemblyError, match=r"'pull' asks for 1 at t = 2 s, .* nearest is 0\.146061.*These can"):
+    with pytest.raises(
+        da.errors.AssemblyError, match=r"'pull' asks for 1 at t = 2 s, .* nearest is 0\.146061.*These can"
+    ):
         da.consistent_state(system, t=2.0)
-    with pytest.raises(da.SimulationError, match=r"'pull' asks for 0\.146061 at t = 0\.292.* s, .*These cannot close"):
+    with pytest.raises(
+        da.errors.SimulationError, match=r"'pull' asks for 0\.146061 at t = 0\.292.* s, .*These cannot close"
+    ):
         da.simulate(system, 1.0)
 
 
 def test_a_driver_is_not_blamed_for_a_loop_that_is_open_without_it():
     model = pulled(0.0)
     model.distance("strut", "ground", "slider", length=9.0, at_i=(0, 0), at_j=(0.4 + math.sqrt(1 - 0.09), 0))
-    with pytest.raises(da.AssemblyError) as told:
+    with pytest.raises(da.errors.AssemblyError) as told:
         da.consistent_state(da.build(model))
     assert "asks for" not in str(told.value) and "'strut'" in str(told.value)

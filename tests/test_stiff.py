@@ -31,7 +31,7 @@ def pendulum_angle(t, start, pull=G):
 
 def test_a_stiff_rod_takes_few_steps(rod):
     """One bad step in ten at most, and the swing of the rigid rod but for its stretch m (g + v²/l)/k = 3e-8 m."""
-    motion = da.simulate(rod, 1.0, rtol=1e-6, integrator="radau5", save=21)
+    motion = da.simulate(rod, 1.0, rtol=1e-6, integrator="radau5", samples=21)
     angle = pendulum_angle(1.0, 0.0)
     np.testing.assert_allclose(motion.q[-1, :2], [np.cos(angle), np.sin(angle)], atol=1e-5)  # ten tolerances
     assert motion.stats["accepted"] <= 200  # explicit: 3e4; with one Jacobian for all stages: 1200
@@ -44,7 +44,7 @@ def test_the_fast_decay_itself_is_right(rod):
     stretch, sag = 1e-3, G / STIFFNESS
     times = np.linspace(0.0, 3e-4, 21)  # as many as above: one program
     start = (np.array([0.0, -1.0 - sag - stretch, 0.0]), np.zeros(3))
-    motion = da.simulate(rod, 3e-4, start, rtol=1e-6, integrator="radau5", save=times)
+    motion = da.simulate(rod, 3e-4, start, rtol=1e-6, integrator="radau5", samples=times)
     slow, fast = np.roots([1.0, DAMPING, STIFFNESS])[::-1]
     exact = stretch * (fast * np.exp(slow * times) - slow * np.exp(fast * times)) / (fast - slow)
     np.testing.assert_allclose(-motion.q[:, 1] - 1.0 - sag, exact, atol=1e-6)
@@ -63,7 +63,7 @@ def van_der_pol(mu):
 
 def test_van_der_pol_at_a_thousand():
     """The IVP test set's vdpol (ε = 1e-6) in unscaled time: y(2) = 1.706167732170483, y′(2) = −0.8928097010247975."""
-    motion = da.simulate(van_der_pol(1e3), 2000.0, rtol=1e-6, integrator="radau5", save=2)
+    motion = da.simulate(van_der_pol(1e3), 2000.0, rtol=1e-6, integrator="radau5", samples=2)
     np.testing.assert_allclose(motion.q[-1], 1.706167732170483, atol=1e-5)
     np.testing.assert_allclose(motion.v[-1], -0.8928097010247975e-3, atol=1e-6)
     assert motion.stats["accepted"] < 700  # Radau of SciPy: 616
@@ -76,7 +76,7 @@ def test_order_five():
     ).y[:, -1]
 
     def error(n):
-        motion = da.simulate(van_der_pol(1.0), 2.0, dt=2.0 / n, rtol=1e-12, integrator="radau5", save=2)
+        motion = da.simulate(van_der_pol(1.0), 2.0, dt=2.0 / n, rtol=1e-12, integrator="radau5", samples=2)
         return np.abs(np.array([motion.q[-1, 0], motion.v[-1, 0]]) - exact).max()
 
     assert 4.6 < np.log2(error(20) / error(40)) < 5.4
@@ -86,9 +86,9 @@ def test_order_five():
 @pytest.mark.parametrize("integrator, error", [("radau5", 1e-6), ("kvaerno5", 5e-5)])
 def test_fixed_implicit_steps_at_a_tolerance_near_rounding(four_bar, integrator, error):
     """With fixed steps rtol is Newton's alone: it must not ask for more than rounding gives."""
-    exact = da.simulate(four_bar, 0.8, rtol=1e-12, save=2).q[-1]
-    motion = da.simulate(four_bar, 0.8, dt=0.8 / 24, rtol=1e-12, integrator=integrator, save=2, throw=False)
-    assert motion.status is da.Status.done
+    exact = da.simulate(four_bar, 0.8, rtol=1e-12, samples=2).q[-1]
+    motion = da.simulate(four_bar, 0.8, dt=0.8 / 24, rtol=1e-12, integrator=integrator, samples=2, throw=False)
+    assert motion.status is da.simulation.Status.done
     np.testing.assert_allclose(motion.q[-1], exact, atol=error)  # of the method: 3e-7 and 1e-5
 
 
@@ -122,7 +122,7 @@ def hammer(space: str) -> da.Model:
 @pytest.mark.thorough
 def test_a_stiff_bushing_on_a_redundant_hinge(space, coordinates):
     system = da.build(hammer(space), coordinates=coordinates)
-    motion = da.simulate(system, 0.5, rtol=1e-6, integrator="radau5", save=2)
+    motion = da.simulate(system, 0.5, rtol=1e-6, integrator="radau5", samples=2)
     # (m₁/4 + m₂ + 2 · 0.1) θ̈ = −(m₁/2 + m₂) g cos θ
     angle = pendulum_angle(0.5, 0.0, G * 2.5 / (0.25 + 2.0 + 0.2))
     q = motion.q[-1] if coordinates == "absolute" else system.lift(motion.q[-1], motion.v[-1])[0]
@@ -147,7 +147,9 @@ def damped(k):
 
 
 def end(k, derivative):
-    motion = da.simulate(damped(k), 1.0, rtol=1e-9, integrator="radau5", save=2, derivative=derivative, max_steps=4096)
+    motion = da.simulate(
+        damped(k), 1.0, rtol=1e-9, integrator="radau5", samples=2, derivative=derivative, max_steps=4096
+    )
     return motion.q[-1, 0]
 
 
@@ -174,15 +176,15 @@ def test_pauses_and_dense_output_change_nothing():
     system = damped(1e3)
     settings = {"rtol": 1e-7, "integrator": "radau5"}
     times = np.linspace(0, 1, 11)
-    plain = da.simulate(system, 1.0, save=times, **settings)
+    plain = da.simulate(system, 1.0, samples=times, **settings)
     shares = []
-    paused = da.simulate(system, 1.0, save=times, progress=shares.append, **settings)
+    paused = da.simulate(system, 1.0, samples=times, progress=shares.append, **settings)
     assert len(shares) > 5 and paused.stats["steps"] == plain.stats["steps"]
     np.testing.assert_array_equal(paused.q, plain.q)
-    dense = da.simulate(system, 1.0, save="dense", **settings)
+    dense = da.simulate(system, 1.0, samples="dense", **settings)
     np.testing.assert_allclose([dense.at(t).q[0] for t in times], plain.q[:, 0], atol=1e-14)
     # the collocation polynomial between the steps, against steps that are not skipped
-    fine = da.simulate(system, 1.0, save=times, **(settings | {"rtol": 1e-11}))
+    fine = da.simulate(system, 1.0, samples=times, **(settings | {"rtol": 1e-11}))
     np.testing.assert_allclose(plain.q, fine.q, atol=1e-6)
 
 
@@ -190,19 +192,21 @@ def test_pauses_and_dense_output_change_nothing():
 
 
 def test_a_run_that_creeps_says_that_it_is_stiff(rod):
-    with pytest.raises(da.SimulationError, match=r"The model is stiff: .* 8\.9e\+04 1/s .* Use integrator='radau5'"):
-        da.simulate(rod, 1.0, rtol=1e-6, integrator="tsit5", max_steps=3000, save=21)
-    with pytest.warns(da.StiffnessWarning, match=r"rod: \d+ steps\. The model is stiff"):
-        done = da.simulate(rod, 0.8, rtol=1e-6, integrator="tsit5", save=21)
-    assert done.status is da.Status.done
+    with pytest.raises(
+        da.errors.SimulationError, match=r"The model is stiff: .* 8\.9e\+04 1/s .* Use integrator='radau5'"
+    ):
+        da.simulate(rod, 1.0, rtol=1e-6, integrator="tsit5", max_steps=3000, samples=21)
+    with pytest.warns(da.errors.StiffnessWarning, match=r"rod: \d+ steps\. The model is stiff"):
+        done = da.simulate(rod, 0.8, rtol=1e-6, integrator="tsit5", samples=21)
+    assert done.status is da.simulation.Status.done
 
 
 def test_a_run_with_too_few_steps_is_not_called_stiff(four_bar):
-    with pytest.raises(da.SimulationError, match="It does not look stiff there"):
+    with pytest.raises(da.errors.SimulationError, match="It does not look stiff there"):
         da.simulate(four_bar, 10.0, max_steps=20)
     # a swing that is resolved, however many steps that takes
     spring = da.FunctionSystem(lambda t, q: jnp.eye(1), lambda t, q, v: -1e6 * q, q0=[1.0], v0=[0.0], name="swing")
     with warnings.catch_warnings():
-        warnings.simplefilter("error", da.StiffnessWarning)
-        with pytest.raises(da.SimulationError, match="It does not look stiff there"):
-            da.simulate(spring, 100.0, rtol=1e-4, max_steps=2000, save=2)
+        warnings.simplefilter("error", da.errors.StiffnessWarning)
+        with pytest.raises(da.errors.SimulationError, match="It does not look stiff there"):
+            da.simulate(spring, 100.0, rtol=1e-4, max_steps=2000, samples=2)

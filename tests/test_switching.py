@@ -27,7 +27,7 @@ def pair(gravity=0.0):
         bodies.append(model.body(f"rod{k}", mass=mass, inertia=mass * length**2 / 12, position=centre, angle=angle))
         model.revolute(f"pin{k}", model.ground, bodies[k], at=(0.0, 0.0))
     model.holonomic("clutch", bodies, same_angle, size=1)
-    return da.switched(da.switchable(da.build(model), "clutch"), "clutch", 0.0)
+    return da.systems.set_active(da.systems.with_switches(da.build(model), "clutch"), "clutch", 0.0)
 
 
 def turning(system, speeds):
@@ -42,7 +42,7 @@ def test_locking_is_the_hand_calculation():
     """ω⁺ = (J₁ω₁ + J₂ω₂)/(J₁ + J₂); the clutch's impulse is the reduced inertia times the difference; T is lost so."""
     system = pair()
     w1, w2 = 3.0, -1.0
-    closed, (_, v), jump = da.close_latch(system, "clutch", turning(system, (w1, w2)))
+    closed, (_, v), jump = da.simulation.close_constraint(system, "clutch", turning(system, (w1, w2)))
     J1, J2 = INERTIAS
     together = (J1 * w1 + J2 * w2) / (J1 + J2)
     reduced = J1 * J2 / (J1 + J2)
@@ -65,7 +65,7 @@ def test_locking_is_the_hand_calculation():
 
 def test_kinetic_energy_never_grows():
     """Under any velocities: 50 at random, in one batch."""
-    system = da.switched(pair(), "clutch", 1.0)
+    system = da.systems.set_active(pair(), "clutch", 1.0)
     from dalembert.simulation._switch import _jump
 
     speeds = np.random.default_rng(1).normal(size=(50, 2))
@@ -79,9 +79,9 @@ def test_kinetic_energy_never_grows():
 def test_lock_and_unlock_on_the_way():
     """Two swinging pendulums lock when their angles meet, swing as one, unlock; energy is accounted to 1e-9."""
     system = pair(gravity=9.81)
-    lock = da.Switch(close="clutch", when=lambda t, q, v: q[5] - q[2])
-    unlock = da.Switch(open="clutch", at=1.5)
-    solution = da.simulate_switching(system, 2.5, [lock, unlock], rtol=1e-11, samples=51)
+    lock = da.simulation.Switch(close="clutch", when=lambda t, q, v: q[5] - q[2])
+    unlock = da.simulation.Switch(open="clutch", at=1.5)
+    solution = da.simulation.simulate_switching(system, 2.5, [lock, unlock], rtol=1e-11, samples=51)
     assert len(solution.segments) == 3 and len(solution.jumps) == 2
     jump, release = solution.jumps
     apart, locked, free = solution.segments
@@ -107,7 +107,7 @@ def test_switch_by_name_under_jit_and_grad():
 
     def angular(on, mass):
         changed = system.replace({"clutch.active": on, "rod0.mass": mass})
-        return da.Proximal().solve(da.assemble(changed, 0.0, q, v)).vdot[jnp.array([2, 5])]
+        return da.formulations.Proximal().solve(da.assemble(changed, 0.0, q, v)).vdot[jnp.array([2, 5])]
 
     free, locked = (jax.jit(angular)(on, 1.0) for on in (0.0, 1.0))
     assert abs(float(free[0] - free[1])) > 1.0 and abs(float(locked[0] - locked[1])) < 1e-9
@@ -118,11 +118,11 @@ def test_switch_by_name_under_jit_and_grad():
 def test_mistakes_are_named():
     system = pair()
     with pytest.raises(da.DalembertError, match="no constraint 'clutsch'"):
-        da.switched(system, "clutsch", 1.0)
+        da.systems.set_active(system, "clutsch", 1.0)
     with pytest.raises(da.DalembertError, match="has no switch"):
-        da.switched(system, "pin0", 0.0)
+        da.systems.set_active(system, "pin0", 0.0)
     with pytest.raises(da.DalembertError, match="a time .* or an event"):
-        da.Switch(close="clutch")
+        da.simulation.Switch(close="clutch")
 
 
 def test_a_switch_leaves_the_numbers_of_a_motion_alone():
@@ -133,6 +133,8 @@ def test_a_switch_leaves_the_numbers_of_a_motion_alone():
     system = da.build(model)
     given = (0.4, system.q0, system.v0)
     for before, after in zip(
-        da.residuals(system, *given), da.residuals(da.switchable(system, "motor"), *given), strict=True
+        da.equations.residuals(system, *given),
+        da.equations.residuals(da.systems.with_switches(system, "motor"), *given),
+        strict=True,
     ):
         np.testing.assert_array_equal(before, after)

@@ -79,7 +79,7 @@ def test_function_system_moves_like_the_model():
     mass, force, potential = double_pendulum_functions(True)
     start = [0.0, -np.pi / 2]
     by_hand = da.FunctionSystem(mass, force, q0=start, potential=potential, parameters={"m": 1.0, "L": 1.0})
-    options = {"rtol": 1e-10, "integrator": "dopri8", "save": 11}
+    options = {"rtol": 1e-10, "integrator": "dopri8", "samples": 11}
     ours = da.simulate(by_hand, 2.0, **options)
     bodies = da.simulate(da.mechanism("double-pendulum"), 2.0, **options)
     angles = bodies.dataset["angle"].values
@@ -100,7 +100,7 @@ def test_function_system_without_parameters_and_with_constraints():
         joints={"spoke": 1},
         name="bead on a turning spoke",
     )
-    solution = da.simulate(system, 1.0, save=3)
+    solution = da.simulate(system, 1.0, samples=3)
     # r̈ = r for a bead on a spoke turning at 1 rad/s: r = cosh t + ṙ₀ sinh t; the start velocity along the spoke is 0
     t = np.asarray(solution.t)
     np.testing.assert_allclose(np.hypot(*np.asarray(solution.q).T), np.cosh(t), rtol=1e-7)
@@ -122,7 +122,10 @@ def test_function_system_without_parameters_and_with_constraints():
         ({"potential": lambda t, q: q}, r"potential\(t, q\) must have shape \(\)"),
         ({"qdot": lambda q, v: jnp.zeros(3)}, r"qdot\(q, v\) must have shape \(2,\)"),
         (
-            {"points": [da.LocalPoint("A", lambda q: q[:1], lambda t, x: x * float(t))], "position": None},
+            {
+                "points": [da.systems.ConstrainedPoint("A", lambda q: q[:1], lambda t, x: x * float(t))],
+                "position": None,
+            },
             "fails: it asks",
         ),
     ],

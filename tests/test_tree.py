@@ -25,14 +25,14 @@ SKIP = {"n-four-bar"}  # at its start all loops are in line: a singular pose, ta
 @eqx.filter_jit
 def carried_acceleration(system: TreeSystem, t, q, u):
     """v̇_abs = J u̇ + J̇u from the joint accelerations."""
-    udot = da.Proximal().solve(da.assemble(system, t, q, u)).vdot
+    udot = da.formulations.Proximal().solve(da.assemble(system, t, q, u)).vdot
     at = system.carried(q, u)
     return at.places, at.v, system.lift_rate(q, u, udot).reshape(at.v.shape)
 
 
 @eqx.filter_jit
 def absolute_acceleration(system, t, q, v):
-    return da.Proximal().solve(da.assemble(system, t, q, v)).vdot
+    return da.formulations.Proximal().solve(da.assemble(system, t, q, v)).vdot
 
 
 @pytest.mark.parametrize("name", everyday((n for n in mechanisms() if n not in SKIP), FEW))
@@ -98,12 +98,12 @@ def test_tree_and_absolute_move_alike(name):
     """
     entry = mechanisms()[name]
     model = entry.model()
-    settings = {"rtol": 1e-12, "save": 6, "integrator": "dopri8"}
+    settings = {"rtol": 1e-12, "samples": 6, "integrator": "dopri8"}
     t1 = MOTIONS[name]
     a, b = (da.simulate(da.build(model, coordinates=c), t1, **settings) for c in ("absolute", "joint"))
     assert b.violation["position"] < 1e-12
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", da.RedundancyWarning)
+        warnings.simplefilter("ignore", da.errors.RedundancyWarning)
         one, other = a.dataset, b.dataset
     np.testing.assert_allclose(other["position"], one["position"], atol=1e-8 * float(a.system.size))
     for what in ("reaction_force", "reaction_torque"):
@@ -204,7 +204,7 @@ def test_parameters_of_a_joint_that_is_carried_by_its_second_body():
 
 def test_reactions_of_carrying_joints_are_those_of_a_free_body():
     """The rocker's weight and inertia against what its two joints give it [free body]."""
-    solution = da.simulate(da.build(da.mechanism("four-bar"), coordinates="joint"), 1.0, save=5)
+    solution = da.simulate(da.build(da.mechanism("four-bar"), coordinates="joint"), 1.0, samples=5)
     data = solution.dataset
     assert list(data["tree_coordinate"].values) == ["A.angle_z", "D.angle_z", "B.angle_z"]
     mass = float(solution.system.parameters()["rocker.mass"])
@@ -223,7 +223,9 @@ def test_a_latch_in_joint_coordinates():
     model = da.mechanism("four-bar")
     jumps = []
     for coordinates in ("absolute", "joint"):
-        system = da.switched(da.switchable(da.build(model, coordinates=coordinates), "C"), "C", 0.0)
+        system = da.systems.set_active(
+            da.systems.with_switches(da.build(model, coordinates=coordinates), "C"), "C", 0.0
+        )
         state = da.consistent_state(system)
         v = np.zeros(system.n)
         v[-1] = 1.0  # the coupler's own turning, about its centre or about B
@@ -231,12 +233,14 @@ def test_a_latch_in_joint_coordinates():
             turned = np.asarray(system.lift(jnp.asarray(state.q), jnp.asarray(v))[1])
         jumps.append((system, state, v))
     jumps[0] = (*jumps[0][:2], turned)
-    one, other = (da.close_latch(system, "C", (state.q, v), hold=False)[2] for system, state, v in jumps)
+    one, other = (
+        da.simulation.close_constraint(system, "C", (state.q, v), hold=False)[2] for system, state, v in jumps
+    )
     assert other.energy_lost == pytest.approx(one.energy_lost, rel=1e-10)
     for joint in ("A", "B", "C", "D"):
         np.testing.assert_allclose(other.wrenches[joint][0], one.wrenches[joint][0], atol=1e-10)
     with pytest.raises(da.DalembertError, match="'A' carries the tree"):
-        da.switchable(jumps[1][0], "A")
+        da.systems.with_switches(jumps[1][0], "A")
 
 
 @pytest.mark.parametrize(("space", "rows"), [("plane", 2), pytest.param("space", 5, marks=pytest.mark.thorough)])
@@ -255,10 +259,10 @@ def test_a_tree_that_cannot_move(space, rows):
     assert found.redundancy == da.check(model).redundancy == rows and found.mobility == 0
     if not flat:
         return
-    solution = da.simulate(system, 0.1, save=3)
-    assert solution.status == da.Status.done and solution.q.shape == (3, 0)
+    solution = da.simulate(system, 0.1, samples=3)
+    assert solution.status == da.simulation.Status.done and solution.q.shape == (3, 0)
     np.testing.assert_allclose(solution.dataset["position"].values, np.tile([0.5, 0.0], (3, 1, 1)), atol=1e-15)
-    with pytest.warns(da.RedundancyWarning):
+    with pytest.warns(da.errors.RedundancyWarning):
         together = sum(solution.reactions(joint)["force"].values[-1] for joint in "wr")
     np.testing.assert_allclose(together, [0.0, 9.81], atol=1e-12)
     assert da.linearise(system).A.shape == (0, 0)
@@ -270,11 +274,11 @@ def test_joint_coordinates_are_held_and_named():
     label = tree.velocity_label(0)
     rough = np.array(tree.q0) + np.array([0.0, 0.02, -0.01])
     for item in (label, label.split(".")[0]):
-        q, _ = da.consistent_state(tree, rough, hold=[item])
+        q, _ = da.consistent_state(tree, (rough, None), hold=[item])
         assert q[0] == rough[0] and np.max(np.abs(tree.position_residual(0.0, q))) < 1e-12
     with pytest.raises(da.DalembertError, match=rf"hold: 'nobody' is no coordinate of the tree .* use one of {label}"):
         da.consistent_state(tree, hold=["nobody"])
     v = np.zeros(tree.n)
     v[0] = 8.0
-    with pytest.warns(da.AssemblyWarning, match=rf"'{label}' from 8 to .*hold=\['{label}'\]"):
-        da.simulate(tree, 0.01, (tree.q0, v), save=2)
+    with pytest.warns(da.errors.AssemblyWarning, match=rf"'{label}' from 8 to .*hold=\['{label}'\]"):
+        da.simulate(tree, 0.01, (tree.q0, v), samples=2)

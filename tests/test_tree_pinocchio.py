@@ -74,7 +74,7 @@ def ours(system, q, nudge, u):
     """At q ⊕ nudge: q, M, h, C and u̇."""
     q = system.retract(q, nudge)
     equations = da.assemble(system, 0.0, q, u)
-    return q, equations.M, equations.h, equations.C, da.Proximal().solve(equations).vdot
+    return q, equations.M, equations.h, equations.C, da.formulations.Proximal().solve(equations).vdot
 
 
 def close(found, expected, share):

@@ -20,8 +20,8 @@ from dalembert.linalg import BlockMass
 
 def right_hand_side(system, t, q, v):
     equations = da.assemble(system, t, q, v)
-    vdot = da.Proximal().solve(equations).vdot
-    state = da.Projection().project(system, t, system.retract(q, v), v + vdot)
+    vdot = da.formulations.Proximal().solve(equations).vdot
+    state = da.stabilise.Projection().project(system, t, system.retract(q, v), v + vdot)
     return system.qdot(q, v), vdot, state.q, state.v
 
 

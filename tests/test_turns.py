@@ -46,10 +46,10 @@ def test_a_law_on_an_angle_stops_at_half_a_turn_in_space(word, coordinates):
     speed, add, limit = WOUND[word]
     model = rotor("space", speed)
     add(model)
-    with pytest.raises(da.SimulationError, match=r"half a turn .* The law is 'law'\."):
-        da.simulate(da.build(model, coordinates=coordinates), 2.0, save=3)
-    ended = da.simulate(da.build(model, coordinates=coordinates), 2.0, save="steps", throw=False)
-    assert ended.status is da.Status.wound
+    with pytest.raises(da.errors.SimulationError, match=r"half a turn .* The law is 'law'\."):
+        da.simulate(da.build(model, coordinates=coordinates), 2.0, samples=3)
+    ended = da.simulate(da.build(model, coordinates=coordinates), 2.0, samples="steps", throw=False)
+    assert ended.status is da.simulation.Status.wound
     turned = np.unwrap(ended.dataset["coordinate"].sel(joint_coordinate="p.angle").values)
     assert limit - 1.5 < turned[-1] < limit + 1.5  # within a step of it
 
@@ -58,7 +58,7 @@ def test_a_law_on_an_angle_stops_at_half_a_turn_in_space(word, coordinates):
 def test_laws_that_repeat_after_a_turn_go_on(word):
     model = rotor("space", 10.0)
     NOT_WOUND[word](model)
-    assert da.simulate(model, 1.0, save=3).status is da.Status.done
+    assert da.simulate(model, 1.0, samples=3).status is da.simulation.Status.done
 
 
 @pytest.mark.parametrize("coordinates", ["absolute", "joint"])
@@ -74,5 +74,5 @@ def test_a_law_more_than_half_a_turn_away_is_refused_in_space(add, coordinates):
         da.build(model, coordinates=coordinates)
     model = rotor("space")
     add(model, 5.0)
-    with pytest.raises(da.ModelError, match=r"'law' starts 5 rad away .* half a turn"):
+    with pytest.raises(da.errors.ModelError, match=r"'law' starts 5 rad away .* half a turn"):
         da.build(model, coordinates=coordinates)

@@ -201,7 +201,7 @@ def run(name: str, units: Units | None, fixed: bool):
     model = da.mechanism(name, **SMALL.get(name, {}))
     system = da.build(model if units is None else converted(model, units))
     t1, dt = SPANS.get(name, (0.3, 0.01))
-    return system, da.simulate(system, t1, save=5, dt=dt if fixed else None, **find(name).run)
+    return system, da.simulate(system, t1, samples=5, dt=dt if fixed else None, **find(name).run)
 
 
 def largest(data, *keys):
@@ -224,7 +224,7 @@ def sizes(system, data):
 def compare(name, units, fixed):
     """The largest gap of each quantity between SI and `units`, and equal statistics."""
     (system, si), (_, other) = run(name, None, fixed), run(name, units, fixed)
-    assert si.status is other.status is da.Status.done
+    assert si.status is other.status is da.simulation.Status.done
     assert si.redundancy == other.redundancy and type(si.rule) is type(other.rule)
     typical = sizes(system, si.dataset)
     gaps = {}
@@ -313,9 +313,9 @@ def test_a_plain_minimum_norm_depends_on_the_unit_of_length_and_ours_does_not():
     assert abs(metre - 0.375 * 49.05 / (0.5625 + 1)) < 1e-9
     ours = []
     for system, factor in zip(systems, (1.0, MILLI.force), strict=True):
-        solution = da.simulate(system, 0.3, save=5)
+        solution = da.simulate(system, 0.3, samples=5)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", da.RedundancyWarning)
+            warnings.simplefilter("ignore", da.errors.RedundancyWarning)
             ours.append(solution.reactions("top")["force"].values / factor)
     assert np.max(np.abs(ours[0] - ours[1])) < SAME * 98.1
     assert np.max(np.abs(ours[0][:, 0])) < metre - 1  # and it is neither of the two
@@ -329,7 +329,7 @@ def test_the_rule_does_not_depend_on_the_unit_of_length(length):
     system = da.build(converted(da.mechanism("door-two-hinges", swing=0.0), units))
     e = da.assemble(system, 0.0, system.q0, system.v0)
     r = -e.h  # at rest
-    wrenches = joint_wrenches(system, e, da.MinimumNorm().multipliers(system, e, r))
+    wrenches = joint_wrenches(system, e, da.reactions.MinimumNorm().multipliers(system, e, r))
     top = [j.name for j in system.joints].index("top")
     exact = np.array([-0.375 * 49.05 / (0.5625 + 2.5), 0, 49.05])
     # relative to the weight; the pseudo-inverse of numbers scaled apart by the unit may lose digits, not the rule

@@ -37,8 +37,8 @@ def data(four_bar_motion):
 @pytest.fixture(scope="module")
 def door():
     """A door on two balls: along its axis the two forces are open, across it they are not."""
-    with pytest.warns(da.RedundancyWarning):
-        solution = da.simulate(da.mechanism("door-two-balls"), 1.0, save=21)
+    with pytest.warns(da.errors.RedundancyWarning):
+        solution = da.simulate(da.mechanism("door-two-balls"), 1.0, samples=21)
         solution.multipliers  # noqa: B018
     return solution
 
@@ -144,13 +144,13 @@ def test_solvability_is_part_of_the_result(door, data):
 
 
 def test_graph_tells_loops_and_names():
-    figure = da.plot_graph(da.mechanism("four-bar"), reactions=False)
+    figure = da.analysis.plot_graph(da.mechanism("four-bar"), reactions=False)
     assert figure.axes[0].get_title() == "four-bar: 3 bodies, 4 joints, 1 loop"
     texts = {t.get_text() for t in figure.axes[0].texts}
     assert {"ground", "crank", "coupler", "rocker", "A\nrevolute"} <= texts
-    figure = da.plot_graph(da.mechanism("slider-crank"), reactions=False)
+    figure = da.analysis.plot_graph(da.mechanism("slider-crank"), reactions=False)
     assert any("(motor)" in t.get_text() for t in figure.axes[0].texts)  # a driver is named at its joint
-    title = da.plot_graph(da.mechanism("double-pendulum"), reactions=False).axes[0].get_title()
+    title = da.analysis.plot_graph(da.mechanism("double-pendulum"), reactions=False).axes[0].get_title()
     assert title.endswith("no loop")
 
 

@@ -18,18 +18,18 @@ from dalembert.analysis._solvability import (
     by_singular_values,
 )
 from dalembert.analysis._split import (
-    Actuation,
+    ActuatorAuthority,
     Effort,
     Projectors,
     Split,
-    actuation,
+    actuator_authority,
     inverse_dynamics,
     projectors,
     split_motion,
 )
 
 __all__ = [
-    "Actuation",
+    "ActuatorAuthority",
     "Check",
     "Comparison",
     "Contradiction",
@@ -45,7 +45,7 @@ __all__ = [
     "Split",
     "Term",
     "UniqueSum",
-    "actuation",
+    "actuator_authority",
     "b_matrices",
     "by_qr",
     "by_ranks",

@@ -19,12 +19,12 @@ class MotionCheck:
     """Rank and uniqueness along a motion: results at a number of instants, and where the rank falls."""
 
     t0: float
-    t1: float
+    t_end: float
     instants: int
     ranks: tuple[int, ...]  # the values that the rank took, rising
     singular_positions: tuple[SingularPosition, ...]
     changing: tuple[str, ...]  # joints whose reaction is unique at some instants only
-    sentence: str  # how the motion ended
+    message: str  # how the motion ended
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import diffrax
 import numpy as np
 
 from dalembert._results import DalembertError, SimulationError
@@ -77,7 +78,7 @@ class Comparison:
             "compile",
             "run",
         )
-        rows = [head]
+        rows: list[tuple[str, ...]] = [head]
         for e in self.entries:
             numbers = [f"{x:.0e}" for x in (e.error, e.position, e.velocity, e.acceleration, e.energy_drift)]
             times = [f"{e.compile_s:.1f} s", f"{1e3 * e.run_s:.1f} ms"]
@@ -115,8 +116,8 @@ def compare(
     *,
     formulations: Iterable[str] | Mapping[str, AbstractFormulation] | None = None,
     complements: Iterable[str] | Mapping[str, AbstractComplement] | None = None,
-    stabilisations: Iterable[str] | Mapping[str, AbstractStabilisation] = ("projection",),
-    integrator: str | None = None,
+    stabilisations: Iterable[str] | Mapping[str, AbstractStabilisation] | None = ("projection",),
+    integrator: str | diffrax.AbstractSolver | None = None,
     rtol: float = 1e-8,
     dt: float | None = None,
     samples: int = 101,
@@ -129,6 +130,11 @@ def compare(
     a dict. Without `complements`, formulations use their usual one; with them, those that can are run on each. The
     reference is the default method at rtol = 1e-12 unless given (a Solution at the same times). A way that fails is
     listed with its status. Each way is run twice: the first compiles.
+
+    **Arguments**: `system` a model or a system; `t_end` the end of the motion, in seconds; `integrator`, `rtol`, `dt`
+    and all further `settings` as for `simulate`; `samples` the number of times at which motions are compared.
+
+    **Returns** a `Comparison`: one `Entry` for each way; printed it is a table.
     """
     system = build(system) if isinstance(system, Model) else system
     forms = _chosen(formulations, all_formulations(), "formulation")
@@ -136,10 +142,10 @@ def compare(
     on = None if complements is None else _chosen(complements, all_complements(), "complement")
     times = np.linspace(0.0, t_end, samples)
     if reference is None:
-        reference, word = simulate(system, t_end, rtol=1e-12, save=times), "rtol 1e-12"
+        reference, word = simulate(system, t_end, rtol=1e-12, samples=times), "rtol 1e-12"
     else:
         word = f"a given motion ({reference.integrator})"
-    run = {"integrator": integrator, "rtol": rtol, "dt": dt, "save": times, **settings}
+    run = {"integrator": integrator, "rtol": rtol, "dt": dt, "samples": times, **settings}
     entries = []
     for name, form in forms.items():
         for used, actual in _on(form, on).items():
@@ -166,12 +172,13 @@ def _entry(system, t_end, names: tuple[str, str, str], form, stabilisation, run,
         numbers |= last.violation | {"error": float(np.max(gap)), "energy_drift": last.energy_drift}
         numbers |= {"compile_s": float(first.stats["compile_s"]), "run_s": float(last.stats["wall_s"])}
     steps = int(last.stats["steps"])
-    evaluations = steps * _stages(last.integrator)
+    evaluations = steps * _stages(run["integrator"], last.integrator)
     return Entry(form_name, on, keep, status=last.status.name, steps=steps, evaluations=evaluations, **numbers)
 
 
-def _stages(integrator: str) -> int:
-    tableau = getattr(INTEGRATORS[integrator], "tableau", None)
+def _stages(given, name: str) -> int:
+    """Evaluations per step of the solver that was given, or of the one of this name."""
+    tableau = getattr(INTEGRATORS.get(name, given), "tableau", None)
     return 1 if tableau is None else len(tableau.b_sol)
 
 

@@ -39,7 +39,7 @@ def as_dict(check: Check) -> dict:
         m = check.motion
         out["motion"] = {
             "t0": m.t0,
-            "t1": m.t1,
+            "t_end": m.t_end,
             "instants": m.instants,
             "ranks": list(m.ranks),
             "singular_positions": [
@@ -47,7 +47,7 @@ def as_dict(check: Check) -> dict:
                 for p in m.singular_positions
             ],
             "changing": list(m.changing),
-            "ended": m.sentence,
+            "ended": m.message,
         }
     return out
 

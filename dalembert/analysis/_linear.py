@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.model import Model
@@ -80,10 +81,14 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     A state that accelerates, or whose motion is not steady, has no meaningful eigenvalues: it is
     refused, with the name of what accelerates. `anywhere=True` linearises there all the same, and the result states it.
     In joint coordinates with ball joints or free bodies, displacements are those of the bodies.
+
+    **Arguments**: `system` a model or a system; `state`, `t`: where (default: the start, closed).
+
+    **Returns** a `Linearisation`: matrices of the admissible motions, frequencies, damping, modes.
     """
     if isinstance(system, Model):
         system = build(system)
-    q, v = consistent_state(system, *(state if state is not None else (None, None)), t=t)
+    q, v = consistent_state(system, state, t=t)
     system = decide_loads(system, (q, v), t=t)
     if system.displaces_bodies:
         q, v = system.lift(jnp.asarray(q), jnp.asarray(v))
@@ -290,8 +295,8 @@ class _Body(NamedTuple):
 class _Jacobians(NamedTuple):
     rates: jax.Array
     rows: jax.Array
-    vdot: jax.Array
-    free: jax.Array  # the accelerations without constraints
+    vdot: Array
+    free: Array  # the accelerations without constraints
     held: jax.Array
 
 

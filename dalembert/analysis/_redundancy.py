@@ -52,7 +52,7 @@ def check(
     tolerance = check_tolerance(tolerance)
     loose = None
     try:
-        here, contradictions = consistent_state(system, q, v, t=t), ()
+        here, contradictions = consistent_state(system, (q, v), t=t), ()
     except AssemblyError as error:
         with suppress(AssemblyError):  # a small gap: analyse the machine without the rows that do not fit
             loose = loosened(system, q, v, t=t, tolerance=max(tolerance, NEARLY))
@@ -199,10 +199,10 @@ def _along(solution: Solution) -> MotionCheck:
                 unique.setdefault(j.name, set()).add(solver.uniqueness.reaction(j.name))
     return MotionCheck(
         t0=float(solution.t[0]),
-        t1=float(solution.t_end),
+        t_end=float(solution.t_end),
         instants=len(picks),
         ranks=tuple(sorted(ranks | {p.rank for p in singular})),
         singular_positions=tuple(singular),
         changing=tuple(name for name, seen in unique.items() if len(seen) > 1),
-        sentence=solution.status.sentence,
+        message=solution.status.message,
     )

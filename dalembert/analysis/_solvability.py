@@ -209,7 +209,7 @@ class Solver:
         self.directions = [d for j in joints for d in j.directions]
         # λ = T λ' with λ' along the directions, in the size of a force
         null = dependence.null / dependence.sizes[:, None]
-        parts = [np.zeros((0, null.shape[1]))]
+        parts: list[np.ndarray] = [np.zeros((0, null.shape[1]))]
         for j in joints:
             if j.rows:
                 parts.append(np.linalg.solve(np.array([d.rows for d in j.directions]).T, null[list(j.rows)]))

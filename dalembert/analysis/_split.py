@@ -1,4 +1,4 @@
-"""7 · analysis: motion split into admissible and constrained parts, inverse dynamics, actuation.
+"""7 · analysis: motion split into admissible and constrained parts, inverse dynamics, actuators.
 
 [Kövecses, Piedbœuf 2003]. W = L⁻¹(C L⁻¹)⁺ with M = LᵀL, P_c = W C, P_a = I − W C: M P_a and M P_c are symmetric.
 """
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Scalar, Velocities
+from dalembert._typing import Array, Scalar
 from dalembert.equations import assemble, matrices
 from dalembert.linalg import dense_of_blocks
-from dalembert.systems import AbstractSystem
+from dalembert.model import Model
+from dalembert.systems import AbstractSystem, State, build
 
 TOLERANCE = 1e-8
 """Singular values below this share of the largest count as zero (rows of unit length in the mass metric)."""
@@ -32,12 +33,13 @@ class Projectors(eqx.Module):
     W: Float[Array, "n m"]
 
 
-def projectors(system: AbstractSystem, q: Coordinates, *, t: Scalar = 0.0) -> Projectors:
+def projectors(system: AbstractSystem | Model, state: State | tuple | None = None, *, t: Scalar = 0.0) -> Projectors:
     """The projectors onto admissible and constrained motion at (t, q) [Kövecses, Piedbœuf 2003, eq. 17].
 
     Redundant rows are normal. O(n m²) by singular values in the mass metric.
     """
-    at = matrices(system, t, jnp.asarray(q, float))
+    system, q, _ = _at(system, state)
+    at = matrices(system, t, q)
     L = jnp.linalg.cholesky(at.mass.blocks)
     root = dense_of_blocks(jnp.linalg.inv(L).transpose(0, 2, 1))  # M⁻¹ = root rootᵀ
     rows = at.C @ root
@@ -58,13 +60,14 @@ class Split:
     energy_constrained: float
 
 
-def split_motion(system: AbstractSystem, q: Coordinates, v: Velocities, *, t: float = 0.0) -> Split:
+def split_motion(system: AbstractSystem | Model, state: State | tuple | None = None, *, t: float = 0.0) -> Split:
     """v = P_a v + P_c v and the kinetic energy of each part [Kövecses, Piedbœuf 2003, eqs. 21, 24].
 
     For a velocity that meets scleronomic rows the constrained part is zero; for rheonomic ones it is what the
     drivers impose.
     """
-    P = projectors(system, q, t=t)
+    system, q, v = _at(system, state)
+    P = projectors(system, (q, v), t=t)
     a, c, M = (np.asarray(x) for x in (P.P_a @ v, P.P_c @ v, P.M))
     return Split(a, c, float(0.5 * a @ M @ a), float(0.5 * c @ M @ c))
 
@@ -79,19 +82,44 @@ class Effort:
 
 
 def inverse_dynamics(
-    system: AbstractSystem, q, v, vdot, *, actuators=None, metric=None, t: float = 0.0, tolerance: float = 1e-9
+    system: AbstractSystem | Model,
+    state: State | tuple | None,
+    vdot,
+    *,
+    actuators=None,
+    metric=None,
+    t: float = 0.0,
+    tolerance: float = 1e-9,
 ) -> Effort:
     """The efforts τ that make the machine move with v̇ at (t, q, v): P_aᵀ(M v̇ − h − B τ) = 0.
 
-    [Kövecses, Piedbœuf 2003, eqs. 26–28], in the redundant coordinates. `actuators` B is n × a (default: a force on
-    each velocity). With more actuators than freedoms τ is the least effort τᵀR τ, R = `metric` (default: unit). An
-    acceleration that the constraints do not allow, or one that the actuators cannot make, is refused with the reason.
+    [Kövecses, Piedbœuf 2003, eqs. 26–28], in the redundant coordinates.
+
+    **Arguments**
+
+    - `system`: a system, or a model.
+    - `state`: (q, v), which must meet the constraints; None is the system's own start.
+    - `vdot`: the accelerations asked for, one for each velocity.
+    - `actuators`: B, n × a (default: a force on each velocity).
+    - `metric`: R; with more actuators than freedoms τ is the least effort τᵀR τ (default: unit).
+    - `t`: the time. `tolerance`: what may be left of the needed force, relative to it.
+
+    **Returns** an `Effort`: τ, the force B τ, and the constraint force beside it. An acceleration that the constraints
+    do not allow, or one that the actuators cannot make, is refused with the reason.
+
+        >>> import numpy as np, dalembert as da
+        >>> system = da.build(da.mechanism("four-bar"))
+        >>> state = da.consistent_state(system)
+        >>> free = da.formulations.Projector().solve(da.assemble(system, 0.0, *state))
+        >>> bool(np.all(np.abs(da.inverse_dynamics(system, state, free.vdot).effort) < 1e-9))
+        True
     """
+    system, q, v = _at(system, state)
     if system.bodies is not None and system.bodies.bearings:
         raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")
-    q, v, vdot = (jnp.asarray(x, float) for x in (q, v, vdot))
+    vdot = jnp.asarray(vdot, float)
     equations = assemble(system, t, q, v)
-    P = projectors(system, q, t=t)
+    P = projectors(system, (q, v), t=t)
     P_a, M, C, h = (np.asarray(x) for x in (P.P_a, P.M, P.C, equations.h))
     gap = C @ np.asarray(vdot) - np.asarray(equations.Gamma)
     # relative to the acceleration by the loads alone: a machine at rest has none to compare with
@@ -123,7 +151,7 @@ def inverse_dynamics(
 
 
 @dataclass(frozen=True)
-class Actuation:
+class ActuatorAuthority:
     """How well actuators move the admissible motion: singular values of P_aᵀB in the metric M⁻¹, largest first.
 
     `gains` are accelerations (in the mass metric) a unit effort makes; `able` of `freedoms` can be moved at all;
@@ -136,12 +164,22 @@ class Actuation:
     freedoms: int
 
 
-def actuation(system: AbstractSystem, q, actuators, *, t: float = 0.0) -> Actuation:
+def actuator_authority(
+    system: AbstractSystem | Model, state: State | tuple | None, actuators, *, t: float = 0.0
+) -> ActuatorAuthority:
     """P_aᵀM P_a and the actuator matrix B together [Kövecses, Piedbœuf 2003, below eq. 27]."""
-    P = projectors(system, q, t=t)
+    P = projectors(system, state, t=t)
     M, P_a = np.asarray(P.M), np.asarray(P.P_a)
     root = np.linalg.inv(np.linalg.cholesky(M))
     left, gains, _ = np.linalg.svd(root @ P_a.T @ np.asarray(actuators, float), full_matrices=False)
     freedoms = round(float(np.trace(P_a)))
     able = int(np.sum(gains > TOLERANCE * np.linalg.norm(root @ np.asarray(actuators, float), 2)))
-    return Actuation(gains, root.T @ left[:, :able], able, freedoms)
+    return ActuatorAuthority(gains, root.T @ left[:, :able], able, freedoms)
+
+
+def _at(system: AbstractSystem | Model, state: State | tuple | None) -> tuple[AbstractSystem, Array, Array]:
+    """The system, built if it is a model, and q and v; what is not given is that of its start."""
+    system = build(system) if isinstance(system, Model) else system
+    q, v = (None, None) if state is None else state
+    q, v = system.q0 if q is None else q, system.v0 if v is None else v
+    return system, jnp.asarray(q, float), jnp.asarray(v, float)

@@ -9,9 +9,10 @@ from typing import ClassVar, NamedTuple, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.linalg import BlockMass, blocks_times, mass_root, pick_rows, unit_rows
 
 
@@ -66,7 +67,7 @@ class AbstractComplement(eqx.Module):
         """Whether D solves [C; Eᵀ] D = [0; I] with E held: then Ḋu + … = X Γ, without differentiation."""
         return False
 
-    def sized(self, rank: int) -> Self:
+    def with_rank(self, rank: int) -> Self:
         """The same complement for matrices C of this rank."""
         return dataclasses.replace(self, rank=int(rank))
 
@@ -122,7 +123,7 @@ class AbstractComplement(eqx.Module):
         if self.rank is None:
             raise DalembertError(
                 f"{type(self).__name__} does not know the rank of C, which must be known before compiling: use "
-                "da.prepare(system, formulation=…).formulation, or complement.sized(rank)."
+                "da.prepare(system, formulation=…).formulation, or complement.with_rank(rank)."
             )
         return self.rank
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from dalembert._typing import Array
 from dalembert.complements._base import AbstractComplement, Completion, dimensionless, orthonormalised, solved
 from dalembert.linalg import BlockMass, others, pick_rows, pivot_columns
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from dalembert._typing import Array
 from dalembert.complements._base import (
     AbstractComplement,
     Choice,

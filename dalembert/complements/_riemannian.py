@@ -7,9 +7,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.complements._base import AbstractComplement, Choice, Completion, measured, orthonormalised
 from dalembert.linalg import BlockMass, blocks_times, pick_rows, times
 

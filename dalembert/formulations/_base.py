@@ -64,7 +64,7 @@ class AbstractFormulation(eqx.Module):
     def solve(self, equations: Equations) -> Acceleration:
         """v̇ and r from the equations at one instant."""
 
-    def sized(self, ranks: Ranks) -> Self:
+    def with_ranks(self, ranks: Ranks) -> Self:
         """The same formulation for constraints of these ranks; sizes are static in compiled programs."""
         return self
 

@@ -13,9 +13,10 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.complements import LU, AbstractComplement, Choice, Riemannian
 from dalembert.equations import Equations, Matrices, assemble, matrices
 from dalembert.formulations._base import AbstractFormulation, Motion, with_reaction, with_rhs
@@ -31,8 +32,8 @@ class _OnComplement(AbstractFormulation):
     complement: eqx.AbstractVar[AbstractComplement]
     needs_rank: ClassVar[bool] = True
 
-    def sized(self, ranks):
-        return dataclasses.replace(self, complement=self.complement.sized(ranks.rows))
+    def with_ranks(self, ranks):
+        return dataclasses.replace(self, complement=self.complement.with_rank(ranks.rows))
 
     def _at(self, system, t, q) -> Matrices:
         return matrices(system, t, q, joints=self.complement.uses_local)
@@ -235,9 +236,9 @@ class IndependentCoordinates(_OnComplement):
     iterations: int = eqx.field(static=True, default=4)
     tangent: ClassVar[bool] = True
 
-    def sized(self, ranks):
+    def with_ranks(self, ranks):
         return dataclasses.replace(
-            self, complement=self.complement.sized(ranks.rows), position=self.position.sized(ranks.holonomic)
+            self, complement=self.complement.with_rank(ranks.rows), position=self.position.with_rank(ranks.holonomic)
         )
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from dalembert._results import Complaint, DalembertError, FileError, RemarkWarning, did_you_mean
+from dalembert._results import Complaint, ConversionWarning, DalembertError, FileError, did_you_mean
 from dalembert.io._disk import read_text
 from dalembert.io._schema import FORMAT, HEAD, TOP, Head, Run
 from dalembert.io._yaml import Node, read_tree, resolve
@@ -50,14 +50,14 @@ def load(path, **options) -> Model:
     """The model in a file, or `FileError` with every mistake and its place. Nothing in a file is executed.
 
     A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What is not imported
-    unchanged is reported by a `RemarkWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
+    unchanged is reported by a `ConversionWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
     loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops),
     controls={actuator: value} (MJCF; a number, a formula of t or a function of time),
     strict=True (what has no part in the motion and cannot be used is refused, not left out with a remark).
     """
     found = read(path, **options)
     if found.remarks:
-        warnings.warn(RemarkWarning(path, found.remarks), stacklevel=2)
+        warnings.warn(ConversionWarning(path, found.remarks), stacklevel=2)
     return found.model
 
 

@@ -648,3 +648,6 @@ def _tidy(values, size: float = 1.0) -> np.ndarray:
 
 def _unit(quaternion) -> np.ndarray:
     return _tidy(quaternion)
+
+
+# pyright: reportArgumentType=false, reportReturnType=false

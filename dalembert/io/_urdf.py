@@ -516,3 +516,6 @@ class _Urdf(Reader):
 def _named(who: str) -> str:
     """The name in "Link 'name'"."""
     return who.split("'")[1] if "'" in who else ""
+
+
+# pyright: reportArgumentType=false, reportReturnType=false

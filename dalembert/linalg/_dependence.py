@@ -205,7 +205,7 @@ def _clusters(echelon: np.ndarray) -> list[tuple[list[int], list[int]]]:
     label = components[1]
     touched = np.flatnonzero(np.any(echelon != 0, axis=1))
     names = dict.fromkeys(label[touched])  # in the order of their first rows
-    return [(list(np.flatnonzero(label[:k] == x)), list(np.flatnonzero(label[k:] == x))) for x in names]
+    return [(np.flatnonzero(label[:k] == x).tolist(), np.flatnonzero(label[k:] == x).tolist()) for x in names]
 
 
 def _combination(rows: Sequence[int], column: np.ndarray) -> Combination:

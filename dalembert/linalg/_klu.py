@@ -5,8 +5,9 @@ from __future__ import annotations
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt
+from jaxtyping import Float, UInt
 
+from dalembert._typing import Array
 from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows
 
 # symbolic analyses live as long as the process: a handle in a compiled program must never dangle

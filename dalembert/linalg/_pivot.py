@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from dalembert._typing import Array
 from dalembert.linalg._blocks import BlockMass
 
 
@@ -78,7 +79,8 @@ def _small_root(A: Float[Array, "nb d d"]) -> tuple[Float[Array, "nb d d"], Floa
     """L and L⁻¹ of small blocks, written out: no LAPACK call inside the march."""
     d = A.shape[1]
     zero = jnp.zeros_like(A[:, 0, 0])
-    L, W = [[zero] * d for _ in range(d)], [[zero] * d for _ in range(d)]
+    L: list[list[Array]] = [[zero] * d for _ in range(d)]
+    W: list[list[Array]] = [[zero] * d for _ in range(d)]
     for j in range(d):
         L[j][j] = jnp.sqrt(A[:, j, j] - sum((L[j][k] ** 2 for k in range(j)), zero))
         for i in range(j + 1, d):
@@ -87,7 +89,8 @@ def _small_root(A: Float[Array, "nb d d"]) -> tuple[Float[Array, "nb d d"], Floa
         W[j][j] = 1.0 / L[j][j]
         for i in range(j + 1, d):
             W[i][j] = -sum((L[i][k] * W[k][j] for k in range(j, i)), zero) / L[i][i]
-    return tuple(jnp.stack([jnp.stack(row, axis=-1) for row in T], axis=-2) for T in (L, W))
+    lower, inverse = (jnp.stack([jnp.stack(row, axis=-1) for row in T], axis=-2) for T in (L, W))
+    return lower, inverse
 
 
 def blocks_times(blocks: Float[Array, "nb d d"], A: Float[Array, "n c"]) -> Float[Array, "n c"]:

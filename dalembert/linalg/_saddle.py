@@ -17,8 +17,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from equinox.internal import unvmap_any
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from dalembert._typing import Array, Scalar
 from dalembert.linalg._blocks import INVERT_UP_TO, BlockMass, BlockRows
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root
@@ -115,7 +116,7 @@ class DenseSaddle(eqx.Module):
         x, z = self._linear(head, g, self._certain)
         return x, -self.S * z
 
-    def exact(self, a: Float[Array, " n"], g: Float[Array, " m"], tolerance=RANK_TOLERANCE):
+    def exact(self, a: Float[Array, " n"], g: Float[Array, " m"], tolerance: Scalar = RANK_TOLERANCE):
         """(x, λ) by singular values; directions below `tolerance` are dropped."""
         if 0 in self.C.shape:
             return self.mass.solve(a), jnp.zeros(len(self.C))
@@ -267,7 +268,7 @@ class SparseSaddle(eqx.Module):
         x, lam = self.solve_many(head[:, None], g[:, None])
         return x[:, 0], lam[:, 0]
 
-    def exact(self, a, g, tolerance=RANK_TOLERANCE):
+    def exact(self, a, g, tolerance: Scalar = RANK_TOLERANCE):
         """The same as `solve`, which decides when to use singular values."""
         return self.solve(a, g)
 

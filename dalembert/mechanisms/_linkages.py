@@ -63,7 +63,7 @@ def _triangle(model: Model, name: str, corners, density: float, rates):
     bars = [(corners[k], corners[(k + 1) % 3]) for k in range(3)]
     masses = [density * float(np.hypot(*(b - a))) for a, b in bars]
     mass = sum(masses)
-    centre = sum(m * (a + b) / 2 for m, (a, b) in zip(masses, bars, strict=True)) / mass
+    centre = np.sum([m * (a + b) / 2 for m, (a, b) in zip(masses, bars, strict=True)], axis=0) / mass
     inertia = sum(
         m * (float((b - a) @ (b - a)) / 12 + float(((a + b) / 2 - centre) @ ((a + b) / 2 - centre)))
         for m, (a, b) in zip(masses, bars, strict=True)

@@ -59,7 +59,16 @@ def mechanisms() -> dict[str, Mechanism]:
 
 
 def mechanism(name: str, **numbers) -> Model:
-    """The model of a built-in mechanism; `numbers` are its own arguments, e.g. mechanism("n-four-bar", N=40)."""
+    """The model of a built-in mechanism; `numbers` are its own arguments, e.g. mechanism("n-four-bar", N=40).
+
+    **Arguments**: `name`, one of `dalembert list`; a name that is not known is refused, with the nearest one.
+
+    **Returns** a `Model`, which may be changed.
+
+        >>> import dalembert as da
+        >>> da.mechanism("four-bar").name
+        'four-bar'
+    """
     return find(name).model(**numbers)
 
 

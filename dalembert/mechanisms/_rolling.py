@@ -106,12 +106,12 @@ def snakeboard(
     the rotor turns as swing · sin(ωt), the trucks as ±steering · sin(ωt). Numbers are ours.
     """
     model = Model("snakeboard")
-    motion = {"velocity": (speed, 0.0)}
-    board = model.body("board", mass=6.0, inertia=0.3, position=(0, 0), **motion)
-    rotor = model.body("rotor", mass=2.0, inertia=0.4, position=(0, 0), **motion)
+    velocity = (speed, 0.0)
+    board = model.body("board", mass=6.0, inertia=0.3, position=(0, 0), velocity=velocity)
+    rotor = model.body("rotor", mass=2.0, inertia=0.4, position=(0, 0), velocity=velocity)
     model.revolute("spine", board, rotor, at=(0, 0))
     for name, side in (("front", 1.0), ("back", -1.0)):
-        truck = model.body(name, mass=0.5, inertia=0.01, position=(side * length / 2, 0.0), **motion)
+        truck = model.body(name, mass=0.5, inertia=0.01, position=(side * length / 2, 0.0), velocity=velocity)
         model.revolute(f"{name}_pivot", board, truck, at=truck.position)
         model.knife_edge(f"{name}_wheels", model.ground, truck, at=truck.position, direction=(1, 0))
         turn = {"harmonic": {"amplitude": side * steering, "omega": frequency}}

@@ -52,12 +52,12 @@ def governor(stiffness: float = 8e5, damping: float = 4e4) -> Model:
     density, length, section, cube, ball = 3000.0, 1.0, 0.01, 0.1, 5.0
     spin = 2 * math.pi
     rod_mass = density * length * section**2
-    about_z = {"angular_velocity": (0, 0, spin)}
+    turn = (0, 0, spin)
     shaft_inertia = cuboid_inertia(rod_mass, (section, section, length))
-    shaft = model.body("shaft", mass=rod_mass, inertia=shaft_inertia, position=(0, 0, 0.5), **about_z)
+    shaft = model.body("shaft", mass=rod_mass, inertia=shaft_inertia, position=(0, 0, 0.5), angular_velocity=turn)
     slider_mass = density * cube**3
     slider_inertia = cuboid_inertia(slider_mass, (cube,) * 3)
-    slider = model.body("slider", mass=slider_mass, inertia=slider_inertia, position=(0, 0, 0.5), **about_z)
+    slider = model.body("slider", mass=slider_mass, inertia=slider_inertia, position=(0, 0, 0.5), angular_velocity=turn)
     model.revolute("bearing", model.ground, shaft, at=(0, 0, 0), axis=(0, 0, 1))
     model.prismatic("sleeve", shaft, slider, at=(0, 0, 0.5), axis=(0, 0, 1))
     for side, word in ((1, "right"), (-1, "left")):

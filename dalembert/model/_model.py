@@ -345,3 +345,6 @@ def _by_names(element: Element) -> Element:
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+# pyright: reportArgumentType=false, reportReturnType=false

@@ -13,7 +13,7 @@ from dalembert.reactions._instant import Instant
 from dalembert.reactions._joints import on_bodies, reaction_on_bodies
 from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal, rule_of
 from dalembert.reactions._multipliers import (
-    ChosenEquations,
+    EquationSubset,
     OrthonormalMultipliers,
     local_reactions,
     orthonormal_multipliers,
@@ -21,10 +21,10 @@ from dalembert.reactions._multipliers import (
 )
 from dalembert.reactions._rules import (
     AbstractReactionRule,
-    Eliminated,
     MinimumNorm,
     PenaltyLimit,
-    Unique,
+    RequireUnique,
+    RowElimination,
     Weighted,
 )
 from dalembert.reactions._unique import (
@@ -45,17 +45,17 @@ __all__ = [
     "AbstractReactionRule",
     "Bar",
     "Beam",
-    "ChosenEquations",
     "Compliance",
     "Direction",
-    "Eliminated",
+    "EquationSubset",
     "Instant",
     "JointRows",
     "MinimumNorm",
     "OrthonormalMultipliers",
     "PenaltyLimit",
     "Pressing",
-    "Unique",
+    "RequireUnique",
+    "RowElimination",
     "Uniqueness",
     "Weighted",
     "Wrenches",

@@ -8,9 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError, did_you_mean
+from dalembert._typing import Array
 from dalembert.systems import BodySystem
 
 
@@ -158,5 +159,5 @@ def check_flexible(system: BodySystem, bodies: dict[str, AbstractFlexibility]) -
                 raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(names)}.{hint}")
             if index not in system.joint(joint).blocks:
                 raise DalembertError(f"Joint '{joint}' does not touch body '{body}'.")
-        points = [np.asarray(p) for p in marker_points(system, index, flexible.joints)]
+        points: list[Array] = [np.asarray(p) for p in marker_points(system, index, flexible.joints)]
         np.asarray(flexible.compliance(points, system.kinematics.d))

@@ -7,6 +7,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 
+from dalembert._typing import Scalar
 from dalembert.equations import Equations, assemble, bearing_sides
 from dalembert.linalg import RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.reactions._joints import dependence_on_bodies
@@ -23,7 +24,7 @@ class Instant:
     `among_joints`, which in joint coordinates are more.
     """
 
-    def __init__(self, system: AbstractSystem, t: float, state: State, tolerance: float = RANK_TOLERANCE):
+    def __init__(self, system: AbstractSystem, t: Scalar, state: State, tolerance: float = RANK_TOLERANCE):
         self.system, self.t, self.state = system, t, state
         self.tolerance = max(tolerance, RANK_TOLERANCE)
         self.equations: Equations = assemble(system, np.asarray(t, float), *state)

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._typing import Velocities
+from dalembert._typing import MachineVelocities, Velocities
 from dalembert.equations import Equations, assemble
 from dalembert.linalg import Dependence, null_by_qr
 from dalembert.systems import AbstractSystem, compiled_quickly
@@ -40,7 +40,7 @@ def on_bodies(system: AbstractSystem, equations: Equations) -> Equations:
 
 def reaction_on_bodies(
     system: AbstractSystem, equations: Equations, bodies: Equations, vdot: Velocities, r: Velocities | None
-) -> tuple[Velocities, Velocities]:
+) -> tuple[MachineVelocities, MachineVelocities]:
     """v̇ and r = M v̇ − h of the machine, from those of the system."""
     if r is not None and system.machine is system:
         return vdot, r

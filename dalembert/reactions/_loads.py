@@ -8,10 +8,10 @@ from dalembert._results import DalembertError, did_you_mean
 from dalembert.reactions._instant import Instant
 from dalembert.reactions._rules import (
     AbstractReactionRule,
-    Eliminated,
     MinimumNorm,
     PenaltyLimit,
-    Unique,
+    RequireUnique,
+    RowElimination,
     Weighted,
 )
 from dalembert.reactions._unique import LABELS
@@ -22,7 +22,7 @@ RULES: dict[str, type[AbstractReactionRule]] = {
     "minimum_norm": MinimumNorm,
     "weighted": Weighted,
     "penalty_limit": PenaltyLimit,
-    "eliminated": Eliminated,
+    "eliminated": RowElimination,
 }
 """The rules that a model file, or a user, can name."""
 
@@ -63,9 +63,9 @@ def decide_loads(
     if bodies is None or not bodies.bearings or (bodies.loads_decided and rule is None):
         return system
     rule = named_rule(bodies) if rule is None else rule
-    here = consistent_state(system, *((None, None) if state is None else state), t=t)
+    here = consistent_state(system, state, t=t)
     instant = Instant(system, t, here).generic
-    if rule is None or isinstance(rule, Unique):
+    if rule is None or isinstance(rule, RequireUnique):
         for p in pressing(instant):
             if p.open:
                 raise DalembertError(refusal(p))
@@ -102,6 +102,6 @@ def refusal(p: Pressing) -> str:
     return (
         f"Friction '{p.friction}' depends on {', '.join(p.open)} of joint '{p.joint}', which the rigid-body model does "
         "not determine: the constraints are redundant, and the motion would follow from an arbitrary choice. Free "
-        "the directions that `dalembert check` suggests, or name a rule that picks the load: rule=da.Weighted(…) with "
-        "the joints' stiffness is the physical one (in a file: rule: weighted)."
+        "the directions that `dalembert check` suggests, or name a rule that picks the load: "
+        "rule=da.reactions.Weighted(…) with the joints' stiffness is the physical one (in a file: rule: weighted)."
     )

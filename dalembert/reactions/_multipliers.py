@@ -5,10 +5,10 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Rows, Velocities
+from dalembert._typing import Array, Rows, Velocities
 from dalembert.complements import Choice, Riemannian
 from dalembert.complements import Frame as RiemannianFrame
 from dalembert.equations import Equations, Matrices, matrices
@@ -18,7 +18,7 @@ from dalembert.stabilise import generic_ranks
 from dalembert.systems import AbstractSystem
 
 
-class ChosenEquations(AbstractReactionRule):
+class EquationSubset(AbstractReactionRule):
     """For independent rows: λ from m well-chosen ones of the n equations Cᵀλ = r [Blajer 1995, eq. 4.9, section 5].
 
     The equations are picked greedily in the mass metric, those whose velocity lies most in the constrained directions.
@@ -90,7 +90,7 @@ def orthonormal_multipliers(
     λ_f, in directions of your own, are `.physical(B)`.
     """
     if complement is None:
-        complement = Riemannian().sized(generic_ranks(system, (equations.q, equations.v), t=equations.t).rows)
+        complement = Riemannian().with_rank(generic_ranks(system, (equations.q, equations.v), t=equations.t).rows)
     mass, C = equations.mass, equations.C
     choice = complement.choose(C, mass)
     frame = complement.frame(C, mass, choice)

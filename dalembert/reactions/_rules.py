@@ -10,10 +10,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError, did_you_mean
-from dalembert._typing import Rows, Velocities
+from dalembert._typing import Array, Rows, Velocities
 from dalembert.equations import Equations
 from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
@@ -38,7 +38,7 @@ class AbstractReactionRule(Named):
         return self
 
 
-class Unique(AbstractReactionRule):
+class RequireUnique(AbstractReactionRule):
     """No rule at all: it picks nothing and refuses what is not unique. For independent rows λ solves Cᵀλ = r."""
 
     def multipliers(self, system, equations, r):
@@ -52,12 +52,12 @@ class Unique(AbstractReactionRule):
         return self
 
 
-class Eliminated(AbstractReactionRule):
+class RowElimination(AbstractReactionRule):
     """Rows dropped until the rest is independent; the multipliers of dropped rows are zero.
 
     `rows`: numbers of rows of C (from 0), names of joints, or "C[1]" for the second row of joint C; without them the
     last rows that others make superfluous. What other programs do; it loads the remaining rows with the share of the
-    dropped ones [Wojtyra, Fraczek 2013, section 3.1]. With `simulate(…, rule=Eliminated(…))` the motion itself is
+    dropped ones [Wojtyra, Fraczek 2013, section 3.1]. With `simulate(…, rule=RowElimination(…))` the motion itself is
     computed without these rows, and ends if one of them drifts.
     """
 
@@ -67,7 +67,7 @@ class Eliminated(AbstractReactionRule):
         dependence = equations.dependence()
         Z, p = dependence.null, dependence.redundancy
         if not self.rows:
-            return Eliminated(tuple(removable(Z)))
+            return RowElimination(tuple(removable(Z)))
         rows = row_numbers(system, self.rows)
         values = np.linalg.svd(Z[list(rows)], compute_uv=False) if p else np.zeros(0)
         effect = int(np.sum(values > 1e-6))
@@ -79,7 +79,7 @@ class Eliminated(AbstractReactionRule):
                 f"Dropping {names} leaves {p - effect} redundant row(s); {p} must go, for example "
                 f"{', '.join(row_name(system, r) for r in removable(Z))}."
             )
-        return Eliminated(rows)
+        return RowElimination(rows)
 
     def multipliers(self, system, equations, r):
         dropped = np.isin(equations.rows.pattern.rows, row_numbers(system, self.rows))
@@ -93,7 +93,9 @@ class Eliminated(AbstractReactionRule):
         return f"rows eliminated: {names}"
 
     def renamed(self, to):
-        return Eliminated(tuple(r if isinstance(r, int | np.integer) else _row_renamed(str(r), to) for r in self.rows))
+        return RowElimination(
+            tuple(r if isinstance(r, int | np.integer) else _row_renamed(str(r), to) for r in self.rows)
+        )
 
 
 class AbstractQuadraticRule(AbstractReactionRule):
@@ -146,7 +148,7 @@ class PenaltyLimit(AbstractQuadraticRule):
         own = equations.rows.weighted_square(equations.mass.inverse)
         if self.factors is None:
             return jnp.diag(jnp.where(own > 0, own, 1.0))
-        inverse = own
+        inverse = jnp.asarray(own)
         for owner in system.owners:
             given = self.factors.get(owner.name, self.factors.get("*"))
             if given is not None:

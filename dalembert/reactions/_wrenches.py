@@ -5,9 +5,9 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Rows
+from dalembert._typing import Array, Rows
 from dalembert.equations import Equations
 from dalembert.systems import BodySystem
 

@@ -80,7 +80,7 @@ def _log(text: str) -> None:
 def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:
     """The motion up to its end; none where the constraints do not hold at the start."""
     try:
-        solution = simulate(system, t_end, save=samples, progress=progress, throw=False, **settings)
+        solution = simulate(system, t_end, samples=samples, progress=progress, throw=False, **settings)
     except AssemblyError:
         if check(system, reactions=False).consistent:
             raise

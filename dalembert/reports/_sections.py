@@ -174,8 +174,8 @@ def _redundancy(found: Check) -> list:
     if found.motion is not None:
         m = found.motion
         ranks = ", ".join(map(str, m.ranks))
-        out.append(Words(f"Along the motion from {m.t0:g} to {m.t1:g} s: rank {ranks} at {m.instants} instants."))
-        out.append(Lines("Singular positions", [p.sentence for p in m.singular_positions], COUNTS))
+        out.append(Words(f"Along the motion from {m.t0:g} to {m.t_end:g} s: rank {ranks} at {m.instants} instants."))
+        out.append(Lines("Singular positions", [p.message for p in m.singular_positions], COUNTS))
     return out
 
 
@@ -290,7 +290,7 @@ def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[s
 
 
 def _ended(solution: Solution) -> str:
-    return f"{solution.status.sentence} It covers {float(solution.t[0]):g} to {float(solution.t_end):g} s."
+    return f"{solution.status.message} It covers {float(solution.t[0]):g} to {float(solution.t_end):g} s."
 
 
 def _tone(status: Status) -> str:

@@ -184,8 +184,8 @@ def _motion(check: Check) -> list:
     m = check.motion
     assert m is not None
     ranks = ", ".join(map(str, m.ranks))
-    out = [Text(f"  motion from {m.t0:g} to {m.t1:g} s: rank {ranks} at {m.instants} instants. {m.sentence}")]
-    out += [Text(f"    {p.sentence}", "yellow") for p in m.singular_positions[:SHOWN]]
+    out = [Text(f"  motion from {m.t0:g} to {m.t_end:g} s: rank {ranks} at {m.instants} instants. {m.message}")]
+    out += [Text(f"    {p.message}", "yellow") for p in m.singular_positions[:SHOWN]]
     if len(m.singular_positions) > SHOWN:
         out.append(Text(f"    … and {len(m.singular_positions) - SHOWN} more singular positions", "dim"))
     if m.changing:

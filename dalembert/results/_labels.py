@@ -169,7 +169,7 @@ def _warn_uncounted(name: str, joints: list[str]) -> None:
         warn_caller(
             f"'{name}': the saved times are too far apart to count full turns at the joints "
             f"{', '.join(repr(j) for j in dict.fromkeys(joints))}: their angles in the dataset may be wrong by "
-            "multiples of 2π. Save more often, with a larger save=.",
+            "multiples of 2π. Save more often, with a larger samples=.",
             RecordWarning,
         )
 

@@ -6,14 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Coordinates, Rows, Velocities
+from dalembert._typing import Array, Coordinates, MachineRows, MachineVelocities, Rows, Velocities
 from dalembert.equations import Equations, assemble, bearing_sides
 from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import (
     AbstractReactionRule,
-    Unique,
+    RequireUnique,
     Wrenches,
     joint_wrenches,
     on_bodies,
@@ -34,9 +34,9 @@ class Observation(eqx.Module):
     """
 
     rates: Velocities
-    vdot: Velocities
-    lam: Rows
-    sides: Rows  # the contact side of each row, 0 for all but teeth and belts
+    vdot: MachineVelocities
+    lam: MachineRows
+    sides: MachineRows  # the contact side of each row, 0 for all but teeth and belts
     wrenches: Wrenches | None
     coordinates: Float[Array, " joint_coordinates"]
     violation: Float[Array, " 3"]  # position, velocity, acceleration
@@ -44,7 +44,7 @@ class Observation(eqx.Module):
     potential: Float[Array, ""]
     sigma: Float[Array, " values"]  # singular values of the rows in the mass metric (large systems: 1, least)
     q: Coordinates
-    v: Velocities
+    v: MachineVelocities
 
 
 def observe(
@@ -56,7 +56,7 @@ def observe(
     machine, there = system.machine, on_bodies(system, equations)  # in which reactions are stated
     vdot, r = reaction_on_bodies(system, equations, there, own.vdot, own.r)
     cut = jnp.zeros(0)
-    if machine is not system and isinstance(rule, Unique) and system.m:
+    if machine is not system and isinstance(rule, RequireUnique) and system.m:
         cut = rule.multipliers(system, equations, own.r)
     lam = _multipliers(system, rule, there, r, cut)
     sides = jnp.zeros(machine.m)
@@ -92,7 +92,7 @@ def _singular_values(equations) -> Array:
 
 def _multipliers(system: AbstractSystem, rule: AbstractReactionRule, bodies: Equations, r, cut) -> Rows:
     """λ of the machine's rows; `cut` are those of the joints that close loops, where they are unique."""
-    if system.machine is not system and isinstance(rule, Unique):
+    if system.machine is not system and isinstance(rule, RequireUnique):
         return system.multipliers_of_machine(bodies.q, bodies.rows, r, cut)
     return rule.multipliers(system.machine, bodies, r) if system.machine.m else jnp.zeros(0)
 

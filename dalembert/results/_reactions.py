@@ -14,7 +14,7 @@ from dalembert._results import (
     did_you_mean,
     warn_caller,
 )
-from dalembert.reactions import LABELS, Unique
+from dalembert.reactions import LABELS, RequireUnique
 from dalembert.simulation import owners_of
 from dalembert.systems import AbstractSystem, BodySystem
 
@@ -69,7 +69,7 @@ def need_joint(system: AbstractSystem, joint: str) -> BodySystem:
 
 
 def _refuse(results: Results, joint: str, frame: str, sure: np.ndarray) -> None:
-    if isinstance(results.solution.chosen, Unique):
+    if isinstance(results.solution.chosen, RequireUnique):
         open_ = ", ".join(x for x, good in zip(LABELS[len(sure)], sure, strict=True) if not good)
         raise DalembertError(
             f"The rigid-body model does not determine {open_} of '{joint}' (along the {frame} axes): "

@@ -20,6 +20,9 @@ from dalembert.complements import Choice
 from dalembert.formulations import IndependentMemory, TangentMemory
 from dalembert.simulation import Carried
 
+FORMER = {"Unique": "RequireUnique", "Eliminated": "RowElimination"}
+"""Names of classes in files of version 0.1, and what they are called now."""
+
 
 def _known() -> dict[str, type]:
     found: dict[str, type] = {c.__name__: c for c in (Choice, IndependentMemory, TangentMemory, Carried)}
@@ -35,7 +38,7 @@ def _known() -> dict[str, type]:
             thing = getattr(room, name)
             if isinstance(thing, type) and issubclass(thing, bases) and not name.startswith("Abstract"):
                 found[name] = thing
-    return found
+    return found | {old: found[new] for old, new in FORMER.items()}
 
 
 KNOWN = _known()
@@ -62,7 +65,7 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"list": [encode(x, arrays) for x in value]}
     if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
         return {"dict": [[k, encode(x, arrays)] for k, x in value.items()]}
-    cls = type(value)
+    cls: Any = type(value)
     if KNOWN.get(cls.__name__) is not cls:
         what = "a Python function" if callable(value) and not isinstance(value, type) else "an object of your own"
         raise NotPlain(f"{what}, {getattr(value, '__name__', cls.__name__)}")

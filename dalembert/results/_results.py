@@ -13,7 +13,7 @@ import numpy as np
 from dalembert._results import DalembertError, RedundancyWarning
 from dalembert._typing import is_traced
 from dalembert.linalg import ZERO
-from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, Unique, Uniqueness, rule_of
+from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, Uniqueness, rule_of
 from dalembert.results import _reactions
 from dalembert.results._energy import energies, energy_drift
 from dalembert.results._instants import Instants, look
@@ -114,11 +114,11 @@ class Results:
     @functools.cached_property
     def rule(self) -> AbstractReactionRule:
         if self.redundancy == 0:
-            return Unique()
+            return RequireUnique()
         chosen = self.solution.chosen
-        return MinimumNorm() if chosen is None or isinstance(chosen, Unique) else chosen
+        return MinimumNorm() if chosen is None or isinstance(chosen, RequireUnique) else chosen
 
-    def under(self, rule: AbstractReactionRule | str) -> Solution:
+    def with_rule(self, rule: AbstractReactionRule | str) -> Solution:
         chosen = rule_of(rule)
         if chosen is not None:
             chosen = chosen.prepare(self.machine, self.instant(0).on_bodies)
@@ -127,7 +127,7 @@ class Results:
     @functools.cached_property
     def _examined(self) -> tuple[Observation, Instants]:
         if len(self.solution.t) == 0:
-            raise DalembertError("This solution holds no saved times; run again with save= a number or times.")
+            raise DalembertError("This solution holds no saved times; run again with samples= a number or times.")
         return look(self.solution, self.rule, self.rank)
 
     @property
@@ -145,7 +145,7 @@ class Results:
 
     @property
     def multipliers(self) -> np.ndarray:
-        if isinstance(self.solution.chosen, Unique) and not self.unique_multipliers.all():
+        if isinstance(self.solution.chosen, RequireUnique) and not self.unique_multipliers.all():
             raise DalembertError(
                 f"{int(np.sum(~self.unique_multipliers))} of the {self.machine.m} multipliers are not unique. Name a "
                 "rule that picks them, or ask for reactions that are."
@@ -184,7 +184,7 @@ class Results:
     def reactions(
         self, joint: str, *, frame: str = "world", rule: AbstractReactionRule | str | None = None
     ) -> xr.Dataset:
-        return _reactions.reactions(self if rule is None else self.under(rule).results, joint, frame)
+        return _reactions.reactions(self if rule is None else self.with_rule(rule).results, joint, frame)
 
     def band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
         """For each component of a joint's reaction half the width of its undetermined range; None if it is unique."""

@@ -22,7 +22,7 @@ from dalembert.io import read_from_text, read_netcdf, text_of, write_netcdf
 from dalembert.results._record import NotPlain, decode, encode
 from dalembert.results._recorded import RecordedRun
 from dalembert.simulation import Mark, Restart, Solution, parameter_changes, system_changes
-from dalembert.systems import AbstractSystem, build, is_switchable, switchable
+from dalembert.systems import AbstractSystem, build, is_switchable, with_switches
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,7 +128,7 @@ def _same_bits(x, y) -> bool:
 
 def _built(model, coordinates: str, cut, gated) -> AbstractSystem:
     system = build(model, coordinates=coordinates, cut=cut)
-    return switchable(system, *gated) if gated else system
+    return with_switches(system, *gated) if gated else system
 
 
 def _leaves(system: AbstractSystem) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 """
 
+from dalembert._results import Status
 from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._prepare import Prepared, prepare
@@ -12,7 +13,7 @@ from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
 from dalembert.simulation._steps import Mark
-from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_latch, simulate_switching
+from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
 
 __all__ = [
     "INTEGRATORS",
@@ -24,9 +25,10 @@ __all__ = [
     "Restart",
     "SingularPosition",
     "Solution",
+    "Status",
     "Switch",
     "SwitchedSolution",
-    "close_latch",
+    "close_constraint",
     "how_many",
     "is_batch",
     "member",

@@ -7,7 +7,7 @@ formulation and the stabilisation (a choice of basis, an integral). Three small 
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
-  not reuse the stage computed before projection, so the FSAL stage is marked stale;
+  not reuse the stage computed before projection (FSAL), so each step is told that the state has jumped;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that detects what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
   progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
@@ -32,11 +32,12 @@ import numpy as np
 import optimistix
 
 from dalembert._results import Status
+from dalembert._typing import Array
 from dalembert.equations import residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps, ends
-from dalembert.stabilise import AbstractStabilisation
+from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbstractSystem, compiled, wrapped
 
 BAD_STEPS = 5
@@ -67,7 +68,7 @@ class Dropped(eqx.Module):
     """Rows that were eliminated as redundant: the system that still has them, and the drift allowed for each."""
 
     whole: AbstractSystem
-    sizes: jax.Array  # of all rows of the whole system
+    sizes: Array  # of all rows of the whole system
     rows: tuple[int, ...] = eqx.field(static=True)
     open: float = eqx.field(static=True, default=OPEN)  # how far
 
@@ -85,7 +86,7 @@ class Problem(eqx.Module):
     system: AbstractSystem
     formulation: AbstractFormulation
     stabilisation: AbstractStabilisation
-    sizes: jax.Array  # of the constraint rows at the start: scales of their gaps
+    sizes: Array  # of the constraint rows at the start: scales of their gaps
     dropped: Dropped | None = None
     loop: str = eqx.field(static=True, default="lax")  # see `AbstractFormulation.motion`
 
@@ -213,16 +214,14 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
         return self.solver.init(terms, t0, t1, y0, args)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
+        # each step begins with a state that was projected: a jump, after which no stage of the step before is reused
+        y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, True)
         y1, closed = self.problem.settle(t1, y1)
         # refuse a step that cannot be closed; with fixed steps only NaN can signal it
         if error is None:
             y1 = jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1)
         else:
             error = jax.tree_util.tree_map(lambda e: jnp.where(closed, e, jnp.inf), error)
-        if isinstance(state, tuple) and len(state) == 2:
-            # first-same-as-last: the stored stage belongs to the state before projection
-            state = (jnp.array(True), state[1])
         if isinstance(self.solver, Radau5):
             error = StepReport(error, state)
         return y1, error, dense, state, result
@@ -255,6 +254,7 @@ class Watched(diffrax.AbstractStepSizeController):
     pause_at: jax.Array
     pause_after: jax.Array
     most: jax.Array
+    foreign: bool = eqx.field(static=True, default=False)  # whether the controller is the caller's own
 
     def wrap(self, direction):
         return eqx.tree_at(lambda s: s.controller, self, self.controller.wrap(direction))
@@ -269,7 +269,7 @@ class Watched(diffrax.AbstractStepSizeController):
         y_error, handed = y_error if isinstance(y_error, StepReport) else (y_error, None)
         asked = self.problem.loop == "ask"
         care = asked & ~_all_finite((y1_candidate[2][2], y_error[2][2] if asked and y_error is not None else ()))
-        fixed = isinstance(self.controller, FixedSteps)
+        fixed = isinstance(self.controller, FixedSteps | diffrax.StepTo)
         # with fixed steps an infinite error (a step that cannot be closed) is as final as a NaN
         checked = (y1_candidate, y_error) if fixed else y1_candidate
         finite = _all_finite(checked)
@@ -280,6 +280,8 @@ class Watched(diffrax.AbstractStepSizeController):
         before, scale = y0, self.scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
         error = None if y_error is None else _beyond_noise(_relative(y_error, scale))
+        if self.foreign:  # its norm is over all it is given: the work integrals do not control the step
+            y0, safe, error = (None if y is None else y[:2] for y in (y0, safe, error))
         keep, tprev, tnext, jump, inner, result = self.controller.adapt_step_size(
             t0, t1, y0, safe, args, error, error_order, inner
         )
@@ -353,7 +355,7 @@ def _beyond_noise(error: tuple) -> tuple:
 
 # ---- integrators -------------------------------------------------------------------------------------------
 
-INTEGRATORS: dict[str, Callable[[], diffrax.AbstractSolver]] = {
+INTEGRATORS: dict[str, type[diffrax.AbstractSolver]] = {
     "euler": diffrax.Euler,
     "heun": diffrax.Heun,
     "bosh3": diffrax.Bosh3,
@@ -395,16 +397,16 @@ def _local(tolerance) -> jax.Array:
 class Span(eqx.Module):
     """Start state and time of a march, and its numbers: all leaves, so that no change of a number recompiles."""
 
-    t0: jax.Array
-    t1: jax.Array
-    dt0: jax.Array
+    t0: Array
+    t1: Array
+    dt0: Array | None  # None: the step-size controller knows
     y0: tuple
-    rtol: jax.Array
-    atol: jax.Array
-    pause_at: jax.Array  # a time
+    rtol: Array
+    atol: Array
+    pause_at: Array  # a time
     resume: tuple | None  # solver and controller state of a paused march
-    pause_after: jax.Array | int = COUNTED  # steps, since the march began
-    most: jax.Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
+    pause_after: Array | int = COUNTED  # steps, since the march began
+    most: Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
 class Plan(eqx.Module):
@@ -416,6 +418,11 @@ class Plan(eqx.Module):
     max_steps: int = eqx.field(static=True)
     adjoint: str = eqx.field(static=True)
     careful: bool = eqx.field(static=True, default=True)  # else pause before the first step that needs it
+    # objects of Diffrax that were given; None: what the names above say
+    solver: diffrax.AbstractSolver | None = None
+    controller: diffrax.AbstractStepSizeController | None = None
+    event: diffrax.Event | None = None
+    derivative: diffrax.AbstractAdjoint | None = None
 
 
 class March(eqx.Module):
@@ -435,28 +442,29 @@ class March(eqx.Module):
 
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
-    solver: diffrax.AbstractSolver = INTEGRATORS[plan.integrator](**_stage_loop(plan))
-    controller = FixedSteps()
+    solver = _solver(plan)
+    controller = FixedSteps() if plan.controller is None else plan.controller
     implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
     # an implicit step evaluates at states that are as good as its end
     loop = "none" if implicit or isinstance(solver, Radau5) else "lax" if plan.adjoint == "forward" else "bounded"
     loop = loop if plan.careful else "ask"
     problem = dataclasses.replace(problem, loop=loop)
-    if not plan.fixed:
+    if not plan.fixed and plan.controller is None:
         # PI control; the default of Diffrax (I only) oscillates at the stability limit
         rtol, atol = (span.rtol, span.atol) if implicit else (_local(x) for x in (span.rtol, span.atol))
         controller = diffrax.PIDController(
             rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0
         )
-    if isinstance(solver, diffrax.AbstractImplicitSolver):
+    if isinstance(solver, diffrax.AbstractImplicitSolver) and _default_roots(solver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         rtol, atol = (jnp.maximum(0.01 * x, NEWTON_FLOOR) for x in (span.rtol, span.atol))
-        roots = optimistix.Chord(rtol=rtol, atol=atol, norm=_error_norm)
+        roots: Any = optimistix.Chord
+        roots = roots(rtol=rtol, atol=atol, norm=_error_norm)  # numbers that may be traced
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
-    if isinstance(solver, Radau5) and not plan.fixed:
+    if isinstance(solver, Radau5) and not plan.fixed and plan.controller is None:
         controller = Predictive(span.rtol, span.atol, _controlled_error)
     limits = (jnp.asarray(x) for x in (span.t1, span.pause_at, span.pause_after, span.most))
-    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits))
+    watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits), foreign=plan.controller is not None)
     if isinstance(solver, Radau5):
         solver = Radau5(span.rtol, span.atol, watched.scale)
     saves = [diffrax.SubSaveAt(t1=True)]
@@ -477,7 +485,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
                 subs=saves, dense=plan.save == "dense", solver_state=True, controller_state=True, made_jump=False
             ),
             stepsize_controller=watched,
-            adjoint=diffrax.ForwardMode() if plan.adjoint == "forward" else diffrax.RecursiveCheckpointAdjoint(),
+            adjoint=_adjoint(plan),
+            event=_event(plan, problem),
             max_steps=plan.max_steps,
             throw=False,
             solver_state=resume[0],
@@ -487,20 +496,27 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     exhausted = solution.result == diffrax.RESULTS.max_steps_reached
     status = jnp.where((status == 0) & exhausted, Status.max_steps.value, status)
     status = jnp.where((status == 0) & _failed(solution.result), Status.step_too_small.value, status)
+    happened = jnp.zeros((), bool)
+    if plan.event is not None:
+        happened = jnp.any(jnp.stack(jax.tree_util.tree_leaves(solution.event_mask))) & (status == 0)
+        status = jnp.where(happened, Status.event.value, status)
     ts, ys = solution.ts[1], solution.ys[1]
     ys = _project_saved(problem, ts, ys) if plan.save == "times" else ys
     good = (status == Status.done.value) | (status == Status.event.value)
+    t_end, y_end = solution.ts[0][0], jax.tree_util.tree_map(lambda a: a[0], solution.ys[0])
+    if plan.event is not None:  # the state at an event is interpolated, and off the constraints
+        y_end = jax.lax.cond(happened, lambda: problem.settle(t_end, y_end)[0], lambda: y_end)
     return March(
         ts=ts,
         ys=_unless_failed(ys, jax.lax.stop_gradient(good)),
-        t_end=solution.ts[0][0],
-        y_end=jax.tree_util.tree_map(lambda a: a[0], solution.ys[0]),
+        t_end=t_end,
+        y_end=y_end,
         controller=solution.controller_state,
         solver_state=solution.solver_state,
         stats=solution.stats,
         dense=solution.interpolation,
         status=status,
-        paused=solution.result == diffrax.RESULTS.event_occurred,
+        paused=(solution.result == diffrax.RESULTS.event_occurred) & ~happened,
     )
 
 
@@ -558,12 +574,45 @@ class _Internal:
 
 def waits(plan: Plan) -> bool:
     """Whether the short program of a march can detect that it needs care: that of explicit steps can."""
-    return not issubclass(INTEGRATORS[plan.integrator], diffrax.AbstractImplicitSolver | Radau5)
+    kind = INTEGRATORS[plan.integrator] if plan.solver is None else type(plan.solver)
+    return not issubclass(kind, diffrax.AbstractImplicitSolver | Radau5)
 
 
-def _stage_loop(plan: Plan) -> dict:
-    """A plain loop over the stages is fastest and runs forward derivatives; reverse ones need checkpoints."""
-    return {"scan_kind": "lax"} if plan.adjoint == "forward" and plan.integrator != "euler" else {}
+def _solver(plan: Plan) -> diffrax.AbstractSolver:
+    """The solver, with the loop over its stages that its derivatives need.
+
+    A plain loop is fastest and runs forward derivatives; reverse ones need checkpoints, both ways bounds.
+    """
+    solver = INTEGRATORS[plan.integrator]() if plan.solver is None else plan.solver
+    loop = "bounded" if isinstance(plan.derivative, diffrax.DirectAdjoint) else None
+    loop = "lax" if plan.adjoint == "forward" else loop
+    if isinstance(solver, diffrax.AbstractRungeKutta) and solver.scan_kind is None and loop is not None:
+        solver = eqx.tree_at(lambda s: s.scan_kind, solver, loop, is_leaf=lambda x: x is None)
+    return solver
+
+
+def _default_roots(solver: diffrax.AbstractImplicitSolver) -> bool:
+    """Whether an implicit solver has the root finder that Diffrax gives it."""
+    return eqx.tree_equal(solver.root_finder, type(solver)().root_finder) is True
+
+
+def _adjoint(plan: Plan) -> diffrax.AbstractAdjoint:
+    if plan.derivative is not None:
+        return plan.derivative
+    return diffrax.ForwardMode() if plan.adjoint == "forward" else diffrax.RecursiveCheckpointAdjoint()
+
+
+def _event(plan: Plan, problem: Problem) -> diffrax.Event | None:
+    """The caller's event, whose conditions are functions of t and State(q, v), as one of the march's own state."""
+    if plan.event is None:
+        return None
+
+    def of_march(condition):
+        return lambda t, y, args, **rest: condition(t, State(*problem.state(t, y)[:2]), args, **rest)
+
+    given = plan.event
+    conditions = jax.tree_util.tree_map(of_march, given.cond_fn, is_leaf=callable)
+    return diffrax.Event(conditions, given.root_finder, given.direction)
 
 
 def _failed(result) -> jax.Array:

@@ -13,7 +13,7 @@ from dalembert._typing import is_traced
 from dalembert.equations import assemble
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, Eliminated, decide_loads, row_numbers, rule_of
+from dalembert.reactions import AbstractReactionRule, RowElimination, decide_loads, row_numbers, rule_of
 from dalembert.stabilise import AbstractStabilisation, Projection, State, consistent_state, prepared_at
 from dalembert.systems import AbstractSystem, build
 
@@ -50,7 +50,7 @@ def prepare(
 
     There values are not available; prepare outside, and change parameters inside:
 
-        machine = da.prepare(model, formulation=da.NullSpace())
+        machine = da.prepare(model, formulation=da.formulations.NullSpace())
         jax.vmap(lambda m: da.simulate(machine.replace({"crank.mass": m}), 1.0).q[-1])(masses)
 
     **Arguments**: `state`, `t`: where to evaluate (default: the model's start); the others as in `simulate`.
@@ -59,10 +59,10 @@ def prepare(
     picks it.
     """
     system = build(system) if isinstance(system, Model) else system
-    here = consistent_state(system, *((None, None) if state is None else state), t=t)
+    here = consistent_state(system, state, t=t)
     system, rule = with_rule(system, here, t, rule_of(rule))
     marched = system
-    if isinstance(rule, Eliminated) and system.bodies is system:  # the motion is computed without these rows
+    if isinstance(rule, RowElimination) and system.bodies is system:  # the motion is computed without these rows
         marched = system.without_rows(row_numbers(system, rule.rows))
     return Prepared(system, *with_ranks(marched, here, t, formulation, stabilisation), rule)
 
@@ -94,7 +94,7 @@ def with_ranks(
     if is_traced(system, t, state):
         return formulation, stabilisation
     formulation = prepared_at(formulation, system, state, t=t)
-    return formulation, stabilisation.sized(getattr(formulation, "margin", None))
+    return formulation, stabilisation.with_margin(getattr(formulation, "margin", None))
 
 
 def unpacked(

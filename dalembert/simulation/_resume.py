@@ -1,4 +1,4 @@
-"""6 · simulation: a run that continues as if it had not stopped, `simulate(system, t1, after=solution)`.
+"""6 · simulation: a run that continues as if it had not stopped, `simulate(system, t_end, after=solution)`.
 
 A `Restart` is the state of the march beyond the motion: its state before the last step was cut to hit the end (`Mark`),
 and the settings that the motion depends on. System and settings must stay the same; changes are
@@ -17,7 +17,7 @@ import numpy as np
 from dalembert._results import DalembertError, Status
 from dalembert._typing import is_traced
 from dalembert.model import Model
-from dalembert.reactions import Eliminated, row_numbers
+from dalembert.reactions import RowElimination, row_numbers
 from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Span
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, step_to
@@ -49,29 +49,30 @@ class Resumed(eqx.Module):
 
     problem: Problem
     span: Span
-    plan: Plan = eqx.field(static=True)
+    plan: Plan
     times: np.ndarray  # padded with the end to as many as before, so that no program is recompiled
     count: int = eqx.field(static=True)  # of them that are requested
     kept: int = eqx.field(static=True)  # saved instants of the former motion that remain
 
 
-def resumed(system: AbstractSystem | Model, t1, after: Solution, save, max_steps, given: dict[str, Any]) -> Resumed:
-    """The march of `after`, ready to continue until t1; `given` are settings that must not differ from before."""
+def resumed(system: AbstractSystem | Model, t_end, after: Solution, save, max_steps, given: dict[str, Any]) -> Resumed:
+    """The march of `after`, ready to continue until t_end; `given` are settings that must not differ from before."""
     restart = _restart_of(after)
-    if is_traced(system, t1, after, save):
+    if is_traced(system, t_end, after, save):
         raise DalembertError("A run can go on (after=) outside jit, vmap and grad only.")
-    if not float(t1) > float(after.t_end):
+    if not float(t_end) > float(after.t_end):
         raise DalembertError(
-            f"The run that goes on has reached {float(after.t_end):g} s; its new end, {float(t1):g} s, must be later."
+            f"The run that goes on has reached {float(after.t_end):g} s; its new end, {float(t_end):g} s, must be "
+            "later."
         )
     _refuse_changes(after, restart, system, given)
     problem = _problem(after, restart)
     mark = jax.tree_util.tree_map(np.asarray, restart.mark)
     fresh = float(mark.t) <= float(restart.t0)  # the first step was cut: all is done again
     kept = 0 if fresh else int(np.sum(np.asarray(after.t) <= float(mark.t)))
-    plan, times = _plan(after, restart, float(t1), save, max_steps, kept)
-    end = np.asarray(t1, float)
-    step = np.asarray(step_to(float(mark.t), float(mark.next), float(t1)))
+    plan, times = _plan(after, restart, float(t_end), save, max_steps, kept)
+    end = np.asarray(t_end, float)
+    step = np.asarray(step_to(float(mark.t), float(mark.next), float(t_end)))
     careful = bool(mark.careful)
     here = Mark.at(mark.t, mark.y, mark.next, mark.controller, mark.bad, end, mark.carried, careful)
     zero, plan = np.zeros((), int), dataclasses.replace(plan, careful=careful)
@@ -79,7 +80,7 @@ def resumed(system: AbstractSystem | Model, t1, after: Solution, save, max_steps
     state = (solver_state(plan, mark.y, mark.carried), controller)
     span = Span(mark.t, end, step, mark.y, restart.rtol, restart.atol, np.asarray(np.inf), state)
     count = len(times)
-    times = np.concatenate([times, np.full(max(restart.slots - count, 0) if count else 0, float(t1))])
+    times = np.concatenate([times, np.full(max(restart.slots - count, 0) if count else 0, float(t_end))])
     return Resumed(problem, span, plan, times, count, kept)
 
 
@@ -114,11 +115,12 @@ def _restart_of(after: Solution) -> Restart:
         raise DalembertError("after= is a batch of runs; take one of them up: after=solution[0].")
     if after.restart is None:
         raise DalembertError(
-            "This run cannot go on: it was made under jit, vmap or grad, or read from a file without its march. "
-            "Start from its last state instead: simulate(system, t1, solution.state, t0=solution.t_end)."
+            "This run cannot go on: it was made under jit, vmap or grad, or with a solver, a step-size controller or "
+            "an event of Diffrax, or read from a file without its march. "
+            "Start from its last state instead: simulate(system, t_end, solution.state, t0=solution.t_end)."
         )
     if after.status not in GOES_ON:
-        raise DalembertError(f"This run cannot go on. {after.status.sentence}")
+        raise DalembertError(f"This run cannot go on. {after.status.message}")
     return after.restart
 
 
@@ -129,7 +131,7 @@ def _problem(after: Solution, restart: Restart) -> Problem:
         system = system.with_loads(None) if system.bodies is system else system
         dropped = Dropped(whole, restart.whole_sizes, restart.let_go, 10 * restart.tolerance)
         return Problem(system, after.formulation, after.stabilisation, sizes, dropped)
-    if not (isinstance(after.chosen, Eliminated) and whole.bodies is whole):
+    if not (isinstance(after.chosen, RowElimination) and whole.bodies is whole):
         return Problem(whole, after.formulation, after.stabilisation, sizes, None)
     rows = row_numbers(whole, after.chosen.rows)
     system = whole.without_rows(rows).with_loads(None)
@@ -140,39 +142,41 @@ def _problem(after: Solution, restart: Restart) -> Problem:
 # ---- when to save ------------------------------------------------------------------------------------------------
 
 
-def _plan(after: Solution, restart: Restart, t1: float, save, max_steps, kept: int) -> tuple[Plan, np.ndarray]:
+def _plan(after: Solution, restart: Restart, t_end: float, save, max_steps, kept: int) -> tuple[Plan, np.ndarray]:
     reached, saved = float(after.t_end), np.asarray(after.t)
     kind = "times" if restart.save == "times" else "steps"
     if isinstance(save, str) and (save != "steps" or kind != "steps"):
-        raise DalembertError(f"save={save!r}: a run goes on saving {'its steps' if kind == 'steps' else 'times'}.")
+        raise DalembertError(f"samples={save!r}: a run goes on saving {'its steps' if kind == 'steps' else 'times'}.")
     if kind == "steps" and save not in (None, "steps"):
-        raise DalembertError("A run that saved its steps goes on with save='steps'.")
+        raise DalembertError("A run that saved its steps goes on with samples='steps'.")
     times = np.zeros(0)
     if kind == "times":
-        new = _further(saved, float(restart.t0), reached, t1) if save is None else None
+        new = _further(saved, float(restart.t0), reached, t_end) if save is None else None
         if new is None and (save is None or isinstance(save, int)):
-            new = np.linspace(reached, t1, 201 if save is None else save)[1:]
+            new = np.linspace(reached, t_end, 201 if save is None else save)[1:]
         elif new is None:
             new = np.asarray(save, float)
-            if new.ndim != 1 or np.any(np.diff(new) < 0) or (new.size and (new[0] <= reached or new[-1] > t1)):
+            if new.ndim != 1 or np.any(np.diff(new) < 0) or (new.size and (new[0] <= reached or new[-1] > t_end)):
                 raise DalembertError(
-                    f"save= must be rising times after {reached:g} s, where it goes on, up to {t1:g} s."
+                    f"samples= must be rising times after {reached:g} s, where it goes on, up to {t_end:g} s."
                 )
         times = np.concatenate([saved[kept:], new])
     most = max_steps or {"times": 10_000_000, "steps": 4096}[kind]
     return Plan(after.integrator, restart.dt is not None, kind, most, "forward"), times
 
 
-def _further(saved: np.ndarray, t0: float, reached: float, t1: float) -> np.ndarray | None:
+def _further(saved: np.ndarray, t0: float, reached: float, t_end: float) -> np.ndarray | None:
     """Times after `reached` with the spacing of before, if that was even: those of one run over the whole."""
     if len(saved) < 2 or saved[0] != t0:
         return None
     step = (saved[-1] - t0) / (len(saved) - 1)
     if not np.allclose(np.diff(saved), step, rtol=1e-9, atol=0.0):
         return None
-    count = round((t1 - t0) / step)
-    even = abs(t0 + count * step - t1) < 1e-9 * step
-    times = np.linspace(t0, t1, count + 1) if even else np.append(t0 + step * np.arange((t1 - t0) // step + 1), t1)
+    count = round((t_end - t0) / step)
+    even = abs(t0 + count * step - t_end) < 1e-9 * step
+    times = (
+        np.linspace(t0, t_end, count + 1) if even else np.append(t0 + step * np.arange((t_end - t0) // step + 1), t_end)
+    )
     return times[times > reached]
 
 
@@ -185,7 +189,8 @@ def _refuse_changes(after: Solution, restart: Restart, system, given: dict[str, 
         more = f" … and {len(changed) - 8} more." if len(changed) > 8 else ""
         raise DalembertError(
             "A run goes on with what it began with. Changed: " + "; ".join(changed[:8]) + f".{more} "
-            "To go on from its last state with something else: simulate(system, t1, solution.state, t0=solution.t_end)."
+            "To go on from its last state with something else: simulate(system, t_end, solution.state, "
+            "t0=solution.t_end)."
         )
 
 
@@ -213,7 +218,7 @@ def _changed_settings(after: Solution, restart: Restart, given: dict[str, Any]) 
             dataclasses.replace(new, time_constant=getattr(after.stabilisation, "time_constant", None))
             if open_
             else new
-        ).sized(getattr(after.stabilisation, "usual", None))
+        ).with_margin(getattr(after.stabilisation, "usual", None))
         if not same(new, after.stabilisation):
             out.append(f"stabilisation was {_named(after.stabilisation)}, now {_named(new)}")
     return out

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,7 @@ from dalembert.equations import assemble, residuals, without_loads
 from dalembert.formulations import AbstractFormulation
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, Eliminated, row_name, row_numbers, rule_of
+from dalembert.reactions import AbstractReactionRule, RowElimination, row_name, row_numbers, rule_of
 from dalembert.simulation import _march
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, unpacked, with_ranks, with_rule
@@ -35,6 +36,7 @@ from dalembert.simulation._singular import beside, singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
 from dalembert.simulation._stiff import MANY, STIFF, stiffness
+from dalembert.simulation._strategies import Strategies, strategies
 from dalembert.stabilise import (
     CHANGED,
     EXACT,
@@ -76,61 +78,83 @@ DIVERGING = 1e-6
 
 def simulate(
     system: AbstractSystem | Model | Prepared,
-    t1: float,
+    t_end: float,
     state: State | tuple | None = None,
     *,
     t0: float | None = None,
     formulation: AbstractFormulation | None = None,
     stabilisation: AbstractStabilisation | None = None,
-    integrator: str | None = None,
+    integrator: str | diffrax.AbstractSolver | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     dt: float | None = None,
-    save: Any = None,
+    stepsize_controller: diffrax.AbstractStepSizeController | None = None,
+    event: diffrax.Event | None = None,
+    samples: Any = None,
     max_steps: int | None = None,
     progress: bool | Callable[[float], None] = False,
     singular: str = "pass",
     rule: AbstractReactionRule | str | None = None,
-    derivative: str = "reverse",
+    derivative: str | diffrax.AbstractAdjoint = "reverse",
     tolerance: float = EXACT,
     throw: bool = True,
     after: Solution | None = None,
 ) -> Solution:
-    """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t1.
+    """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t_end.
 
     **Arguments**
 
+    - `system`: a model, a system, or a prepared machine. `t_end`, `t0`: the end and the start, in seconds.
+    - `formulation`: how accelerations are found (`da.formulations`; default `Proximal`, which passes singular
+      positions). `stabilisation`: how constraints are kept (`da.stabilise`; default `Projection`).
     - `state`: start (q, v), a rough guess is enough; default: the model's poses and velocities.
     - `integrator`: "tsit5" (everyday), "dopri8" (tight tolerances), "radau5" (stiff springs, dampers, bushings), or
-      another of `INTEGRATORS`; default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
+      another of `INTEGRATORS`, or a Runge–Kutta solver of Diffrax, explicit or diagonally implicit
+      (`diffrax.Ralston()`); default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
       machine's own size.
     - `dt`: take fixed steps of this length instead.
-    - `save`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
+    - `stepsize_controller`: one of Diffrax, in place of `rtol`, `atol` and `dt` (`diffrax.PIDController(rtol=1e-6,
+      atol=1e-6, dtmax=0.01)`, `diffrax.StepTo(ts)`); errors and states reach it relative to the machine's own size.
+    - `event`: a `diffrax.Event`; its conditions are functions `f(t, state, args, **kwargs)` of the time and the
+      `State` (q, v). The motion ends there with status `event`, at the exact time if the event has a root finder.
+    - `samples`: a number of equally spaced times (default 201), an array of times, "steps", or "dense" (steps,
       and `solution.at(t)` is exact at any time).
     - `progress`: True for a bar on the terminal, or a function of the finished share.
     - `singular`: "pass" marches through singular positions (the default); "stop" ends the motion at the first one,
       with status `rank_change` and the names of the joints.
     - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
-      does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `Eliminated`
+      does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `RowElimination`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
-    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward".
+    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward"; or an adjoint of Diffrax
+      (`diffrax.RecursiveCheckpointAdjoint(checkpoints=50)`, `diffrax.DirectAdjoint()`).
     - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
       whose numbers were rounded close only approximately; their redundant rows are then dropped, with a warning, and
       monitored: the motion ends if their gap exceeds ten times the tolerance. Not under jit, vmap and grad.
     - `throw`: raise `SimulationError` when the end is not reached; otherwise look at `solution.status`.
-    - `after`: a solution (also from `da.open`) to continue until t1 as if it had not stopped, bit for bit; the result
-      holds the whole motion. System and settings stay as they were; what differs is refused by name. `save` then means
-      further times (default: the same spacing).
+    - `after`: a solution (also from `da.open`) to continue until t_end as if it had not stopped, bit for bit; the
+      result holds the whole motion. System and settings stay as they were; what differs is refused by name. `samples`
+      then means further times (default: the same spacing).
 
-    Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is a batch: `solution[k]`.
+    **Returns** a `Solution`. Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is
+    a batch: `solution[k]`.
+
+        >>> import dalembert as da
+        >>> solution = da.simulate(da.mechanism("four-bar"), 0.5, samples=6)
+        >>> solution.status.name, solution.q.shape
+        ('done', (6, 9))
+        >>> solution.violation["position"] < 1e-12
+        True
+
+    The step and its projection: equations (6.1)–(6.4) of docs/theory/simulation.md.
     """
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
     if after is not None:
         given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
         given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
+        given |= {"stepsize_controller": stepsize_controller, "event": event}
         given["tolerance"] = None if tolerance == EXACT else check_tolerance(tolerance)
-        solution = _go_on(system, t1, after, save, max_steps, progress, throw, given)
+        solution = _go_on(system, t_end, after, samples, max_steps, progress, throw, given)
         return solution if singular == "pass" else _stop_at_singular(solution, throw)
     ready = isinstance(system, Prepared)
     if isinstance(system, Prepared):
@@ -139,8 +163,10 @@ def simulate(
         system, formulation, stabilisation, rule = unpacked(system, **given)
     elif isinstance(system, Model):
         system = build(system)
+    chosen = strategies(integrator, stepsize_controller, event, derivative, dt, rtol, atol)
+    rtol = getattr(chosen.controller, "rtol", None) if rtol is None else rtol
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
-    plan, times = _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, is_traced(system, state))
+    plan, times = _plan(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -150,7 +176,7 @@ def simulate(
     if not is_traced(system, t0, q, v) and check_tolerance(tolerance) > EXACT:
         loose = loosened(system, q, v, t=t0, tolerance=tolerance)
     if loose is not None:
-        warn_caller(f"{system.name}: {loose.sentence}", AssemblyWarning)
+        warn_caller(f"{system.name}: {loose.message}", AssemblyWarning)
     found = assembled(system, q, v, t=t0) if loose is None else loose.found
     (q, v), sizes = found.state, found.sizes
     if not is_traced(found.moved) and found.moved > MOVED:
@@ -168,28 +194,30 @@ def simulate(
         reduced = whole.without_rows(loose.rows)  # with its loads decided
         system = _settled(reduced) if reduced.bodies is reduced else reduced
         dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
-    elif isinstance(rule, Eliminated) and whole.bodies is whole:  # a tree satisfies most rows by itself
+    elif isinstance(rule, RowElimination) and whole.bodies is whole:  # a tree satisfies most rows by itself
         rows = row_numbers(whole, rule.rows)
         system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     if not ready or formulation is None or stabilisation is None:
         formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
-    stabilisation = stabilisation.timed(dt, t1 - t0)
+    stabilisation = stabilisation.with_time_scale(dt, t_end - t0)
     problem = Problem(system, formulation, stabilisation, sizes, dropped)
-    traced = is_traced(problem, t0, t1, q, v, rtol, times)
+    traced = is_traced(problem, t0, t_end, q, v, rtol, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
-    start_at, end = xp.asarray(t0, float), xp.asarray(t1, float)
-    first = first_step(start_at, end, xp) if dt is None else xp.asarray(dt, float)
+    start_at, end = xp.asarray(t0, float), xp.asarray(t_end, float)
+    first = xp.asarray(first_step(start_at, end, xp) if dt is None else dt, float)
+    if isinstance(plan.controller, diffrax.StepTo):  # it knows
+        first = None
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     y0 = problem.pack(start_at, q, v)
-    span = Span(start_at, end, xp.asarray(first), y0, *errors, xp.asarray(np.inf), None)
+    span = Span(start_at, end, first, y0, *errors, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
         found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
         return dataclasses.replace(found, system=whole, chosen=rule)
     # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
     short = plan.save != "dense" and _march.waits(plan)
-    plan = dataclasses.replace(plan, adjoint="forward", careful=not short)
+    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=not short)
     parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
@@ -203,20 +231,25 @@ def simulate(
         restart = dataclasses.replace(
             restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
         )
+    if not chosen.restartable:
+        restart = None
     solution = _conclude(
         problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
     )
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
-def _go_on(system, t1, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
+def _go_on(system, t_end, after: Solution, save, max_steps, progress, throw: bool, given: dict[str, Any]) -> Solution:
     """`simulate(…, after=…)`: the march of a former run, continued from before its last step was cut."""
-    for name in ("state", "rule"):
+    for name in ("state", "rule", "stepsize_controller", "event"):
         if given[name] is not None:
-            hint = "solution.under(rule) picks reactions by another one" if name == "rule" else "after= says it"
+            hints = {"rule": "solution.with_rule(rule) picks reactions by another one", "state": "after= says it"}
+            hint = hints.get(name, "start from its last state instead, simulate(system, t_end, solution.state, t0=…)")
             raise DalembertError(f"{name}= cannot be given for a run that goes on: {hint}.")
     start, compiled = time.perf_counter(), compile_stopwatch.seconds
-    now = resumed(system, t1, after, save, max_steps, given)
+    if given["integrator"] is not None:
+        given["integrator"] = strategies(given["integrator"], None, None, "reverse", None, None, None).integrator
+    now = resumed(system, t_end, after, save, max_steps, given)
     parts = _reported(now.problem, now.span, now.plan, now.times, progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
@@ -237,6 +270,7 @@ def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> l
 
 
 def _mark_of(parts: list[March]) -> Mark:
+    """Where the march can be continued; None if it was under the control of the caller's own objects."""
     return jax.tree_util.tree_map(np.asarray, parts[-1].controller[4])
 
 
@@ -244,11 +278,11 @@ def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSyst
     """The system with its joint loads decided, and the rule prepared; under jit, vmap and grad both as given."""
     if not is_traced(system, state, t0):
         return with_rule(system, state, t0, rule)
-    if isinstance(rule, Eliminated) and not rule.rows:
+    if isinstance(rule, RowElimination) and not rule.rows:
         raise DalembertError(
-            "Eliminated() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. Say "
-            "machine = da.prepare(system, rule=da.Eliminated()) outside, and simulate that; or name the rows: "
-            "Eliminated(('C[1]', …))."
+            "RowElimination() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. "
+            "Say machine = da.prepare(system, rule=da.reactions.RowElimination()) outside, and simulate that; or name "
+            "the rows: RowElimination(('C[1]', …))."
         )
     bodies = system.bodies
     if bodies is not None and bodies.bearings and rule is not None:
@@ -277,80 +311,79 @@ def _is_whole(value) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _rising_times(save, t0, t1) -> np.ndarray:
+def _rising_times(save, t0, t_end) -> np.ndarray:
     try:
         times = np.asarray(save, float)
     except (TypeError, ValueError):
         times = np.zeros(())
     if times.ndim != 1 or times.size == 0:
         raise DalembertError(
-            f"save={save!r} is unknown; use a number of times, an array of times (not empty), 'steps' or 'dense'."
+            f"samples={save!r} is unknown; use a number of times, an array of times (not empty), 'steps' or 'dense'."
         )
     wrong = ~np.isfinite(times)
     wrong[1:] |= np.diff(times) < 0
-    if not is_traced(t0, t1):
-        wrong |= (times < t0) | (times > t1)
+    if not is_traced(t0, t_end):
+        wrong |= (times < t0) | (times > t_end)
     if np.any(wrong):
         first = int(np.argmax(wrong))
-        within = "" if is_traced(t0, t1) else f" within [{t0:g}, {t1:g}]"
-        raise DalembertError(f"save= must be rising times{within}; number {first + 1} of them is {times[first]:g}.")
+        within = "" if is_traced(t0, t_end) else f" within [{t0:g}, {t_end:g}]"
+        raise DalembertError(f"samples= must be rising times{within}; number {first + 1} of them is {times[first]:g}.")
     return times
 
 
-def _plan(integrator, rtol, atol, dt, save, max_steps, derivative, t0, t1, traced: bool) -> tuple[Plan, jax.Array]:
+def _plan(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, traced: bool) -> tuple[Plan, Any]:
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
-    for name, value in (("start", t0), ("end", t1)):
+    for name, value in (("start", t0), ("end", t_end)):
         if not is_traced(value) and not _is_number(value):
             raise DalembertError(f"The {name} of the run must be a number, in seconds, not {value!r}.")
-    if not is_traced(t0, t1) and not t1 > t0:
-        raise DalembertError(f"The end of the run, {t1:g} s, must be later than its start, {t0:g} s.")
-    if dt is not None and not is_traced(dt, t0, t1) and dt > (1 + 1e-12) * (t1 - t0):
-        raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t1 - t0:g} s; give a shorter step.")
+    if not is_traced(t0, t_end) and not t_end > t0:
+        raise DalembertError(f"The end of the run, {t_end:g} s, must be later than its start, {t0:g} s.")
+    if dt is not None and not is_traced(dt, t0, t_end) and dt > (1 + 1e-12) * (t_end - t0):
+        raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t_end - t0:g} s; give a shorter step.")
     if max_steps is not None and not (_is_whole(max_steps) and 0 < max_steps <= _march.COUNTED):
         raise DalembertError(
             f"max_steps={max_steps!r} must be a positive whole number, at most {_march.COUNTED}, or left out."
         )
+    integrator = chosen.integrator
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
-    if integrator not in INTEGRATORS:
-        raise DalembertError(f"integrator={integrator!r} is unknown; use one of {', '.join(INTEGRATORS)}.")
-    if derivative not in ("forward", "reverse"):
-        raise DalembertError(f"derivative={derivative!r} is unknown; use 'forward' or 'reverse'.")
-    if dt is None and integrator == "euler":
-        raise DalembertError("integrator='euler' has no error estimate; give a fixed step with dt=.")
+    kind = INTEGRATORS[integrator] if chosen.solver is None else type(chosen.solver)
+    if dt is None and chosen.controller is None and not issubclass(kind, diffrax.AbstractAdaptiveSolver):
+        raise DalembertError(f"integrator='{integrator}' has no error estimate; give a fixed step with dt=.")
     kind, times = "times", np.zeros(0)
     if isinstance(save, str):
         if save not in ("steps", "dense"):
-            raise DalembertError(f"save={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
+            raise DalembertError(f"samples={save!r} is unknown; use a number, an array of times, 'steps' or 'dense'.")
         kind = save
     elif save is None or _is_whole(save):
         if save is not None and save < 1:
             raise DalembertError(
-                f"save={save} must be a positive number of times, an array of times, 'steps' or 'dense'."
+                f"samples={save} must be a positive number of times, an array of times, 'steps' or 'dense'."
             )
-        known = not is_traced(t0, t1)
-        times = (np if known else jnp).linspace(t0, t1, 201 if save is None else int(save))
+        known = not is_traced(t0, t_end)
+        times = (np if known else jnp).linspace(t0, t_end, 201 if save is None else int(save))
     else:
-        times = save if is_traced(save) else _rising_times(save, t0, t1)
+        times = save if is_traced(save) else _rising_times(save, t0, t_end)
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
     # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
-    traced = traced or is_traced(t0, t1, dt, rtol, save)
-    if derivative == "reverse" and kind == "times" and (traced or dt is None):
+    traced = traced or is_traced(t0, t_end, dt, rtol, save)
+    if chosen.derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
     max_steps = default if max_steps is None else int(max_steps)
-    if dt is not None and not is_traced(t0, t1, dt):
-        _refuse_steps(dt, t0, t1, max_steps)
-    return Plan(integrator, dt is not None, kind, max_steps, derivative), times
+    if dt is not None and not is_traced(t0, t_end, dt):
+        _refuse_steps(dt, t0, t_end, max_steps)
+    own = {"solver": chosen.solver, "controller": chosen.controller, "event": chosen.event}
+    return Plan(integrator, dt is not None, kind, max_steps, chosen.derivative, **own, derivative=chosen.adjoint), times
 
 
-def _refuse_steps(dt: float, t0: float, t1: float, max_steps: int) -> None:
+def _refuse_steps(dt: float, t0: float, t_end: float, max_steps: int) -> None:
     """Refuse fixed steps of which there are too many before the first is taken."""
-    count = np.ceil((t1 - t0) / np.nextafter(dt, np.inf))
+    count = np.ceil((t_end - t0) / np.nextafter(dt, np.inf))
     if count > max_steps:
         raise DalembertError(
-            f"From {t0:g} s to {t1:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
+            f"From {t0:g} s to {t_end:g} s a fixed step of dt={dt:g} s takes {count:,.0f} steps, more than "
             f"max_steps={max_steps:,}. Take a longer dt, or raise max_steps."
         )
 
@@ -364,7 +397,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
     stops = np.linspace(t0, t1, 33)[1:-1] if report is not None and plan.save == "times" else []
     stops = [*stops, np.inf]
     most = np.asarray(plan.max_steps)
-    resume = _fresh_state(span, plan) if span.resume is None else span.resume
+    known = plan.solver is None and plan.controller is None  # else Diffrax makes their state, and a pause compiles anew
+    resume = _fresh_state(span, plan) if span.resume is None and known else span.resume
     span = dataclasses.replace(span, resume=resume, most=most)
     pace = _Pace(problem.system.n)
     parts: list[March] = []
@@ -387,6 +421,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
             saved = slice(1 if parts else 0, int(np.sum(np.isfinite(np.asarray(out.ts)))))
         going = bool(out.paused) and t_end < t1
         parts.append(_kept(out, saved, going))
+        if int(out.status) == Status.event.value:
+            parts[-1] = _with_end(problem, parts[-1])
         if report is not None:
             report((t_end - t0) / (t1 - t0))
         if not going:
@@ -429,8 +465,18 @@ def _kept(out: March, saved: slice, going: bool) -> March:
     return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
 
 
+def _with_end(problem: Problem, out: March) -> March:
+    """A part that an event has ended, with the state at the event as its last saved one."""
+    if len(out.ts) and out.ts[-1] >= float(out.t_end):
+        return out
+    last = (out.t_end, problem.state(out.t_end, out.y_end))
+    ts, ys = jax.tree_util.tree_map(lambda a, b: np.concatenate([a, np.asarray(b)[None]]), (out.ts, out.ys), last)
+    return dataclasses.replace(out, ts=ts, ys=ys)
+
+
 def _fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
+    assert span.dt0 is not None  # without a controller of the caller's own
     inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
     if plan.fixed:
         inner = FixedSteps.start(span.t0, span.dt0)
@@ -470,7 +516,7 @@ def _conclude(problem, plan, parts: list[March], t0: float, clock, throw: bool, 
     last = marches[-1]
     ts, ys = [p.ts for p in marches], [p.ys for p in marches]
     status = Status(int(last.status))
-    words = f"{status.sentence} "
+    words = f"{status.message} "
     if status in (Status.step_too_small, Status.not_finite):
         status, words = _diagnose(problem, plan, last, status, float(last.t_end) - t0)
     elif status is Status.eliminated_drifts:
@@ -526,7 +572,7 @@ def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
     count = int(np.sum(np.asarray(solution.t) <= found[0].t))
     cut = _until(solution, count, found[0].t, Status.rank_change)
     if throw:
-        raise SimulationError(found[0].sentence, cut)
+        raise SimulationError(found[0].message, cut)
     return cut
 
 
@@ -564,7 +610,7 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
 
     def with_cause(status: Status, detail: str) -> tuple[Status, str]:
         singular = beside(system, last.t_end, q, v, float(last.controller[2]))
-        return status, f"{status.sentence} {detail}{singular}"
+        return status, f"{status.message} {detail}{singular}"
 
     rates = problem.vector_field(last.t_end, last.y_end, None)
     if system.bodies is not None and system.bodies.bearings:
@@ -614,20 +660,23 @@ def _blow_up(system: AbstractSystem, q, v) -> str:
 
 def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     """The bearing whose load cannot be found at the last good state, or a few steps on."""
-    wdot = rates[1]
+    wdot, bodies = rates[1], system.bodies
+    assert bodies is not None
     known = all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]) and wdot.shape == v.shape
     step = float(last.controller[2])
     for ahead in (0.0, *(step * 4.0**k for k in range(6))) if known else (0.0,):
         moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
         loads = _loads_at(system, last.t_end + ahead, *moved)
         if not loads.settled or loads.margin < NEAR_PARADOX:
-            return f"The friction is '{bearing_names(system.bodies)[loads.culprit()]}'. "
+            return f"The friction is '{bearing_names(bodies)[loads.culprit()]}'. "
     return ""
 
 
 @compiled
 def _loads_at(system: AbstractSystem, t, q, v):
-    return solve_loads(system.bodies, without_loads(system.bodies, t, *system.lift(q, v)))
+    bodies = system.bodies
+    assert bodies is not None  # they have bearings
+    return solve_loads(bodies, without_loads(bodies, t, *system.lift(q, v)))
 
 
 def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
@@ -640,10 +689,10 @@ def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
     return f"The force on body '{bodies.body_names[bad[0] // bodies.dv]}' is the first that is not finite. "
 
 
-def _reporter(progress) -> Callable[[float], None] | None:
+def _reporter(progress: bool | Callable[[float], None] | None) -> Callable[[float], None] | None:
     if progress is False or progress is None:
         return None
-    if callable(progress):
+    if not isinstance(progress, bool):
         return progress
     from dalembert.simulation._progress import Bar
 

@@ -28,7 +28,7 @@ class SingularPosition:
     joints: tuple[str, ...]
 
     @property
-    def sentence(self) -> str:
+    def message(self) -> str:
         names = ", ".join(f"'{j}'" for j in self.joints)
         return (
             f"The constraint rank fell from {self.rank_elsewhere} to {self.rank} at t = {self.t:.6g} s "

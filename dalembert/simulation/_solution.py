@@ -57,7 +57,7 @@ class Solution(eqx.Module):
 
     @property
     def status(self) -> Status:
-        """How the run ended; `status.sentence` describes it. For a batch an array of them."""
+        """How the run ended; `status.message` describes it. For a batch an array of them."""
         if _batch.is_batch(self):
             return _batch.statuses(self)  # pyright: ignore[reportReturnType]
         return Status(int(self.status_code))
@@ -109,7 +109,7 @@ class Solution(eqx.Module):
     def at(self, t: float) -> State:
         """The state at any time of the motion, on the constraints.
 
-        With save="dense" it is as exact as the integration; else a cubic between two saved states.
+        With samples="dense" it is as exact as the integration; else a cubic between two saved states.
         """
         q, v = self.states(np.array([t], float))
         return State(q[0], v[0])
@@ -217,13 +217,13 @@ class Solution(eqx.Module):
 
     @property
     def rule(self) -> AbstractReactionRule:
-        """The rule that picked λ: `Unique` when the rows are independent, else the chosen one, by default a minimum
-        norm free of units."""
+        """The rule that picked λ: `RequireUnique` when the rows are independent, else the chosen one, by default a
+        minimum norm free of units."""
         return self.results.rule
 
-    def under(self, rule: AbstractReactionRule | str) -> Solution:
+    def with_rule(self, rule: AbstractReactionRule | str) -> Solution:
         """The same motion with its reactions under another rule."""
-        return self.results.under(rule)
+        return self.results.with_rule(rule)
 
     @property
     def unique_multipliers(self) -> np.ndarray:
@@ -244,8 +244,8 @@ class Solution(eqx.Module):
 
         `unique_force` and `unique_torque` state for each component whether the rigid-body model determines it (at all
         of a few instants). The attribute `rule` names what picked the values: "unique" if all of them are, else the
-        rule's name, and a `RedundancyWarning` is given as well. With the rule `Unique` values that are not unique are
-        refused.
+        rule's name, and a `RedundancyWarning` is given as well. With the rule `RequireUnique` values that are not
+        unique are refused.
         """
         return self.results.reactions(joint, frame=frame, rule=rule)
 

@@ -20,7 +20,7 @@ from dalembert.reactions import joint_wrenches, on_bodies
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State
-from dalembert.systems import AbstractSystem, compiled, switched
+from dalembert.systems import AbstractSystem, compiled, set_active
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ class Jump:
         return self.energy_before - self.energy_after
 
 
-def close_latch(
+def close_constraint(
     system: AbstractSystem, names: str | Sequence[str], state: State | tuple, *, t: float = 0.0, hold: bool = True
 ) -> tuple[AbstractSystem, State, Jump]:
     """Switch constraints on at a state: the system, the state after the jump, and the jump."""
     names = (names,) if isinstance(names, str) else tuple(names)
     q, v = (jnp.asarray(x, float) for x in state)
     for name in names:
-        system = switched(system, name, 1.0)
+        system = set_active(system, name, 1.0)
         if hold:
             rows = [r for r in _rows(system, name) if r < system.m_holonomic]
-            open_ = switched(system, name, 1.0, held_at=np.zeros(len(rows)))
+            open_ = set_active(system, name, 1.0, held_at=np.zeros(len(rows)))
             Phi = np.asarray(open_.position_residual(t, q))
-            system = switched(system, name, 1.0, held_at=Phi[rows])
+            system = set_active(system, name, 1.0, held_at=Phi[rows])
     after, lam, before_T, after_T, wrenches = _jump(system, np.asarray(t, float), q, v)
     impulses = {o.name: np.asarray(lam)[list(o.rows)] for o in system.machine.owners}
     by_joint = {}
@@ -143,7 +143,7 @@ class SwitchedSolution:
 
 def simulate_switching(
     system: AbstractSystem,
-    t1: float,
+    t_end: float,
     switches: Sequence[Switch],
     state: State | tuple | None = None,
     *,
@@ -153,28 +153,28 @@ def simulate_switching(
 ) -> SwitchedSolution:
     """The motion of a system whose constraints close and open; `settings` are those of `simulate`.
 
-    The constraints that switch must have been made `switchable`. Each `Switch` acts once.
+    The constraints that switch must have switches: `with_switches(system, name)`. Each `Switch` acts once.
     """
     waiting, segments, jumps = list(switches), [], []
     t, now = float(t0), state
     while True:
-        end = min([s.at for s in waiting if s.at is not None and s.at > t] + [float(t1)])
-        acting = [s for s in waiting if s.at is not None and s.at <= end and end < t1]
+        end = min([s.at for s in waiting if s.at is not None and s.at > t] + [float(t_end)])
+        acting = [s for s in waiting if s.at is not None and s.at <= end and end < t_end]
         events = [s for s in waiting if s.when is not None]
         if events:
             found = _first_event(system, t, end, now, events, settings)
             if found is not None:
                 end, acting = found[0], [found[1]]
-        part = simulate(system, end, now, t0=t, save=samples, **_within(settings, end - t))
+        part = simulate(system, end, now, t0=t, samples=samples, **_within(settings, end - t))
         segments.append(part)
-        if not acting or end >= t1:
+        if not acting or end >= t_end:
             return SwitchedSolution(segments, jumps)
         t, now = end, part.state
         for switch in acting:
             waiting.remove(switch)
             for name in switch.open:
-                system = switched(system, name, 0.0)
-            system, now, jump = close_latch(system, switch.close, now, t=t, hold=switch.hold)
+                system = set_active(system, name, 0.0)
+            system, now, jump = close_constraint(system, switch.close, now, t=t, hold=switch.hold)
             jumps.append(Jump(t, switch.close, switch.open, *_of(jump)))
 
 
@@ -190,7 +190,7 @@ def _of(jump: Jump) -> tuple:
 
 def _first_event(system, t, end, state, events, settings):
     """(time, switch) of the first crossing in (t, end), by bisection on the dense motion."""
-    motion = simulate(system, end, state, t0=t, save="dense", **_within(settings, end - t))
+    motion = simulate(system, end, state, t0=t, samples="dense", **_within(settings, end - t))
     grid = np.interp(np.arange(4 * (len(motion.t) - 1) + 1) / 4, np.arange(len(motion.t)), np.asarray(motion.t))
     first = None
     for switch in events:

@@ -39,10 +39,10 @@ class AbstractStabilisation(eqx.Module):
         """
         return None, memory
 
-    def timed(self, step: Scalar | None, span: Scalar) -> Self:
+    def with_time_scale(self, step: Scalar | None, span: Scalar) -> Self:
         """The same with its time constants set, if not given: from the step, or from the span of the motion."""
         return self
 
-    def sized(self, usual: Scalar | None) -> Self:
+    def with_margin(self, usual: Scalar | None) -> Self:
         """The same with its damping set, where none was given, by the usual margin of the rows (`Proximal`)."""
         return self

@@ -8,8 +8,8 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
+from dalembert._typing import Array
 from dalembert.equations import LEAST, ROUNDED, Equations, assemble, residuals, softened
 from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._start import row_sizes
@@ -41,7 +41,7 @@ class Projection(AbstractStabilisation):
     tolerance: float | None = eqx.field(static=True, default=None)
     usual: Array | float | None = None
 
-    def sized(self, usual):
+    def with_margin(self, usual):
         return self if usual is None or self.usual is not None else dataclasses.replace(self, usual=usual)
 
     def _damping(self, system, equations: Equations):

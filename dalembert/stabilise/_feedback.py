@@ -42,7 +42,7 @@ class Baumgarte(AbstractStabilisation):
             return None, memory
         return _along_rows(equations, -equations.Phi / _known(self.time_constant)), memory
 
-    def timed(self, step, span):
+    def with_time_scale(self, step, span):
         return _timed(self, step, span)
 
 
@@ -69,7 +69,7 @@ class PI(AbstractStabilisation):
         tau = _known(self.time_constant)
         return _along_rows(equations, -(2 * equations.Phi / tau + memory / tau**2)), equations.Phi
 
-    def timed(self, step, span):
+    def with_time_scale(self, step, span):
         return _timed(self, step, span)
 
 

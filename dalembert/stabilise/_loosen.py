@@ -37,7 +37,7 @@ class Loosened(NamedTuple):
         return max(self.gaps.values(), default=0.0)
 
     @property
-    def sentence(self) -> str:
+    def message(self) -> str:
         worst = sorted(self.gaps.items(), key=lambda item: -item[1])[:4]
         names = ", ".join(f"'{name}' ({gap:.1e})" for name, gap in worst)
         return (
@@ -80,7 +80,7 @@ def loosened(system: AbstractSystem, q=None, v=None, *, t: float = 0.0, toleranc
     gap = np.abs(phi) / sizes / speed
     gap[: len(Phi)] = np.maximum(gap[: len(Phi)], np.abs(Phi) / sizes[: len(Phi)])
     if np.max(gap) > tolerance:
-        raise AssemblyError(f"{Status.not_assembled.sentence} {open_rows(system, gap, tolerance)}")
+        raise AssemblyError(f"{Status.not_assembled.message} {open_rows(system, gap, tolerance)}")
     gaps: dict[str, float] = {}
     for row in np.flatnonzero(gap > 0.01 * np.max(gap)):
         name = system.owner_of(int(row)).name

@@ -30,7 +30,7 @@ def neighbours(system: AbstractSystem, t: float, here: State, sizes: Sequence[fl
         along = size > ALONG and fastest > 0
         nudge = size * (v / fastest if along else rng.standard_normal(system.n))
         try:
-            out.append(consistent_state(system, retracted(system, here.q, nudge * scale), here.v, t=t))
+            out.append(consistent_state(system, (retracted(system, here.q, nudge * scale), here.v), t=t))
         except AssemblyError:
             continue  # this nudge left the branch; the others decide
     return out

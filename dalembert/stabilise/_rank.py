@@ -32,7 +32,7 @@ def prepared_at(
         kept, usual = independent_rows(system, here, t=t)
         return dataclasses.replace(formulation, kept=kept, usual=usual)
     refuse_dead_end(system, here, t, lambda v: assemble(system, t, here.q, v))
-    return formulation.sized(_generic_ranks(system, here, t))
+    return formulation.with_ranks(_generic_ranks(system, here, t))
 
 
 def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> bool:
@@ -42,7 +42,7 @@ def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> boo
 
 
 def _consistent(system: AbstractSystem, state: State | tuple | None, t: float) -> State:
-    return consistent_state(system, *((None, None) if state is None else state), t=t)
+    return consistent_state(system, state, t=t)
 
 
 def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> tuple[np.ndarray | None, np.ndarray]:

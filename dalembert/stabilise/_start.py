@@ -9,14 +9,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
-from dalembert._typing import Coordinates, Rows, Scalar, is_traced
+from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
+from dalembert.model import Model
 from dalembert.stabilise._reach import out_of_reach
-from dalembert.systems import AbstractSystem, State, compiled_quickly, in_double, require_float64
+from dalembert.systems import AbstractSystem, State, build, compiled_quickly, in_double, require_float64
 
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
@@ -47,31 +48,48 @@ class Assembled(NamedTuple):
     """
 
     state: State
-    position: Rows
+    position: HolonomicRows
     velocity: Rows
     sizes: Rows
-    gaps: Rows
+    gaps: HolonomicRows
     moved: Scalar
 
 
 def consistent_state(
-    system: AbstractSystem,
-    q=None,
-    v=None,
+    system: AbstractSystem | Model,
+    state: State | tuple | None = None,
     *,
-    t: float = 0.0,
-    hold: Sequence[str] = (),
+    t: Scalar = 0.0,
+    hold: Sequence[str | int] = (),
     tolerance: float = EXACT,
 ) -> State:
     """Positions and velocities that meet the constraints, nearest to a rough guess in the mass metric.
 
-    `hold` names bodies ("crank") or single coordinates ("crank.x", "crank.y", "crank.z", "crank.angle" in the
-    plane, "crank.rotation" in space) that must not move. Raises `AssemblyError`, with the names of the
-    joints that stay open, if the constraints cannot be met; `tolerance` is relative to the machine's size.
+    **Arguments**
+
+    - `system`: a system, or a model.
+    - `state`: the guess (q, v); None, or None in place of q or v, stands for the model's start.
+    - `t`: the time, which moves drivers.
+    - `hold`: bodies ("crank") or single coordinates ("crank.x", "crank.y", "crank.z", "crank.angle" in the plane,
+      "crank.rotation" in space) that must not move.
+    - `tolerance`: the gap that may be left, relative to the machine's size.
+
+    **Returns** the `State` (q, v). Raises `AssemblyError`, with the names of the joints that stay open, if the
+    constraints cannot be met.
+
+        >>> import dalembert as da
+        >>> q, v = da.consistent_state(da.mechanism("four-bar"), hold=["crank.angle"])
+        >>> q.shape
+        (9,)
+
+    [Kövecses, Piedbœuf 2003, configuration correction and velocity filter.]
+
     Differentiable: the derivative is that of the exact projection. Along a change of parameters under which redundant
     joints contradict each other (one of two hinges moved) there is none: forward derivatives are NaN. Reverse ones hold
     only for sums of changes that agree, and are larger than any real one, by 1e7, for a change that does not.
     """
+    system = build(system) if isinstance(system, Model) else system
+    q, v = (None, None) if state is None else state
     return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
 
 
@@ -179,7 +197,7 @@ def _finish(system, t, q, q_found, v, free) -> Assembled:
     return _corrected(system, t, q, q_found, v, free)[0]
 
 
-def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None, tuple[Rows, Rows]]:
+def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None, tuple[HolonomicRows, Rows]]:
     """`_finish`, with C at its end (of small systems) and the residuals Φ and φ that the two corrections take out."""
     start, h, small = q, system.m_holonomic, system.klu is None
     q = q_found + (q - jax.lax.stop_gradient(q))
@@ -321,10 +339,10 @@ def _refuse_open(system: AbstractSystem, found: Assembled, tolerance: float, dri
         if residual.size == 0 or np.max(np.abs(residual)) <= tolerance:
             continue
         if not np.all(np.isfinite(residual)):
-            raise AssemblyError(f"{Status.not_assembled.sentence} A residual is not a finite number.")
+            raise AssemblyError(f"{Status.not_assembled.message} A residual is not a finite number.")
         cause = drivers() if word == "close" else ""
         open_joints = open_rows(system, residual, tolerance, word)
-        raise AssemblyError(f"{Status.not_assembled.sentence} {cause}{open_joints}{_cure(system, residual)}")
+        raise AssemblyError(f"{Status.not_assembled.message} {cause}{open_joints}{_cure(system, residual)}")
 
 
 def _cure(system: AbstractSystem, residual: np.ndarray) -> str:

@@ -10,26 +10,26 @@ from dalembert.systems._bodies import BodySystem, JointView
 from dalembert.systems._build import build, refuse_wound
 from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
 from dalembert.systems._frames import Frame, marker_frames, moment
-from dalembert.systems._functions import FunctionSystem, LocalPoint
+from dalembert.systems._functions import ConstrainedPoint, FunctionSystem
 from dalembert.systems._geometry import geometry
 from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import in_double, require_float64
 from dalembert.systems._rows import Family
-from dalembert.systems._switch import is_on, is_switchable, switchable, switched
+from dalembert.systems._switch import is_on, is_switchable, set_active, with_switches
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
     "AbsoluteSystem",
     "AbstractSystem",
     "BodySystem",
+    "ConstrainedPoint",
     "Constraints",
     "Family",
     "Frame",
     "FunctionSystem",
     "JointRows",
     "JointView",
-    "LocalPoint",
     "Named",
     "Nature",
     "Origin",
@@ -51,8 +51,8 @@ __all__ = [
     "refuse_wound",
     "require_float64",
     "rows_of",
-    "switchable",
-    "switched",
+    "set_active",
     "with_fields",
+    "with_switches",
     "wrapped",
 ]

@@ -9,9 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Coordinates, Scalar, Velocities, is_traced
+from dalembert._typing import Array, Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, dense_of_blocks
 from dalembert.model import Shape
 from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
@@ -199,7 +199,7 @@ class Leaf:
     """One named number in the system's tree: an array, or one entry of a stacked array."""
 
     where: Callable
-    index: int | tuple[int, ...] | None = None
+    index: int | tuple[int | slice, ...] | None = None
     positive: bool = False  # a tensor: positive definite
 
     def get(self, system):

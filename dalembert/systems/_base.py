@@ -14,10 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError, tell_single_precision
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities, is_traced
+from dalembert._typing import (
+    Array,
+    Coordinates,
+    HolonomicRows,
+    MachineRows,
+    MachineVelocities,
+    MotionRows,
+    Rows,
+    Scalar,
+    Velocities,
+    is_traced,
+)
 from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockPattern, BlockRows
 from dalembert.systems._names import Named, Renaming
@@ -67,7 +78,7 @@ class Constraints(NamedTuple):
     singular position must not be scaled up, as its direction would be round-off.
     """
 
-    Phi: Float[Array, " holonomic"]
+    Phi: HolonomicRows
     rows: BlockRows
     phi: Rows
     Gamma: Rows
@@ -146,15 +157,15 @@ class AbstractSystem(Named):
         """M, h and the rows together: what they share is computed once."""
 
     @abstractmethod
-    def residuals(self, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Rows, Rows]:
+    def residuals(self, t: Scalar, q: Coordinates, v: Velocities) -> tuple[HolonomicRows, Rows]:
         """Φ(t, q) and φ(t, q, v), without C."""
 
     @abstractmethod
-    def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
+    def position_residual(self, t: Scalar, q: Coordinates) -> HolonomicRows:
         """Φ(t, q): the holonomic rows."""
 
     @abstractmethod
-    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> Rows:
+    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> MotionRows:
         """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
 
     @abstractmethod
@@ -231,19 +242,21 @@ class AbstractSystem(Named):
         """The same state in the machine's coordinates and velocities."""
         return State(q, v)
 
-    def lift_rate(self, q: Coordinates, v: Velocities, vdot: Velocities) -> Velocities:
+    def lift_rate(self, q: Coordinates, v: Velocities, vdot: Velocities) -> MachineVelocities:
         """v̇ of the machine, from v̇ of the system."""
         return vdot
 
-    def push_forward(self, q: Coordinates, v: Velocities) -> Velocities:
+    def push_forward(self, q: Coordinates, v: Velocities) -> MachineVelocities:
         """Velocities, or a jump of them, as the machine's."""
         return v
 
-    def pull_back(self, q: Coordinates, force: Velocities) -> Velocities:
+    def pull_back(self, q: Coordinates, force: MachineVelocities) -> Velocities:
         """A generalised force on the machine as one on the system's velocities: of the same power."""
         return force
 
-    def multipliers_of_machine(self, q: Coordinates, rows: BlockRows, r: Velocities, lam: Rows) -> Rows:
+    def multipliers_of_machine(
+        self, q: Float[Array, " machine_nq"], rows: BlockRows, r: MachineVelocities, lam: Rows
+    ) -> MachineRows:
         """λ of all the machine's rows, at its coordinates q and rows C, from those of the system's own rows and the
         force r = Cᵀλ on the machine."""
         return lam
@@ -299,7 +312,7 @@ class AbstractSystem(Named):
         """Name and row (of `machine`) of teeth and belts: they bear on one of two sides, by the multiplier's sign."""
         return ()
 
-    def with_sides(self, sides: Rows) -> AbstractSystem:
+    def with_sides(self, sides: MachineRows) -> AbstractSystem:
         """The system with the radial forces of its teeth and belts on these sides (+1, −1; 0: left out), one number for
         each row of `machine`. Where the wheels' centres are held this changes the reactions, not the motion."""
         return self

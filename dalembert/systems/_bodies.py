@@ -15,10 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates
+from dalembert._typing import Array, Coordinates
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
 from dalembert.model import Look, Shape
@@ -304,7 +304,7 @@ class BodySystem(RowSystem):
             own, columns = f.group.rows, f.group.columns
             order.append(own.ravel())
             if "point_j" not in f.p or columns.shape[1] != 2:
-                J.append(C[own.ravel()])
+                J.append(jnp.asarray(C)[own.ravel()])
                 Chat.append(jnp.eye(own.size))
                 continue
             one = self._joint_member

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
+from dalembert._typing import Array
 from dalembert.model import quintic
 from dalembert.systems._constraints import wrapped
 from dalembert.systems._frames import Frame, back, dot, marker_frames, rotate

@@ -18,7 +18,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from dalembert._typing import Array
 
 
 class Place(NamedTuple):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Velocities
+from dalembert._typing import Array, Coordinates, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, Group
 from dalembert.systems._base import Nature, RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._names import ANONYMOUS, with_fields
@@ -23,7 +23,7 @@ from dalembert.systems._user import user_mistake
 
 
 @dataclass(frozen=True)
-class LocalPoint:
+class ConstrainedPoint:
     """A constrained point: local coordinates x = g(q) and local constraints f̂(t, x) = 0.
 
     [Blajer, Bestle, Schiehlen 1994, eqs. 2, 3]. With parameters, both get them as a last argument. `directions(t, x)`
@@ -49,7 +49,7 @@ class LocalPoint:
 class _LocalRows:
     """The holonomic rows of all constrained points, one after the other."""
 
-    points: tuple[LocalPoint, ...]
+    points: tuple[ConstrainedPoint, ...]
 
     def __call__(self, t, q, p=None):
         return jnp.concatenate([point.rows(t, point.local(p)(q), p) for point in self.points])
@@ -62,11 +62,23 @@ _SIGNATURES = ("mass(t, q)", "force(t, q, v)", "position(t, q)", "motion(t, q, v
 class FunctionSystem(RowSystem):
     """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
 
+    **Arguments**: `mass(t, q)`, `force(t, q, v)`, `position(t, q)` (Φ), `motion(t, q, v)` (φ), `qdot(q, v)` where it is
+    not v, `potential(t, q)`; `q0`, `v0` the start.
+
+        >>> import jax.numpy as jnp
+        >>> import dalembert as da
+        >>> pendulum = da.FunctionSystem(
+        ...     mass=lambda t, q: jnp.eye(2), force=lambda t, q, v: jnp.array([0.0, -9.81]), q0=[1.0, 0.0],
+        ...     position=lambda t, q: jnp.array([q @ q - 1.0]), joints={"rod": 1})
+        >>> pendulum.n, pendulum.m
+        (2, 1)
+
     With `parameters` (a dict of arrays) every function gets them as a last argument p. `joints` groups the
     holonomic rows under names, `{"A": 2, "driver": 1}`; `motion_joints` does so for the nonholonomic rows.
     `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
     tolerance free of units. Without `potential`, the work of h counts as work. Dense; for tens of coordinates.
-    Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates (`LocalPoint`).
+    Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates
+    (`ConstrainedPoint`).
     """
 
     families: tuple[Family, ...]
@@ -80,7 +92,7 @@ class FunctionSystem(RowSystem):
     name: str = eqx.field(static=True)
     functions: tuple[Callable | None, ...] = eqx.field(static=True)
     has_parameters: bool = eqx.field(static=True)
-    points: tuple[LocalPoint, ...] = eqx.field(static=True)
+    points: tuple[ConstrainedPoint, ...] = eqx.field(static=True)
     klu: None = None
 
     def __init__(
@@ -98,7 +110,7 @@ class FunctionSystem(RowSystem):
         motion_joints: Mapping[str, int] | None = None,
         parameters: Mapping[str, object] | None = None,
         scale=None,
-        points: Sequence[LocalPoint] = (),
+        points: Sequence[ConstrainedPoint] = (),
         name: str = "functions",
     ):
         self.name = name
@@ -202,7 +214,7 @@ class FunctionSystem(RowSystem):
             return None
         sizes = {"t": (), "q": (self.dq,), "v": (self.dv,)}
         arguments = signature[signature.index("(") + 1 : -1].split(", ")
-        given = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
+        given: list[Any] = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
         if self.has_parameters:
             given.append({k: jax.ShapeDtypeStruct(x.shape, float) for k, x in self.parameter_values.items()})
         try:

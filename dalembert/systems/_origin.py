@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from dalembert.model import Element, Model
@@ -17,7 +19,8 @@ class Origin:
         self.coordinates, self.cut = coordinates, tuple(cut)
         self.known = model is not None
         if model is not None:
-            self.name, self.space, self.gravity = model.name, model.space, np.array(model.gravity)
+            self.name, self.gravity = model.name, np.array(model.gravity)
+            self.space: Literal["plane", "space"] = model.space
             self.closing = tuple(model.closing)
             self.statements: tuple[Element, ...] = tuple(model.statements)
 

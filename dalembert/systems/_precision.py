@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from dalembert._results import DalembertError, tell_single_precision
-from dalembert._typing import is_traced
+from dalembert._typing import Array, is_traced
 
 
 def require_float64() -> None:

@@ -16,15 +16,15 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
+from dalembert._typing import Array, Coordinates, HolonomicRows, MotionRows, Rows, Scalar, Velocities
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
 from dalembert.systems._base import AbstractSystem, Constraints, Nature, Terms
@@ -61,7 +61,7 @@ class Family(eqx.Module):
         local = [self.gather(table) for table in tables]
         return jax.vmap(lambda *a: function(t, *a))(*local, self.p).ravel()
 
-    def renamed(self, to: Renaming) -> Family:
+    def renamed(self, to: Renaming) -> Self:
         return with_fields(self, names=to.all(self.names))
 
 
@@ -121,21 +121,21 @@ class RowSystem(AbstractSystem):
         """q ⊕ δ, staying on unit quaternions."""
         return jax.vmap(self.block_retract)(*self._blocks(q, delta)).ravel()
 
-    def position_residual(self, t: Scalar, q: Coordinates) -> Rows:
+    def position_residual(self, t: Scalar, q: Coordinates) -> HolonomicRows:
         """Φ(t, q): the holonomic rows."""
         return self.position_rows(t, self.places(q))
 
-    def position_rows(self, t: Scalar, places) -> Rows:
+    def position_rows(self, t: Scalar, places) -> HolonomicRows:
         """Φ from the places of the blocks."""
         out = [f.rows_of(f.position, t, places) for f in self.families if f.position is not None]
         return jnp.concatenate(out)[self._order(True)] if out else jnp.zeros(0)
 
-    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> Rows:
+    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> MotionRows:
         """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
         places = self.places(q)
         return self.motion_rows(t, places, self.twists(places, v))
 
-    def motion_rows(self, t: Scalar, places, twists) -> Rows:
+    def motion_rows(self, t: Scalar, places, twists) -> MotionRows:
         """The nonholonomic rows from the places and twists of the blocks."""
         out = [f.rows_of(f.motion, t, places, twists) for f in self.families if f.motion is not None]
         return jnp.concatenate(out)[self._order(False)] if out else jnp.zeros(0)
@@ -194,7 +194,7 @@ class RowSystem(AbstractSystem):
         places = self.places(q)
         return self.residuals_at(t, places, self.twists(places, v))
 
-    def residuals_at(self, t, places, twists) -> tuple[Rows, Rows]:
+    def residuals_at(self, t, places, twists) -> tuple[HolonomicRows, Rows]:
         """Φ and φ of blocks at given places and with given motion."""
         motion = _Motion(self, places, twists)
         Phi, phi = [], []

@@ -41,7 +41,7 @@ class GatedMotion:
         return self.rows(t, places, twists, p) * p["active"][self.skip :]
 
 
-def switchable(system: AbstractSystem, *names: str) -> AbstractSystem:
+def with_switches(system: AbstractSystem, *names: str) -> AbstractSystem:
     """The system with these constraints (all of their kind) behind switches, which are on."""
     for name in names:
         system = system.with_rows_of(name, lambda f, mine: f if is_switchable(f) else _gated(f))
@@ -53,7 +53,7 @@ def is_switchable(family: Family) -> bool:
     return "active" in family.p
 
 
-def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> AbstractSystem:
+def set_active(system: AbstractSystem, name: str, on, *, held_at=None) -> AbstractSystem:
     """The system with a constraint switched on or off; `on` may be traced.
 
     `held_at` are the values its holonomic rows are held at from now on (a latch that closes at the present pose);
@@ -63,7 +63,7 @@ def switched(system: AbstractSystem, name: str, on, *, held_at=None) -> Abstract
     def change(f: Family, mine: np.ndarray) -> Family:
         if not is_switchable(f):
             raise DalembertError(
-                f"Constraint '{name}' has no switch; make the system with switchable(system, '{name}')."
+                f"Constraint '{name}' has no switch; make the system with with_switches(system, '{name}')."
             )
         xp = jnp if is_traced(on, f.p["active"], held_at) else np
         p = dict(f.p)

@@ -23,10 +23,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Coordinates, Rows, Velocities
+from dalembert._typing import Array, Coordinates, Rows, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, BlockRows, Group
 from dalembert.systems._absolute import AbsoluteSystem, Leaf
 from dalembert.systems._base import AbstractSystem, RowOwner, State, Terms, renamed_owners, replace_by_name

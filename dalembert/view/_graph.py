@@ -27,7 +27,8 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
             graph.add_edge(*j["bodies"], key=j["name"], joint=j)
         else:
             graph.add_node(("", j["name"]))
-            graph.add_edges_from((("", j["name"]), b, f"{j['name']} {b}", {"joint": j}) for b in j["bodies"])
+            for b in j["bodies"]:
+                graph.add_edge(("", j["name"]), b, key=f"{j['name']} {b}", joint=j)
     if graph.degree("ground") == 0:
         graph.remove_node("ground")
     tree = {key for *_, key in nx.minimum_spanning_edges(graph, keys=True, data=False)}
@@ -116,7 +117,8 @@ def _edge(axes, a, b, joint, in_tree: bool, bend: float, thin: bool) -> None:
 
     colour = SOLVABILITY.get(joint["solvability"], "#8a94a0")
     style = ":" if thin else "-" if in_tree else "--"
-    curve = {"arrowstyle": "-", "connectionstyle": f"arc3,rad={bend}", "linestyle": style, "color": colour}
+    curve: dict[str, Any] = {"arrowstyle": "-", "connectionstyle": f"arc3,rad={bend}"}
+    curve |= {"linestyle": style, "color": colour}
     axes.add_patch(FancyArrowPatch(a, b, linewidth=1.2 if thin else 2.2, zorder=1, **curve))
 
 

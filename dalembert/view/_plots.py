@@ -153,7 +153,7 @@ def _path(data, body: str | None = None, point=None) -> Any:
         body = names[int(np.argmax(way))]
     if body not in names:
         raise DalembertError(
-            f"There is no body '{body}'; the bodies are {', '.join(names)}.{did_you_mean(body, names)}"
+            f"There is no body '{body}'; the bodies are {', '.join(names)}.{did_you_mean(str(body), names)}"
         )
     d = 2 if scene.space == "plane" else 3
     at = np.zeros(d) if point is None else np.asarray(point, float)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from dalembert._results import DalembertError
 
@@ -94,7 +95,7 @@ class _Connections(ThreadingHTTPServer):
 
     def __init__(self, *arguments):
         self._room = threading.BoundedSemaphore(MOST)
-        self._pending: dict[socket.socket, float] = {}  # connections without a complete request, since when
+        self._pending: dict[Any, float] = {}  # connections without a complete request, since when
         super().__init__(*arguments)
 
     def process_request(self, request, client_address):

@@ -18,7 +18,7 @@ print(da.check(system))
 
 # %%
 solution = da.simulate(system, 2.0)
-print(solution.status.sentence)
+print(solution.status.message)
 print(
     f"{solution.stats['steps']} steps, constraints open by {solution.violation['position']:.0e} of the machine's size"
 )
@@ -48,7 +48,7 @@ print(f"with a crank of 2 kg: up to {float(size.max()):.2f} N")
 def crank_acceleration(mass):
     """Angular acceleration of the crank at the start."""
     changed = system.replace({"crank.mass": mass})
-    return da.Proximal().solve(da.assemble(changed, 0.0, changed.q0, changed.v0)).vdot[2]
+    return da.formulations.Proximal().solve(da.assemble(changed, 0.0, changed.q0, changed.v0)).vdot[2]
 
 
 value, slope = jax.value_and_grad(crank_acceleration)(1.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 import dalembert as da
 
-warnings.simplefilter("ignore", da.RedundancyWarning)  # that B, C and four edges are open is the subject here
+warnings.simplefilter("ignore", da.errors.RedundancyWarning)  # that B, C and four edges are open is the subject here
 system = da.build(da.mechanism("mobile-robot"))
 found = da.check(system)
 print(found)
@@ -31,7 +31,10 @@ for name, B in b_matrices(C, {owner.name: owner.rows for owner in system.owners}
 # Section 4.4: the motion is the same, W5 is the same, W3 is not.
 
 # %%
-one, two = (da.simulate(system, 4.0, rule=da.Eliminated(rows), save=41) for rows in (("C[1]", "W4"), ("W1", "W4")))
+one, two = (
+    da.simulate(system, 4.0, rule=da.reactions.RowElimination(rows), samples=41)
+    for rows in (("C[1]", "W4"), ("W1", "W4"))
+)
 print(f"the two motions differ by {float(np.max(np.abs(np.asarray(one.q) - np.asarray(two.q)))):.0e} m")
 for joint in ("W5", "W3"):
     gap = np.abs(one.reactions(joint)["force"] - two.reactions(joint)["force"])

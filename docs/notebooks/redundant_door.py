@@ -7,7 +7,7 @@ import warnings
 
 import dalembert as da
 
-warnings.simplefilter("ignore", da.RedundancyWarning)  # that reactions are open is the subject here
+warnings.simplefilter("ignore", da.errors.RedundancyWarning)  # that reactions are open is the subject here
 system = da.build(da.mechanism("door-two-hinges", swing=0.0))
 print(da.check(system))
 
@@ -16,12 +16,14 @@ print(da.check(system))
 # Each gives other hinge forces. The sum of both is the weight, under every rule.
 
 # %%
-solution = da.simulate(system, 0.1, save=3)
+solution = da.simulate(system, 0.1, samples=3)
 rules = {
-    "minimum norm": da.MinimumNorm(),
-    "equal stiffness": da.Weighted(),
-    "top hinge ten times as stiff": da.Weighted({"top": {"F": 1e7, "M": 1e5}, "bottom": {"F": 1e6, "M": 1e4}}),
-    "rows dropped": da.Eliminated(),
+    "minimum norm": da.reactions.MinimumNorm(),
+    "equal stiffness": da.reactions.Weighted(),
+    "top hinge ten times as stiff": da.reactions.Weighted(
+        {"top": {"F": 1e7, "M": 1e5}, "bottom": {"F": 1e6, "M": 1e4}}
+    ),
+    "rows dropped": da.reactions.RowElimination(),
 }
 for words, rule in rules.items():
     top, bottom = (solution.reactions(j, rule=rule)["force"].sel(axis="z")[0] for j in ("top", "bottom"))
@@ -29,10 +31,10 @@ for words, rule in rules.items():
 
 # %% [markdown]
 # ## No rule
-# `Unique` picks nothing, and says so.
+# `RequireUnique` picks nothing, and says so.
 
 # %%
 try:
-    solution.reactions("top", rule=da.Unique())
+    solution.reactions("top", rule=da.reactions.RequireUnique())
 except da.DalembertError as refusal:
     print(refusal)

@@ -1,0 +1,44 @@
+# The front door: what is typed every day, in the order in which data flows, then the rooms. This is the only list of
+# these names: type checkers read it, and `__init__.py` loads from it when a name is first used.
+from dalembert.model import deg as deg
+from dalembert.model import Model as Model
+from dalembert.io import load as load
+from dalembert.io import save as save
+from dalembert.mechanisms import mechanism as mechanism
+from dalembert.systems import build as build
+from dalembert.systems import FunctionSystem as FunctionSystem
+from dalembert.systems import State as State
+from dalembert.equations import assemble as assemble
+from dalembert.stabilise import consistent_state as consistent_state
+from dalembert.simulation import prepare as prepare
+from dalembert.simulation import simulate as simulate
+from dalembert.simulation import Solution as Solution
+from dalembert.results import open as open
+from dalembert.analysis import check as check
+from dalembert.analysis import linearise as linearise
+from dalembert.analysis import inverse_dynamics as inverse_dynamics
+from dalembert.analysis import compare as compare
+from dalembert.reports import report as report
+from dalembert.errors import DalembertError as DalembertError
+
+from dalembert import model as model
+from dalembert import functions as functions
+from dalembert import io as io
+from dalembert import mechanisms as mechanisms
+from dalembert import linalg as linalg
+from dalembert import complements as complements
+from dalembert import systems as systems
+from dalembert import symbolic as symbolic
+from dalembert import loads as loads
+from dalembert import equations as equations
+from dalembert import formulations as formulations
+from dalembert import stabilise as stabilise
+from dalembert import reactions as reactions
+from dalembert import simulation as simulation
+from dalembert import results as results
+from dalembert import analysis as analysis
+from dalembert import reports as reports
+from dalembert import view as view
+from dalembert import errors as errors
+
+__version__: str

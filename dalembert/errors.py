@@ -1,0 +1,33 @@
+"""0 · errors and warnings that this package raises on purpose; each text is meant for users."""
+
+from dalembert._results import (
+    AssemblyError,
+    AssemblyWarning,
+    ConversionWarning,
+    DalembertError,
+    FileError,
+    ModelError,
+    PrecisionWarning,
+    RecordWarning,
+    RedundancyWarning,
+    SimulationError,
+    SingularWarning,
+    SlackBeltWarning,
+    StiffnessWarning,
+)
+
+__all__ = [
+    "AssemblyError",
+    "AssemblyWarning",
+    "ConversionWarning",
+    "DalembertError",
+    "FileError",
+    "ModelError",
+    "PrecisionWarning",
+    "RecordWarning",
+    "RedundancyWarning",
+    "SimulationError",
+    "SingularWarning",
+    "SlackBeltWarning",
+    "StiffnessWarning",
+]
