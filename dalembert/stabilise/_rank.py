@@ -122,7 +122,7 @@ def _generic_ranks(system: AbstractSystem, here: State, t: Scalar) -> Ranks:
     return Ranks(*(max(column) for column in zip(*found, strict=True)))
 
 
-def neighbours(system: AbstractSystem, t: float, state: State, sizes: Sequence[float] = (0.02, 0.05)) -> list[State]:
+def neighbours(system: AbstractSystem, t: Scalar, state: State, sizes: Sequence[float] = (0.02, 0.05)) -> list[State]:
     """Consistent configurations some hundredths of the machine's size away, in fixed pseudo-random directions; for
     larger sizes along the velocity."""
     rng = np.random.default_rng(20130305)
