@@ -731,4 +731,3 @@ class _Compiled:
             remarks.append("Ranges of actuator forces on joints (actuatorfrcrange) are left out.")
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

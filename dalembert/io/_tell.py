@@ -650,4 +650,3 @@ def _unit(quaternion) -> np.ndarray:
     return _tidy(quaternion)
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

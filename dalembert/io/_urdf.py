@@ -518,4 +518,3 @@ def _named(who: str) -> str:
     return who.split("'")[1] if "'" in who else ""
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

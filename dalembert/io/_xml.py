@@ -248,4 +248,3 @@ def _words(count: int) -> str:
     return "a number" if count == 1 else f"{count} numbers"
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

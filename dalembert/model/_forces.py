@@ -305,4 +305,3 @@ def _space_beam(n: dict[str, float], L: float) -> np.ndarray:
     return K
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

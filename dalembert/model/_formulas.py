@@ -72,4 +72,3 @@ class FrameFormulas:
         return jnp.stack([jnp.asarray(evaluate(tree, known), float) for tree in self.trees])
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

@@ -613,4 +613,3 @@ def evaluate(tree: tuple, known: dict[str, Any]):
     return jnp.asarray(a, float) ** (int(b) if whole else b)
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

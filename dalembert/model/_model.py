@@ -347,4 +347,3 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-# pyright: reportArgumentType=false, reportReturnType=false

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -116,10 +117,10 @@ def marker_points(system: BodySystem, body: int, joints: tuple[str, ...]) -> lis
     return points
 
 
-def _between(points):
+def _between(points) -> tuple[jax.Array, jax.Array]:
     if len(points) != 2:
         raise DalembertError(f"A Bar or Beam lies between two joints; {len(points)} are named.")
-    gap = points[1] - points[0]
+    gap = jnp.asarray(points[1] - points[0])
     length = jnp.sqrt(jnp.sum(gap**2))
     return gap / length, length
 

@@ -93,7 +93,9 @@ def consistent_state(
     return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
 
 
-def assembled(system: AbstractSystem, q=None, v=None, *, t=0.0, hold=(), tolerance=EXACT) -> Assembled:
+def assembled(
+    system: AbstractSystem, q=None, v=None, *, t: Scalar = 0.0, hold: Sequence[str | int] = (), tolerance: float = EXACT
+) -> Assembled:
     """`consistent_state` with the residuals that are left and the sizes of the rows."""
     require_float64()
     q = system.q0 if q is None else in_double(f"q of system '{system.name}'", q)
@@ -323,7 +325,7 @@ def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:
     return BlockMass(heavy, jnp.where(jnp.all(f == 1), mass.inverse, inverse))
 
 
-def _free_mask(system: AbstractSystem, hold: Sequence[str]) -> np.ndarray:
+def _free_mask(system: AbstractSystem, hold: Sequence[str | int]) -> np.ndarray:
     """1 for coordinates that may move, 0 for held ones, on the index of v."""
     free = np.ones(system.n)
     if isinstance(hold, str):

@@ -335,4 +335,3 @@ def _shapes_of(numbers: dict):
     return {k: jax.ShapeDtypeStruct(np.shape(x), float) for k, x in numbers.items()}
 
 
-# pyright: reportArgumentType=false, reportReturnType=false
