@@ -58,7 +58,7 @@ def main(models: int = 300, structures: int = 6) -> None:
         before = compiled
         model = chain(number, number % structures)
         da.check(model)
-        solution = da.simulate(model, 0.5, save=11)
+        solution = da.simulate(model, 0.5, samples=11)
         _ = solution.dataset, solution.reactions(f"pin {number}_0")
         if number >= structures:
             again += compiled - before

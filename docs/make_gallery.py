@@ -65,7 +65,7 @@ def motion(name: str) -> None:
     t_end = 4.0 if entry.t_end == USUAL else entry.t_end
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # colours tell which reactions are not unique
-        solution = da.simulate(entry.model(), t_end, save=FRAMES + 1, rtol=1e-6)
+        solution = da.simulate(entry.model(), t_end, samples=FRAMES + 1, rtol=1e-6)
     for frames in (FRAMES, FRAMES // 2):  # fewer for a machine of many bodies
         scene = plain(scene_of(solution.dataset, frames=frames + 1)) | {"panels": [], "in_joint": "", "torque": ""}
         text = json.dumps(scene, separators=(",", ":"), ensure_ascii=False) + "\n"

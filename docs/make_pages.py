@@ -122,10 +122,10 @@ def blajer() -> str:
     choice = Choice(jnp.eye(3)[:, jnp.array([0, 2])], None, jnp.ones(()))
     at = matrices(system, 0.0, q)
     rates = at.rates(system, 0.0, q, v)
-    (D, _), (Ddot, _) = Riemannian().sized(1).derivative(at.C, rates.C, at.mass, rates.mass, choice)
+    (D, _), (Ddot, _) = Riemannian().with_rank(1).derivative(at.C, rates.C, at.mass, rates.mass, choice)
     rows = [Row(f"(6.4): W_d, column {k + 1}", W[:, k], D[:, k], EXACT) for k in (0, 1)]
     rows.append(Row("(6.5): Ẇ_d, column 2", Wdot[:, 1], Ddot[:, 1], EXACT))
-    form = da.Resolved(Riemannian().sized(1))
+    form = da.formulations.Resolved(Riemannian().with_rank(1))
     _, memory = form.pack(system, 0.0, q, v)
     memory = type(memory)(choice, memory.scale)
     x3 = float(q[2])
@@ -146,7 +146,7 @@ def blajer() -> str:
     sines = jnp.linalg.norm(projected_units(C, mass), axis=1)
     rows.append(Row("(5.5) on the counter-example: cos α", np.full(4, np.sqrt(0.5)), jnp.sqrt(1 - sines**2), EXACT))
     ranks = [
-        int(np.linalg.matrix_rank(np.hstack([C.T, Riemannian(way).sized(2).choose(C, mass).E])))
+        int(np.linalg.matrix_rank(np.hstack([C.T, Riemannian(way).with_rank(2).choose(C, mass).E])))
         for way in ("one-shot", "greedy")
     ]
     rows.append(Row("rank [Cᵀ E] of the k smallest cosines (4 is needed)", "3", str(ranks[0])))
@@ -174,7 +174,7 @@ def gutierrez_lopez() -> str:
     # equal legs of a table share the load as springs under a plate do
     here = t.Instant(da.mechanism("table", speed=0.0))
     for k in ((1.0, 1.0, 1.0, 1.0), (1.0, 2.0, 5.0, 0.5)):
-        found = here.wrenches(da.Weighted({f"leg{i + 1}": {"Fz": x} for i, x in enumerate(k)}))
+        found = here.wrenches(da.reactions.Weighted({f"leg{i + 1}": {"Fz": x} for i, x in enumerate(k)}))
         wanted = t.legs((0.6, 0.4), (0.15, 0.05), np.array(k), 20.0 * 9.81)
         words = ", ".join(f"{x:g}" for x in k)
         rows.append(
@@ -184,7 +184,7 @@ def gutierrez_lopez() -> str:
     for name in ("two balls", "two hinges"):
         here = t.machine(name)
         k = t.random_stiffness(here.model)
-        ours = here.wrenches(da.Weighted(k))
+        ours = here.wrenches(da.reactions.Weighted(k))
         for s in (1e-1, 1.0):
             off = t.gap(ours, t.bushing_wrenches(here, k, s), float(here.system.size))
             what = f"door on {name}, bushings {s:g}·k: difference from the weighted rule, of the largest force"
@@ -199,12 +199,12 @@ def kovecses_piedboeuf() -> str:
     import dalembert as da
 
     system = four_bar("a")
-    q, v = da.consistent_state(system, v=(1.0, 0.3, -0.4))
-    split = da.projectors(system, q)
+    q, v = da.consistent_state(system, (None, (1.0, 0.3, -0.4)))
+    split = da.analysis.projectors(system, (q, None))
     M, P_a, P_c = (np.asarray(x) for x in (split.M, split.P_a, split.P_c))
-    r = np.asarray(da.Proximal().solve(da.assemble(system, 0.0, q, v)).r)
+    r = np.asarray(da.formulations.Proximal().solve(da.assemble(system, 0.0, q, v)).r)
     wild = np.array([0.3, -1.2, 0.7])
-    parts = da.split_motion(system, q, wild)
+    parts = da.analysis.split_motion(system, (q, wild))
     rows = [
         Row("P_a + P_c − I, largest entry", 0.0, np.max(np.abs(P_a + P_c - np.eye(3))), EXACT),
         Row("P_aᵀM P_c, largest entry", 0.0, np.max(np.abs(P_a.T @ M @ P_c)), EXACT),
@@ -276,7 +276,10 @@ def arm_table() -> str:
     import dalembert as da
 
     tree = da.build(da.mechanism("canadarm2"), coordinates="joint", cut=["tip"])
-    runs = [da.simulate(tree, 80.0, stabilisation=how, dt=0.2, **t.STEPS) for how in (da.NoStabilisation(), t.TWICE)]
+    runs = [
+        da.simulate(tree, 80.0, stabilisation=how, dt=0.2, **t.STEPS)
+        for how in (da.stabilise.NoStabilisation(), t.TWICE)
+    ]
     (gap, speed), (gap2, speed2) = (map(np.max, t.tip_violations(run)) for run in runs)
     size = f"{tree.n - tree.m}, {tree.m}"
     drift = "figures 3, 4: nothing corrected; distance at the tip, m, and its rate, m/s"
@@ -340,7 +343,7 @@ def pendulum_rows() -> list[Published]:
 
     data = t.table("iftomm_a01_pendulum")
     rows = np.array(data["first_100_s"] + data["to_2000_s"])
-    solution = da.simulate(da.mechanism("pendulum"), 2000.0, save=rows[:, 0], **t.TIGHT)
+    solution = da.simulate(da.mechanism("pendulum"), 2000.0, samples=rows[:, 0], **t.TIGHT)
     ours = t.places(solution)[:, 0, :2]
     out = []
     for time, bar in ((10.0, 1e-5), (100.0, 1e-5), (1000.0, 1e-3), (2000.0, 1e-3)):
@@ -357,7 +360,7 @@ def row_of_four_bars() -> list[Published]:
 
     rows = np.array(t.table("iftomm_a02_n_four_bar_40")["table"])
     run = {"integrator": "tsit5", "rtol": 1e-10}
-    solution = da.simulate(da.mechanism("n-four-bar", N=40), 20.0, save=rows[:, 0], **run)
+    solution = da.simulate(da.mechanism("n-four-bar", N=40), 20.0, samples=rows[:, 0], **run)
     ours = 2 * t.places(solution)[:, 0, :2]
     out = []
     for time in (5.0, 10.0, 15.0, 20.0):
@@ -434,7 +437,8 @@ ROOMS = {
     "results": ("Results", "what follows from a motion: labels, reactions, uniqueness, files"),
     "analysis": ("Analysis", "questions about a machine or a motion"),
     "reports": ("Reports", "pages and pictures of a machine and its motion"),
-    "_results": ("Status and errors", "how a run ended, and what can go wrong"),
+    "functions": ("Functions of time", "motions of drivers and laws of forces as data"),
+    "errors": ("Errors and warnings", "what can go wrong"),
 }
 """The rooms that have a page, in the order in which data flows. Names come from each room's `__all__`."""
 LISTED = ("Model", "Solution")
@@ -510,7 +514,7 @@ def front_door(room: str) -> list[str]:
 
 
 def file_of(room: str) -> str:
-    return {"_results": "status"}.get(room, room)
+    return room
 
 
 def summary_of(thing) -> str:

@@ -102,7 +102,7 @@ def test_a_straight_chain_under_its_weight_is_refused(links, coordinates):
     """Its tension is infinite: it must neither fall nor hold with finite forces, and has no freedom."""
     system = da.build(straight_chain(links), coordinates=coordinates)
     ways = "1 direction" if links == 2 else f"{links - 1} directions"
-    with pytest.raises(da.AssemblyError, match=f"taut.* velocities in {ways}, but no displacement.* infinite"):
+    with pytest.raises(da.errors.AssemblyError, match=f"taut.* velocities in {ways}, but no displacement.* infinite"):
         da.simulate(system, 0.1)
     found = da.check(system)
     assert found.mobility == 0 and not found.free_motions and "taut" in found.remarks[0]
@@ -111,7 +111,7 @@ def test_a_straight_chain_under_its_weight_is_refused(links, coordinates):
 
 def test_a_straight_chain_without_a_load_across_it_stays_at_rest():
     """Weight along the chain: the pins bear it, in a share that the rigid-body model leaves open."""
-    solution = da.simulate(straight_chain(3, gravity=(9.81, 0.0)), 0.1, save=3)
+    solution = da.simulate(straight_chain(3, gravity=(9.81, 0.0)), 0.1, samples=3)
     np.testing.assert_array_equal(solution.q[-1], solution.q[0])
 
 
@@ -125,7 +125,7 @@ def test_velocities_off_every_branch_are_refused(coordinates):
     free = np.linalg.svd(rows)[2][np.linalg.matrix_rank(rows, 1e-9) :].T
     cranks = [2, 5] if coordinates == "absolute" else [0, 1]
     v = free @ np.linalg.solve(free[cranks], [2.0, 0.5])
-    with pytest.raises(da.AssemblyError, match="velocities that no motion through it has.*'Q'"):
+    with pytest.raises(da.errors.AssemblyError, match="velocities that no motion through it has.*'Q'"):
         da.simulate(system, 0.1, state=(q, v))
 
 

@@ -236,7 +236,7 @@ def test_bennett_by_its_closed_form(coordinates):
     machine, times = bennett(), np.linspace(0.0, 3.0, 31)
     theta = machine.by_hand(times)[0]
     assert theta[0] < np.pi < theta[-1]
-    solution = da.simulate(da.build(machine.model, coordinates=coordinates), 3.0, rtol=1e-10, save=times)
+    solution = da.simulate(da.build(machine.model, coordinates=coordinates), 3.0, rtol=1e-10, samples=times)
     by_hand = 0.5 * np.stack([np.cos(theta), np.sin(theta), 0 * theta], axis=1)
     # some hundred steps within 1e-10 each; by interpolation it was 1e-6 off, whatever the tolerance
     np.testing.assert_allclose(solution.dataset["position"].sel(body="link1"), by_hand, rtol=0, atol=3e-9)

@@ -16,7 +16,7 @@ MOTION = {"status", "state", "machine", "at", "states", "results"}
 
 @pytest.fixture(scope="module")
 def solution():
-    return da.simulate(da.mechanism("pendulum"), 0.2, save=5)
+    return da.simulate(da.mechanism("pendulum"), 0.2, samples=5)
 
 
 def test_results_are_computed_once_and_are_no_data(solution):

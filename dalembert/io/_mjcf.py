@@ -729,5 +729,3 @@ class _Compiled:
             remarks.append("Equalities are exact here, not springs as in MuJoCo (solref, solimp).")
         if np.any(m.jnt_actfrclimited):
             remarks.append("Ranges of actuator forces on joints (actuatorfrcrange) are left out.")
-
-

@@ -648,5 +648,3 @@ def _tidy(values, size: float = 1.0) -> np.ndarray:
 
 def _unit(quaternion) -> np.ndarray:
     return _tidy(quaternion)
-
-

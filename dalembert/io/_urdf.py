@@ -516,5 +516,3 @@ class _Urdf(Reader):
 def _named(who: str) -> str:
     """The name in "Link 'name'"."""
     return who.split("'")[1] if "'" in who else ""
-
-

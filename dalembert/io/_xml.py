@@ -246,5 +246,3 @@ class Reader:
 
 def _words(count: int) -> str:
     return "a number" if count == 1 else f"{count} numbers"
-
-

@@ -303,5 +303,3 @@ def _space_beam(n: dict[str, float], L: float) -> np.ndarray:
     K[1, 5] = K[5, 1] = -6 * E * Iz / L**2
     K[2, 4] = K[4, 2] = 6 * E * Iy / L**2
     return K
-
-

@@ -70,5 +70,3 @@ class FrameFormulas:
         known = {"t": t} | {k: p[k] for k in self.parameters}
         known |= {name: _value(frames[k], which) for name, k, which in self.variables}
         return jnp.stack([jnp.asarray(evaluate(tree, known), float) for tree in self.trees])
-
-

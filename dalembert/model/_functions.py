@@ -611,5 +611,3 @@ def evaluate(tree: tuple, known: dict[str, Any]):
     # a whole power by products: its derivative is right for negative bases, too
     whole = rest[1][0] == "number" and float(b).is_integer() and abs(b) <= 64
     return jnp.asarray(a, float) ** (int(b) if whole else b)
-
-

@@ -345,5 +345,3 @@ def _by_names(element: Element) -> Element:
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
-
-

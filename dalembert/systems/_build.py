@@ -333,5 +333,3 @@ def _is_of_the_user(f: Force) -> bool:
 
 def _shapes_of(numbers: dict):
     return {k: jax.ShapeDtypeStruct(np.shape(x), float) for k, x in numbers.items()}
-
-
