@@ -45,7 +45,7 @@ WRITERS = {
     "run.png": lambda motion, path: motion.plot(path=path),
     "run.svg": lambda motion, path: motion.plot(path=path),
     "run.pdf": lambda motion, path: motion.plot(path=path),
-    "graph.png": lambda motion, path: da.analysis.plot_graph(motion.system, path, reactions=False),
+    "graph.png": lambda motion, path: da.reports.plot_graph(motion.system, path, reactions=False),
     "page.html": lambda motion, path: motion.animate(path),
     "film.gif": lambda motion, path: motion.animate(path),
     "film.mp4": lambda motion, path: motion.animate(path),

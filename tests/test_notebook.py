@@ -23,7 +23,7 @@ def test_figures_show_themselves_without_pyplot(four_bar_motion, data):
     for figure in (
         four_bar_motion.plot("energy"),
         four_bar_motion.plot("mechanism"),
-        da.analysis.plot_graph(da.mechanism("bricard")),
+        da.reports.plot_graph(da.mechanism("bricard")),
     ):
         picture = figure._repr_png_()
         assert picture[:8] == b"\x89PNG\r\n\x1a\n" and len(picture) > 5000

@@ -144,13 +144,13 @@ def test_solvability_is_part_of_the_result(door, data):
 
 
 def test_graph_tells_loops_and_names():
-    figure = da.analysis.plot_graph(da.mechanism("four-bar"), reactions=False)
+    figure = da.reports.plot_graph(da.mechanism("four-bar"), reactions=False)
     assert figure.axes[0].get_title() == "four-bar: 3 bodies, 4 joints, 1 loop"
     texts = {t.get_text() for t in figure.axes[0].texts}
     assert {"ground", "crank", "coupler", "rocker", "A\nrevolute"} <= texts
-    figure = da.analysis.plot_graph(da.mechanism("slider-crank"), reactions=False)
+    figure = da.reports.plot_graph(da.mechanism("slider-crank"), reactions=False)
     assert any("(motor)" in t.get_text() for t in figure.axes[0].texts)  # a driver is named at its joint
-    title = da.analysis.plot_graph(da.mechanism("double-pendulum"), reactions=False).axes[0].get_title()
+    title = da.reports.plot_graph(da.mechanism("double-pendulum"), reactions=False).axes[0].get_title()
     assert title.endswith("no loop")
 
 
