@@ -13,10 +13,11 @@ from typing import NamedTuple
 import pytest
 from _helpers_files import library
 
+from dalembert import model as m
 from dalembert._results import FileError
 from dalembert.io import text_of
 from dalembert.io._read import read_from_text
-from dalembert.model import ELEMENTS, is_required
+from dalembert.model import ELEMENTS, forms_of, is_required
 
 HERE = "  # here"
 
@@ -166,6 +167,10 @@ WRONG = {
 }
 
 
+ARGUMENTS = {getattr(m, name).__metadata__[0]: name for name in WRONG if hasattr(m, name)}
+"""The names of arguments by their forms."""
+
+
 def cases() -> list[Case]:
     made: list[Case] = []
     for model, kind, name, start, end in entries():
@@ -212,7 +217,7 @@ def cases() -> list[Case]:
             misspelt = f"{key}q" if len(key) > 2 else f"{key}qqqq"
             if not is_required(parameter):
                 add(f"misspelt {key}", changed(model, at, stop, f"    {misspelt}: 1{HERE}"), f"'{misspelt}' is unknown")
-            for value, sentence in WRONG[str(parameter.type).split("|")[0].strip()]:
+            for value, sentence in WRONG[ARGUMENTS[forms_of(ELEMENTS[kind])[key]]]:
                 add(f"{key}={value}", changed(model, at, stop, f"    {key}: {value}{HERE}"), sentence)
     return made
 
@@ -391,7 +396,7 @@ def test_one_mistake_one_sentence_one_place(kind):
             look(case)
 
 
-@pytest.mark.parametrize("case", MEANINGS, ids=[c.message[:50] for c in MEANINGS])
+@pytest.mark.parametrize("case", MEANINGS, ids=[c.sentence[:50] for c in MEANINGS])
 def test_values_that_cannot_be(case):
     look(case)
 
@@ -401,7 +406,7 @@ def look(case: Case) -> None:
     with pytest.raises(FileError) as caught:
         read_from_text(case.text, Path("m.yaml"))
     found = caught.value.complaints
-    sentence = "|".join(map(re.escape, case.message.split("|")))
+    sentence = "|".join(map(re.escape, case.sentence.split("|")))
     assert any(re.search(sentence, c.text) and c.line in wanted for c in found), (case.label, found)
     # where a name is gone, those who speak of it are told, too; nothing else follows from one mistake
     lines = {c.line for c in found if len(found) == 1 or "there is no body or marker" not in c.text}

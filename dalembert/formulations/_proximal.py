@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from equinox.internal import unvmap_any, while_loop
-from jaxtyping import Array
 
-from dalembert._typing import Rows, is_traced
+from dalembert._typing import Array, Rows, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, with_reaction, with_rhs
 from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt

@@ -18,6 +18,7 @@ from dalembert.model._frames import Body, Marker
 from dalembert.model._information import Limit, Shape
 from dalembert.model._placed import Constraint, Force
 from dalembert.model._placing import Placing
+from dalembert.model._solids import Solids
 
 Space = Literal["plane", "space"]
 P, T = ParamSpec("P"), TypeVar("T")
@@ -39,7 +40,7 @@ def _adds(cls: Callable[P, Any], made: type[T]) -> Callable[Concatenate[Model, P
     return add  # pyright: ignore[reportReturnType]
 
 
-class Model:
+class Model(Solids):
     """A mechanism: bodies, joints, drivers, wheels and forces, in the plane or in space.
 
     Nothing is refused while the model is being written: `validate` (which `da.build` calls) collects every
@@ -63,6 +64,7 @@ class Model:
         self.statements: list[Element] = []
         self.from_file = False  # messages then write arguments as a model file does
         self.recorded: list[Mistake] = []
+        self.former: list[Body] = []  # bodies from before an item was changed: they stand for those of the same name
         self._outer: Element | None = None  # the statement that is being added
         if space not in ("plane", "space"):
             self.record(Mistake(f"space={space!r} is unknown; use 'plane' or 'space'."))
@@ -165,7 +167,7 @@ class Model:
         wrong = [m for m in other.mistakes() if str(m) not in before]
         if wrong:
             raise DalembertError(f"{refusal}:\n" + "\n".join(f"  - {m}" for m in wrong))
-        other.ground = self.ground
+        self.former += self.bodies.values()
         self._clear()
         self.recorded, self.statements = [m for m in self.recorded if m.element is None], []
         for s in statements:

@@ -132,6 +132,9 @@ class Placing:
             self.wrong(f"{place!r} is not a body; give a body, a marker or a name.", path)
             return model.ground
         if body is not model.ground and model.bodies.get(body.name) is not body:
+            if body in model.former and body.name in model.bodies:  # of this model, before an item was changed
+                table = model.markers if isinstance(place, Marker) else model.bodies
+                return table.get(place.name, model.bodies[body.name])
             owner = "ground of" if body.is_ground else f"body '{body.name}' of"
             self.wrong(f"{owner} another model; use a body of this one.", path)
             return model.ground

@@ -20,6 +20,7 @@ from dalembert.reactions._multipliers import (
     solve_chosen,
 )
 from dalembert.reactions._rules import (
+    AbstractQuadraticRule,
     AbstractReactionRule,
     MinimumNorm,
     PenaltyLimit,
@@ -42,6 +43,7 @@ __all__ = [
     "LABELS",
     "RULES",
     "AbstractFlexibility",
+    "AbstractQuadraticRule",
     "AbstractReactionRule",
     "Bar",
     "Beam",

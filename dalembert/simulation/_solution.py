@@ -11,10 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from dalembert._results import DalembertError, Status
-from dalembert._typing import is_traced
+from dalembert._typing import Array, is_traced
 from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import AbstractReactionRule
 from dalembert.simulation import _batch

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array
 from scipy.linalg import qr
 
+from dalembert._typing import Array
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
