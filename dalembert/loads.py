@@ -129,7 +129,7 @@ def _per_load(system: BodySystem, equations: Equations) -> Float[Array, "K n"]:
     return jnp.concatenate(out)
 
 
-def _multipliers(system: BodySystem, equations: Equations, G) -> Float[Array, "m 1+K"]:
+def _multipliers(system: BodySystem, equations: Equations, G) -> Float[Array, "m columns"]:
     """λ without friction, and for each bearing what a unit of its load adds."""
     a = jnp.concatenate([equations.force[:, None], G.T], axis=1)
     g = jnp.concatenate([equations.Gamma[:, None], jnp.zeros((system.m, len(G)))], axis=1)
@@ -140,7 +140,7 @@ def _multipliers(system: BodySystem, equations: Equations, G) -> Float[Array, "m
     return jax.vmap(lambda r: system.load_rule.multipliers(system, equations, r), 1, 1)(r)
 
 
-def _wrenches(system: BodySystem, equations: Equations, lam) -> Float[Array, "K 1+K w"]:
+def _wrenches(system: BodySystem, equations: Equations, lam) -> Float[Array, "K columns w"]:
     """The wrenches of the bearings' joints along their own axes, for each column of λ."""
     K = system.kinematics
     places = system.places(equations.q)

@@ -181,3 +181,23 @@ def test_all_programs_are_entered_without_names():
         if path.name != "_names.py":
             text = path.read_text()
             assert "filter_jit" not in text and "jax.jit(" not in text and "@jax.jit" not in text, path
+
+
+WORDS_OF_FILES = {"io/_mjcf.py", "io/_tell.py", "io/_urdf.py", "io/_robot.py", "model/_functions.py", "view/_shapes.py"}
+"""Where formats have words of their own for motions, shapes and functions of time."""
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if str(p.relative_to(ROOT)) not in WORDS_OF_FILES], ids=str)
+def test_nobody_compares_words_to_find_out_what_a_joint_is(path):
+    """A joint or force is a class: nothing splits a text by colons, or compares `.kind`, `.type`, `.label` with words."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            split = node.func.attr in ("split", "partition", "rsplit") and node.args
+            assert not split or getattr(node.args[0], "value", None) != ":", f"{path.name}:{node.lineno}"
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            asked = {s.attr for s in sides if isinstance(s, ast.Attribute)} & {"kind", "type", "label", "symbol"}
+            owners = {ast.unparse(s.value) for s in sides if isinstance(s, ast.Attribute)}
+            assert not asked or owners & {"array.dtype", "x.dtype", "a.dtype", "number.dtype"}, (
+                f"{path.name}:{node.lineno}"
+            )

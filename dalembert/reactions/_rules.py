@@ -19,19 +19,18 @@ from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
 from dalembert.reactions._unique import LABELS, row_name, row_numbers
 from dalembert.reactions._wrenches import wrenches_on_body
-from dalembert.systems import AbstractSystem, BodySystem, Named, Renaming, compiled_quickly, with_fields
+from dalembert.systems import (
+    AbstractMultiplierRule,
+    AbstractSystem,
+    BodySystem,
+    Renaming,
+    compiled_quickly,
+    with_fields,
+)
 
 
-class AbstractReactionRule(Named):
-    """A way to pick λ among all with Cᵀλ = r."""
-
-    @abstractmethod
-    def multipliers(self, system: AbstractSystem, equations: Equations, r: Velocities) -> Rows:
-        """λ with Cᵀλ = r."""
-
-    @abstractmethod
-    def describe(self, system: AbstractSystem) -> str:
-        """The rule's name as it is printed beside every number that it picked."""
+class AbstractReactionRule(AbstractMultiplierRule):
+    """A way to pick λ among all with Cᵀλ = r, with a name: `multipliers` and `describe`."""
 
     def prepare(self, system: AbstractSystem, equations: Equations) -> AbstractReactionRule:
         """The rule prepared for a system, on the host; refuses, with a message, what it cannot decide."""

@@ -5,7 +5,7 @@ Equations (2.1)–(2.5): docs/theory/systems.md.
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem
-from dalembert.systems._base import AbstractSystem, Constraints, Nature, RowOwner, State, Terms
+from dalembert.systems._base import AbstractMultiplierRule, AbstractSystem, Constraints, Nature, RowOwner, State, Terms
 from dalembert.systems._bodies import BodySystem, JointView
 from dalembert.systems._build import build, refuse_wound
 from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
@@ -21,6 +21,7 @@ from dalembert.systems._tree import TreeSystem
 
 __all__ = [
     "AbsoluteSystem",
+    "AbstractMultiplierRule",
     "AbstractSystem",
     "BodySystem",
     "ConstrainedPoint",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from jaxtyping import Float
 from dalembert._typing import Array, Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, dense_of_blocks
 from dalembert.model import Shape
-from dalembert.systems._base import RowOwner, renamed_owners, replace_by_name
+from dalembert.systems._base import AbstractMultiplierRule, RowOwner, renamed_owners, replace_by_name
 from dalembert.systems._bodies import BodySystem, ForceFamily, JointView
 from dalembert.systems._frames import marker_frames
 from dalembert.systems._names import ANONYMOUS, with_fields
@@ -48,7 +47,7 @@ class AbsoluteSystem(BodySystem):
     m_holonomic: int = eqx.field(static=True)
     owners: tuple[RowOwner, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
-    load_rule: Any = None  # the rule that picks the joint loads for friction, where they are not unique
+    load_rule: AbstractMultiplierRule | None = None  # picks the joint loads for friction, where they are not unique
     loads_decided: bool = eqx.field(static=True, default=False)  # whether they are unique, or picked by `load_rule`
     shapes: tuple[tuple[int, Shape], ...] = eqx.field(static=True, default=())  # pictures of bodies, by their number
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from

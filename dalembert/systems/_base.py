@@ -34,6 +34,7 @@ from dalembert.linalg import KLU, BlockMass, BlockPattern, BlockRows
 from dalembert.systems._names import Named, Renaming
 
 if TYPE_CHECKING:
+    from dalembert.equations import Equations
     from dalembert.systems._bodies import BodySystem
     from dalembert.systems._rows import Family
 
@@ -69,6 +70,19 @@ class RowOwner:
     def of_the_user(self) -> bool:
         """Whether its rows are the user's own functions."""
         return self.nature.own_rows
+
+
+class AbstractMultiplierRule(Named):
+    """What picks λ among all with Cᵀλ = r; the rules are in `reactions`. A system keeps one for the joint loads of
+    friction, where these are not unique."""
+
+    @abstractmethod
+    def multipliers(self, system: AbstractSystem, equations: Equations, r: Velocities) -> Rows:
+        """λ with Cᵀλ = r."""
+
+    @abstractmethod
+    def describe(self, system: AbstractSystem) -> str:
+        """The rule's name as it is printed beside every number that it picked."""
 
 
 class Constraints(NamedTuple):
@@ -317,7 +331,7 @@ class AbstractSystem(Named):
         each row of `machine`. Where the wheels' centres are held this changes the reactions, not the motion."""
         return self
 
-    def with_loads(self, rule: Any, decided: bool = True) -> AbstractSystem:
+    def with_loads(self, rule: AbstractMultiplierRule | None, decided: bool = True) -> AbstractSystem:
         """The system with the rule that picks the joint loads for friction (None: they are unique)."""
         return self
 

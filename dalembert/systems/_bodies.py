@@ -22,7 +22,7 @@ from dalembert._typing import Array, Coordinates
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
 from dalembert.model import Look, Shape
-from dalembert.systems._base import Nature
+from dalembert.systems._base import AbstractMultiplierRule, Nature
 from dalembert.systems._forces import Armature, BearingFriction, BeltTension, angles_read
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
 from dalembert.systems._names import Renaming, with_fields
@@ -78,7 +78,7 @@ class BodySystem(RowSystem):
     space: eqx.AbstractVar[str]
     body_names: eqx.AbstractVar[tuple[str, ...]]
     joints: eqx.AbstractVar[tuple[JointView, ...]]
-    load_rule: eqx.AbstractVar[Any]  # the rule that picks the joint loads for friction, where they are not unique
+    load_rule: eqx.AbstractVar[AbstractMultiplierRule | None]  # picks the joint loads for friction, if not unique
     loads_decided: eqx.AbstractVar[bool]  # whether they are unique, or picked by `load_rule`
     shapes: eqx.AbstractVar[tuple[tuple[int, Shape], ...]]  # pictures of bodies, by their number
     origin: eqx.AbstractVar[Origin]  # the model it was built from
