@@ -188,11 +188,12 @@ def _check(
         with suppress(DalembertError):  # loads that are not unique: the report states it
             system = decide_loads(system, here, t=t)
     first = Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
-    others = []
-    if (
-        loose is None and not contradictions and first.dependence.redundancy
-    ):  # else no neighbouring pose can have a larger rank
-        others = [Instant(system, t, s) for s in _neighbours(system, t, here, first)]
+    others, stuck = [], None
+    if loose is None and not contradictions and first.dependence.redundancy:
+        # else no neighbouring pose can have a larger rank
+        stuck = taut(system, here, t)
+        # beside a taut pose others nearly close, but none does
+        others = [] if stuck else [Instant(system, t, s) for s in _neighbours(system, t, here, first)]
     best = max([first, *others], key=lambda i: i.dependence.rank)
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
@@ -201,9 +202,6 @@ def _check(
         contradictions = _contradictory_accelerations(first)
     found = found_here = None
     contradictory = bool(contradictions) and loose is None
-    # dependent rows, and no pose beside this one: it may be a position that the machine cannot leave
-    isolated = first.dependence.redundancy and not others and loose is None and not contradictory
-    stuck = taut(system, here, t) if isolated else None
     if reactions and not contradictory:
         # at a singular pose the equations give no values, and those of a neighbour are not what was requested
         determined = not singular and not (stuck and stuck.loaded)
