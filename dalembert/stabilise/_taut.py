@@ -100,8 +100,9 @@ class _Bend:
         d = equations.dependence()
         free = _free_velocities(d) if d.redundancy else np.zeros((0, 0))
         k = free.shape[1]
-        driven = [row for o in system.owners if o.drives for row in o.rows]
-        if not 0 < k <= MOST or np.max(np.abs(d.null[driven]), initial=0.0) > CURVED:
+        # rows that move with time may release what they hold
+        timed = [] if system.scleronomic else [r for o in system.owners if o.drives or o.of_the_user for r in o.rows]
+        if not 0 < k <= MOST or np.max(np.abs(d.null[timed]), initial=0.0) > CURVED:
             return None
         trials = np.random.default_rng(1).standard_normal((TRIALS, k))
         seen = [_rates(at, d, free @ x / np.linalg.norm(x)) for x in trials]
