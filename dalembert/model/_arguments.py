@@ -105,6 +105,7 @@ def as_text(value: Any) -> str:
 
 
 def number(value: Any, path: tuple = ()) -> int | float:
+    """A finite number of a file, also as a formula such as 45*deg."""
     if isinstance(value, str):
         value = _constant(value, path)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -145,7 +146,12 @@ def _text_without(mistake: Callable[[str], str | None]) -> Callable:
     return look
 
 
-_name, title = _text_without(name_mistake), _text_without(title_mistake)
+_name, _title = _text_without(name_mistake), _text_without(title_mistake)
+
+
+def title(value: Any, path: tuple = ()) -> str:
+    """A title of a file: one line of text."""
+    return _title(value, path)
 
 
 def whole(most: int, words: str) -> Callable:

@@ -129,6 +129,7 @@ class Element:
 
 
 def is_required(argument: dataclasses.Field) -> bool:
+    """Whether an argument has no default."""
     return argument.default is dataclasses.MISSING
 
 

@@ -32,10 +32,12 @@ class Link(NamedTuple):
 
 
 def turn_about(axis: int = 2) -> Link:
+    """A link that turns about an axis (0, 1, 2 for x, y, z) of the joint's frame."""
     return Link(axis, turns=True)
 
 
 def slide_along(axis: int = 2) -> Link:
+    """A link that slides along an axis (0, 1, 2 for x, y, z) of the joint's frame."""
     return Link(axis, slides=True)
 
 
