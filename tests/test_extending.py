@@ -122,6 +122,73 @@ def test_a_joint_without_rows_is_named():
         da.build(model)
 
 
+def thread_rows(t, i, j, p):
+    """A screw: on the axis, parallel, and the advance that belongs to the angle."""
+    d, B = i.R.T @ (j.p - i.p), i.R.T @ j.R
+    lead = p["pitch"] / (2 * jnp.pi)
+    turn = B[1, 0] * jnp.cos(d[2] / lead) - B[0, 0] * jnp.sin(d[2] / lead)
+    return [d[0], d[1], B[0, 2], B[1, 2], lead * turn]
+
+
+def thread(links) -> da.Model:
+    class Thread(da.model.Joint):
+        """A screw of a person's own."""
+
+        pitch: da.model.Positive
+        at: da.model.Vector | None = None
+        axis: da.model.Vector | None = None
+
+        def markers(self, on):
+            return on.joint_markers("axis")
+
+        def numbers(self, on):
+            return {"pitch": np.asarray(on.positive("pitch"))}
+
+        def links(self, space):
+            return links
+
+        def rows_in(self, space):
+            return da.systems.JointRows(holonomic=5, position=thread_rows)
+
+    del da.model.ELEMENTS["thread"]
+    model = da.Model("thread", space="space", gravity=(0, 0, -9.81))
+    nut = model.body("nut", mass=1.0, inertia=(0.1, 0.1, 0.2), position=(0, 0, 0.3))
+    model.add(Thread("thread", model.ground, nut, pitch=0.4, at=(0, 0, 0), axis=(0, 0, 1)))
+    return model
+
+
+def test_own_screw_in_a_tree_is_ours():
+    """a = −m g / (m + J/lead²), and its pitch can be changed in joint coordinates, too."""
+    own = da.build(thread((da.model.Link(2, turns=True, pitch="pitch"),)), coordinates="joint")
+    assert (own.n, own.m) == (1, 0)
+    for system, pitch in ((own, 0.4), (own.replace({"thread.pitch": 0.8}), 0.8)):
+        lead = pitch / (2 * np.pi)
+        q, v = da.consistent_state(system)
+        rate = da.formulations.Proximal().solve(da.assemble(system, 0.0, q, v)).vdot
+        assert float(rate[0]) * lead == pytest.approx(-9.81 / (1 + 0.2 / lead**2), rel=1e-12)
+    assert float(own.parameters()["thread.pitch"]) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("links", "sentence"),
+    [
+        ((da.model.turn_about(2),), "its links allow a motion that its row 5 forbids"),
+        ((da.model.turn_about(2), da.model.slide_along(2)), "its links have 2 freedoms, its rows hold 5 directions"),
+        ((da.model.Link(2, turns=True, slides=True, pitch="pitch"),), None),
+        ((da.model.Link(2, turns=True, pitch="lead"),), "a link has the pitch 'lead', which is none of its numbers"),
+    ],
+)
+def test_links_that_are_not_the_rows_are_refused(links, sentence):
+    """Each of these gave another motion in joint coordinates than in absolute ones, without a word."""
+    model = thread(links)
+    assert da.build(model).m == 5  # absolute coordinates do not use links
+    if sentence is None:  # said twice, but the same screw
+        assert da.build(model, coordinates="joint").n == 1
+        return
+    with pytest.raises(da.DalembertError, match=f"Joint 'thread': class Thread: {sentence}"):
+        da.build(model, coordinates="joint")
+
+
 # ---- changing a model ----------------------------------------------------------------------------------------------
 
 

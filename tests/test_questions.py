@@ -178,7 +178,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("question", "name", "coordinates"), ASKED)
-@pytest.mark.filterwarnings("ignore::dalembert.RedundancyWarning", "ignore::dalembert.RecordWarning")
+@pytest.mark.filterwarnings("ignore::dalembert.errors.RedundancyWarning", "ignore::dalembert.errors.RecordWarning")
 def test_every_question_of_every_system(question, name, coordinates, tmp_path):
     words = REFUSED.get((question, name))
     if words is not None:

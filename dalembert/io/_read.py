@@ -253,6 +253,9 @@ class _Reader:
         else:
             hint = did_you_mean(word, words) if isinstance(word, str) else ""
             known = hint or f" Known are {', '.join(words)}."
+            known += (
+                " If it is a class of your own, import its module before the file is read." if entry.cls is None else ""
+            )
             self.complain(node.at(("type",)), f"{who}: {as_text(word)} is no type of {entry.section}.{known}")
 
     def _repair(self, entry: _Entry, cls: type[Element]) -> None:

@@ -191,7 +191,7 @@ class BearingFriction(OnJoint):
             on.wrong(
                 f"joint '{found.name}' ({found.type}) has no bearing whose load could rub; "
                 f"these have: {', '.join(on.model.bearing_types())}. For any other, give the load to "
-                f"friction(normal=…).",
+                "friction(normal=…); in a class of your own define bearing.",
                 "joint",
             )
         if found is None or bearing is None:

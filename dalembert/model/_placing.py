@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dalembert._results import did_you_mean, tell_single_precision
+from dalembert._results import DalembertError, did_you_mean, tell_single_precision
 from dalembert.model._arguments import name_mistake
 from dalembert.model._element import Cause, Element, Mistake
 from dalembert.model._frames import Body, Marker, axis_angle, frame_on_axis, rotation_matrix, turn
@@ -62,6 +62,9 @@ class Placing:
         self.wrong(f"{': '.join(words)} {sentence}", path, cause=cause)
 
     def given(self, key: str) -> Any:
+        if key not in type(self.element).fields():
+            kind = type(self.element).__name__
+            raise DalembertError(f"{self.who}: class {kind} has no field '{key}'; add it, or define markers(on).")
         return getattr(self.element, key)
 
     # ---- what it becomes ---------------------------------------------------------------------------------------

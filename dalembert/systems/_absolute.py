@@ -200,13 +200,14 @@ class Leaf:
     where: Callable
     index: int | tuple[int | slice, ...] | None = None
     positive: bool = False  # a tensor: positive definite
+    unit: float = 1.0  # what is stored is the number times this
 
     def get(self, system):
         array = jnp.asarray(self.where(system))
-        return array if self.index is None else array[self.index]
+        return (array if self.index is None else array[self.index]) / self.unit
 
     def set(self, system, value):
-        array = self.where(system)
+        array, value = self.where(system), value * self.unit
         if is_traced(value, array):
             array = jnp.asarray(array)
             new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)

@@ -12,8 +12,10 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.linalg import BlockPattern, Group
-from dalembert.model import FREE, Body, Constraint, Link, Marker, Model, quaternion_of
+from dalembert.model import FREE, AbstractJoint, Body, Constraint, Link, Marker, Model, axis_angle, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem
+from dalembert.systems._constraints import rows_of
+from dalembert.systems._frames import Frame
 from dalembert.systems._names import compiled
 from dalembert.systems._topology import Tree
 from dalembert.systems._tree import TreeSystem
@@ -73,6 +75,9 @@ def tree_system(
     carriers: dict[str, tuple[str, Constraint | None]],
 ) -> TreeSystem:
     """Joint coordinates of a model whose cut joints are the rows of `carrier`, and all joints those of `absolute`."""
+    for _, joint in carriers.values():
+        if joint is not None:
+            check_links(joint, model.space)
     parents, kept, owners, q0 = [], [], [], []
     backward: list[str] = []
     tables: dict[str, list] = {
@@ -109,7 +114,7 @@ def tree_system(
             tables["point_j"].append(ends[1][0] if last else np.zeros(3))
             tables["frame_j"].append((ends[1][1] if last else np.eye(3)) @ turn_to)
             tables["turn"].append(way if link.turns else 0.0)
-            tables["slide"].append(way if link.slides else way * lead)
+            tables["slide"].append(way * lead if link.pitch else way if link.slides else 0.0)
             start = (_angle_of(ends[0][1]) if first else 0.0) - (_angle_of(ends[1][1]) if last else 0.0)
             tables["start_angle"].append(start if model.space == "plane" else 0.0)
             parents.append(here)
@@ -152,6 +157,46 @@ def _rates(system: TreeSystem, q, v):
     chains = system.chains(q)
     momentum = system._pull(chains, system.carrier.mass_mv(system.body_places(q, chains), v))
     return jax.scipy.linalg.solve(system.mass_matrix(chains), momentum, assume_a="pos")
+
+
+def check_links(joint: Constraint, space: str) -> None:
+    """Refuse a class of a person's own whose links move where its rows forbid, or leave free what its rows hold.
+
+    The tree does not use the rows of a joint that carries, so the two must say the same.
+    """
+    links, element = joint.element.links(space), joint.element
+    if links is None or type(element).rows_in is AbstractJoint.rows_in:
+        return
+    who, rows = f"Joint '{joint.name}': class {type(element).__name__}", rows_of(joint, space)
+    missing = [link.pitch for link in links if link.pitch and link.pitch not in joint.numbers]
+    if missing:
+        raise DalembertError(f"{who}: a link has the pitch '{missing[0]}', which is none of its numbers.")
+    freedom, whole = sum(link.freedom for link in links), 3 if space == "plane" else 6
+    if rows.motion is not None or rows.position is None or freedom + rows.holonomic != whole:
+        raise DalembertError(
+            f"{who}: its links have {freedom} freedoms, its rows hold {rows.holonomic + rows.nonholonomic} directions; "
+            f"together they must be {whole}. Without links it closes a loop, which any joint can."
+        )
+    rng, size = np.random.default_rng(1), 3 if space == "space" else 2
+    still = Frame(jnp.zeros(size), jnp.eye(size), jnp.zeros(()))
+    for _ in range(3):
+        p, R, angle = np.zeros(3), np.eye(3), 0.0
+        for link in links:
+            x = float(rng.uniform(-0.7, 0.7))
+            lead = float(joint.numbers[link.pitch]) / (2 * math.pi) if link.pitch else 1.0
+            if link.slides or link.pitch:
+                p = p + R[:, link.axis] * x * lead
+            if link.turns:
+                R, angle = R @ axis_angle(np.eye(3)[link.axis], x), angle + x
+            if link.ball:
+                R = R @ axis_angle(rng.standard_normal(3), x)
+        moved = Frame(jnp.asarray(p[:size]), jnp.asarray(R[:size, :size]), jnp.asarray(angle))
+        gap = np.abs(np.asarray(rows.position(jnp.zeros(()), still, moved, joint.numbers)))
+        if not np.max(gap) < 1e-9:
+            raise DalembertError(
+                f"{who}: its links allow a motion that its row {int(np.argmax(gap)) + 1} forbids; give a link for each "
+                "freedom, in order from i to j (a screw is one link: Link(turns=True, pitch=…))."
+            )
 
 
 def _whole_turns(model: Model, tree: Tree, links, q0) -> np.ndarray:

@@ -415,11 +415,35 @@ def rows_of(c: m.Constraint, space: str) -> JointRows:
     """The rows of a joint: those it brings with it, else those registered for its class or a base of it."""
     own = c.element.rows_in(space)
     if own is not None:
-        return own
+        position = None if own.position is None else SizedRows(own.position, own.holonomic)
+        motion = None if own.motion is None else SizedRows(own.motion, own.nonholonomic)
+        _need_functions(c, space, own)
+        return own._replace(position=position, motion=motion)
     for cls in type(c.element).__mro__:
         if (found := ROWS.get((cls, space))) is not None:
             return found if isinstance(found, JointRows) else found(c, space)
     raise DalembertError(f"Joint '{c.name}': class {type(c.element).__name__} has no rows in {space}; define rows_in.")
+
+
+@dataclass(frozen=True)
+class SizedRows:
+    """The rows of a person's own joint: `size` numbers, whatever form the function returns them in."""
+
+    rows: Callable
+    size: int
+
+    def __call__(self, *arguments):
+        return jnp.reshape(jnp.asarray(self.rows(*arguments), float), (self.size,))
+
+
+def _need_functions(c: m.Constraint, space: str, rows: JointRows) -> None:
+    """Refuse a class whose coordinates have no functions, or the reverse."""
+    stated, measured = tuple(c.element.coordinates(space)), tuple(name for name, _ in rows.coordinates)
+    if stated != measured:
+        raise DalembertError(
+            f"Joint '{c.name}': class {type(c.element).__name__} states the coordinates {stated}, but its rows measure "
+            f"{measured}; give JointRows(coordinates=…) a function (i, j) for each, in the same order."
+        )
 
 
 def coordinate_of(c: m.Constraint, space: str, name: str) -> Callable:

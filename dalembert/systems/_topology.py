@@ -36,7 +36,7 @@ class Tree:
         count = len(self.parents)
         self.count = count
         self.ball = np.array([x.ball for x in links], bool).reshape(count)
-        self.slides = np.array([x.slides for x in links], bool).reshape(count)
+        self.slides = np.array([x.slides and not x.pitch for x in links], bool).reshape(count)
         self.q_sizes = [4 if x.ball else x.freedom for x in links]
         # coordinates and velocities: the indices of each link in q and v; one past the end means none
         q_sizes, v_sizes = self.q_sizes, [x.freedom for x in links]

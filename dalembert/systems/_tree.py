@@ -474,6 +474,11 @@ class TreeSystem(AbstractSystem):
             for name, point, link in ((near, "point_i", links[0]), (far, "point_j", links[-1])):
                 own = Leaf(lambda s, point=point: s.links[point], (link, part))
                 slots[f"{joint}.{name}"] = (own, *(_leaf_of("absolute", x) for x in whole[f"{joint}.{name}"]))
+            for link in links:
+                if pitch := self.tree.links[link].pitch:  # the advance of a unit angle
+                    way = -1.0 if joint in self.tree.backward else 1.0
+                    own = Leaf(lambda s: s.links["slide"], link, unit=way / (2 * np.pi))
+                    slots[f"{joint}.{pitch}"] = (own, *(_leaf_of("absolute", x) for x in whole[f"{joint}.{pitch}"]))
         return slots
 
     def parameters(self):
