@@ -189,7 +189,7 @@ WORDS_OF_FILES = {"io/_mjcf.py", "io/_tell.py", "io/_urdf.py", "io/_robot.py", "
 
 @pytest.mark.parametrize("path", [p for p in FILES if str(p.relative_to(ROOT)) not in WORDS_OF_FILES], ids=str)
 def test_nobody_compares_words_to_find_out_what_a_joint_is(path):
-    """A joint or force is a class: nothing splits a text by colons, or compares `.kind`, `.type`, `.label` with words."""
+    """A joint or force is a class: nothing splits texts by colons or compares `.kind`, `.type`, `.label` with words."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             split = node.func.attr in ("split", "partition") and node.args
