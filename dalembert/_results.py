@@ -7,7 +7,7 @@ import enum
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class DalembertError(Exception):
 class ModelError(DalembertError):
     """All mistakes of a model, collected: `mistakes` is the list, the text shows one per line."""
 
-    def __init__(self, model_name: str, mistakes: list[str]):
+    def __init__(self, model_name: str, mistakes: Sequence[str]):
         self.mistakes = list(mistakes)
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         super().__init__(f"Model '{model_name}' has {count}:\n" + "\n".join(f"  - {m}" for m in mistakes))

@@ -134,10 +134,11 @@ def _multipliers(system: BodySystem, equations: Equations, G) -> Float[Array, "m
     a = jnp.concatenate([equations.force[:, None], G.T], axis=1)
     g = jnp.concatenate([equations.Gamma[:, None], jnp.zeros((system.m, len(G)))], axis=1)
     x, lam = equations.factorise().solve_many(a, g)
-    if system.load_rule is None:
+    rule = system.load_rule
+    if rule is None:
         return lam
     r = jax.vmap(equations.mass.mv, 1, 1)(x) - a
-    return jax.vmap(lambda r: system.load_rule.multipliers(system, equations, r), 1, 1)(r)
+    return jax.vmap(lambda r: rule.multipliers(system, equations, r), 1, 1)(r)
 
 
 def _wrenches(system: BodySystem, equations: Equations, lam) -> Float[Array, "K columns w"]:

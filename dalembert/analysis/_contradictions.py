@@ -79,7 +79,7 @@ def contradiction_of(
     for j in joints:
         for direction in j.directions:
             # a direction's row is the same combination of residuals as of rows
-            size = np.linalg.norm(direction.rows)
+            size = float(np.linalg.norm(direction.rows))
             gap = float(direction.rows @ left[list(j.rows)]) / size
             share = float(np.abs(direction.rows) @ relative[list(j.rows)]) / size
             # with gaps the axes of a joint's two sides differ a little: name the nominal direction

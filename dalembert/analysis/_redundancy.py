@@ -61,6 +61,7 @@ def check(
         if not fits and not contradictions:
             raise error  # a start too rough to be closed, not contradictory constraints
         here = here if loose is None else loose.found.state
+        assert here is not None  # only a loosened machine fits
     return _check(system, t, here, contradictions, reactions, loose)
 
 

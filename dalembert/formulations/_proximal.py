@@ -14,7 +14,7 @@ from equinox.internal import unvmap_any, while_loop
 from dalembert._typing import Array, Rows, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble
 from dalembert.formulations._base import AbstractFormulation, Acceleration, Motion, with_reaction, with_rhs
-from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt
+from dalembert.linalg import NEAR, RANK_TOLERANCE, SOLVED, Attempt, DenseSaddle
 
 CORRECTIONS = 4
 """Most corrections of a state, which is first moved onto the constraints where it is near a singular position: a
@@ -41,7 +41,7 @@ PROBES, LAST = 2, 3 + len(SIDES)
 class Visit(eqx.Module):
     """Progress of an evaluation: at the state itself (place 0), a probe, a side, or at the state again."""
 
-    going: Array
+    going: jax.Array
     place: Array
     corrections: Array
     gap: Array  # the violation before the last correction
@@ -52,7 +52,7 @@ class Visit(eqx.Module):
     spread: Array  # difference of the two sums below
     total: Array  # over the sides
     outer: Array  # the same over all but the two nearest
-    roots: Array  # weakest directions at the state and the two probes
+    roots: jax.Array  # weakest directions at the state and the two probes
     inside: Array  # whether the sides are taken
 
 
@@ -182,7 +182,8 @@ class Proximal(AbstractFormulation):
         )
         empty = _zeros(jax.eval_shape(lambda: evaluate((first, None, None))[1:]))
         most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
-        done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=loop)
+        kind = "lax" if aside else "bounded"
+        done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=kind)
         return done
 
     def _weakest(self, equations: Equations, found: Attempt, place):
@@ -195,7 +196,9 @@ class Proximal(AbstractFormulation):
         rank = jnp.sum(jnp.asarray(self.kept) > 0)
 
         def among_all():
-            values = equations.factorise().singular_values()
+            factor = equations.factorise()
+            assert isinstance(factor, DenseSaddle)  # large systems have no `kept`
+            values = factor.singular_values()
             return values[jnp.clip(rank - 1, 0, len(values) - 1)]
 
         return jax.lax.cond(unvmap_any(place <= PROBES), among_all, lambda: jnp.ones(()))

@@ -375,7 +375,8 @@ class _Compiled:
             return Robot("")
         gravity = np.zeros(3) if self.flags["GRAVITY"] else m.opt.gravity
         name = self.source.root.attributes.get("model", "").strip() or self.source.root.path.stem
-        robot = Robot(name, tuple(float(x) for x in gravity), remarks=self.remarks)
+        x, y, z = (float(g) for g in gravity)
+        robot = Robot(name, (x, y, z), remarks=self.remarks)
         self.q, self.v = self._start(keyframe)
         self.bodies = self._names(self.kind.mjOBJ_BODY, m.nbody, "body")
         self.joints = self._names(self.kind.mjOBJ_JOINT, m.njnt, "joint")

@@ -428,7 +428,8 @@ class _Builder:
             else:
                 model.orientation_lock(name, i, j, at=at)
             return
-        model.add(made(name, i, j, at=at, **ways.get(made, {"axis": z})))
+        placed: dict[str, Any] = {"at": at} | ways.get(made, {"axis": z})
+        model.add(made(name, i, j, **placed))
 
     def _add_free(self, joint: Joint, body: Body) -> None:
         names = listed(m.name for m in joint.motions)
@@ -451,18 +452,18 @@ class _Builder:
             self._add_on_ball(m, joint, alone=m.kind == "ball")
             return
         _, coordinate, sign = where
-        which = {} if coordinate is None else {"coordinate": coordinate}
+        which: dict[str, Any] = {} if coordinate is None else {"coordinate": coordinate}
         model = self.model
         if m.stiffness or m.damping:
             name = self._name(f"{m.name}_spring" if m.stiffness else f"{m.name}_damping", m.element, own=False)
-            spring = {"stiffness": m.stiffness, "free": sign * m.rest} if m.stiffness else {}
+            spring: dict[str, Any] = {"stiffness": m.stiffness, "free": sign * m.rest} if m.stiffness else {}
             model.joint_spring(name, joint, **spring, damping=m.damping, **which)
         if m.friction:
             model.friction(self._name(f"{m.name}_friction", m.element, own=False), joint, coulomb=m.friction, **which)
         if m.armature:
             model.armature(self._name(f"{m.name}_armature", m.element, own=False), joint, m.armature, **which)
         if m.limit:
-            limit = dict(m.limit)
+            limit: dict[str, Any] = dict(m.limit)
             if sign < 0:
                 low, high = limit.pop("lower", None), limit.pop("upper", None)
                 limit |= {k: -x for k, x in (("lower", high), ("upper", low)) if x is not None}
@@ -521,7 +522,7 @@ class _Builder:
             name = self._name(tie.name, tie.element, "tie")
             (joint, which, sign), *more = ends
             if not more or tie.factor == 0.0:
-                self.model.driver(name, joint, sign * tie.offset, **({} if which is None else {"coordinate": which}))
+                self.model.driver(name, joint, sign * tie.offset, coordinate=which)
                 continue
             other, other_which, other_sign = more[0]
             terms = [_term(joint, which, sign), _term(other, other_which, -tie.factor * other_sign)]
@@ -534,7 +535,7 @@ class _Builder:
             self.robot.remarks.append(text)
             return
         joint, coordinate, sign = where
-        which = {} if coordinate is None else {"coordinate": coordinate}
+        which: dict[str, Any] = {} if coordinate is None else {"coordinate": coordinate}
         model, gear, (b0, b1, b2) = self.model, sign * a.gear, a.bias
         name = self._name(a.name, a.element, "actuator")
         if not (b0 or b1 or b2):
@@ -543,7 +544,7 @@ class _Builder:
             reference = _shifted(a.control, 1.0 / gear, -sign * a.reference)
             # the file's damping is of the joint's rate alone: a control that moves has no rate there
             held = isinstance(a.control, float)
-            damping = {"damping": -(gear**2) * b2} if held and b2 else {}
+            damping: dict[str, Any] = {"damping": -(gear**2) * b2} if held and b2 else {}
             model.pd_control(name, joint, reference, stiffness=gear**2 * a.gain, **damping, **which)
             if b2 and not held:
                 rubbing = self._name(f"{name}_damping", a.element, own=False)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -400,7 +401,7 @@ class _Urdf(Reader):
             self.wrong(found, f"{who}: <limit>: effort and velocity must not be negative.")
         return limit
 
-    def _dynamics(self, who: str, e: Element) -> dict[str, float]:
+    def _dynamics(self, who: str, e: Element) -> dict[str, Any]:
         found = self.one(who, e, "dynamics")
         if found is None:
             return {}

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from dalembert._results import Complaint, DalembertError, FileError, did_you_mean
 
@@ -105,7 +106,7 @@ def read_xml(text: str, path: Path) -> Element:
     return builder.root
 
 
-def _refuse(path: Path, line: int, column: int, text: str):
+def _refuse(path: Path, line: int, column: int, text: str) -> NoReturn:
     raise FileError(path, [Complaint(line, column, text)])
 
 
@@ -171,7 +172,7 @@ class Reader:
     def __init__(self, complaints: Complaints):
         self.complaints = complaints
 
-    def wrong(self, element: Element, text: str) -> None:
+    def wrong(self, element: Element | None, text: str) -> None:
         self.complaints.add(element, text)
 
     def look(self, who: str, element: Element, attributes: str, children: str = "") -> None:
@@ -229,7 +230,8 @@ class Reader:
             self.wrong(element, f"{who}: <{element.tag}>: {key} must be {_words(count)}, not '{value[:60]}'.")
             return list(default or [0.0] * count)
         found = [self._number(who, element, key, part) for part in parts]
-        return found if None not in found else list(default or [0.0] * count)
+        known = [x for x in found if x is not None]
+        return known if len(known) == count else list(default or [0.0] * count)
 
     def number(self, who: str, element: Element, key: str, default: float | None = None) -> float:
         return self.numbers(who, element, key, 1, None if default is None else [default])[0]

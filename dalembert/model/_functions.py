@@ -373,7 +373,7 @@ _TOKEN = re.compile(
 )
 
 
-def parse(text: str, parameters: Iterable[str] = ()) -> tuple:
+def parse(text: Any, parameters: Iterable[str] = ()) -> tuple:
     """The tree of a formula, nested tuples; raises `DalembertError` with the place of the first mistake."""
     if taken := FORMULA_WORDS.intersection(parameters):
         raise FormulaError(f"parameter '{min(taken)}': this word has its own meaning in formulas; choose another.")
@@ -584,7 +584,7 @@ def evaluate(tree: tuple, known: dict[str, Any]):
     if kind == "name":
         return known[rest[0]]
     if kind == "call":
-        name, *arguments = rest
+        name, arguments = str(rest[0]), rest[1:]
         values = [evaluate(x, known) for x in arguments]
         if name == "step":  # step(x, begin, end[, low, high])
             low, high = values[3:] or (0.0, 1.0)

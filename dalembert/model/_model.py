@@ -21,7 +21,8 @@ from dalembert.model._placing import Placing
 from dalembert.model._solids import Solids
 
 Space = Literal["plane", "space"]
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _adds(cls: Callable[P, Any], made: type[T]) -> Callable[Concatenate[Model, P], T]:

@@ -178,7 +178,7 @@ class Placing:
         elif which is not None and which not in free:
             self.wrong(f"joint '{joint.name}' has no coordinate '{which}', only {free}.", path)
         else:
-            return which if which is not None else free[0]
+            return which if which is not None else next(iter(free))
         return None
 
     def target(

@@ -36,16 +36,16 @@ class Solids:
         m = _mass(name, mass, density, np.pi * r**2 * L, "radius" if radius is None else "")
         along = (b - a) / L
         across = m * (L**2 / 12 + r**2 / 4)
-        shape = {"size": (r or 0.01 * L, L)}
+        size = (r or 0.01 * L, L)
         if d == 2:
             pose: dict[str, Any] = {"angle": float(np.arctan2(along[1], along[0]))}
             made = self.body(name, mass=m, inertia=across, position=(a + b) / 2, **pose, **moving)
-            self.shape(f"{name}_shape", made, "capsule", **shape)
+            self.shape(f"{name}_shape", made, "capsule", size=size)
             return made
         inertia = (across, across, m * r**2 / 2)
         frame = frame_on_axis(along)
         made = self.body(name, mass=m, inertia=inertia, position=(a + b) / 2, rotation=frame, **moving)
-        self.shape(f"{name}_shape", made, "cylinder", **shape)
+        self.shape(f"{name}_shape", made, "cylinder", size=size)
         return made
 
     def box(self: Model, name: str, size, *, mass=None, density=None, **where) -> Body:  # pyright: ignore[reportGeneralTypeIssues]
@@ -83,8 +83,16 @@ class Solids:
         return made
 
     def solid(
-        self: Model, name: str, file, *, density, scale: float = 1.0, position=None, rotation=None, **moving
-    ) -> Body:  # pyright: ignore[reportGeneralTypeIssues]
+        self: Model,  # pyright: ignore[reportGeneralTypeIssues]
+        name: str,
+        file,
+        *,
+        density,
+        scale: float = 1.0,
+        position=None,
+        rotation=None,
+        **moving,
+    ) -> Body:
         """A uniform body whose surface is a closed mesh (.stl, .obj, .ply, read by trimesh); an open one is refused.
 
         `position` and `rotation` place the mesh's own origin and axes in the world; the body's frame sits at the centre

@@ -33,7 +33,7 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
     """The parts of a report, from a check and a motion."""
     data = None if solution is None else _drawable(solution.dataset)
     out = [Section("In short", _in_short(found, solution))]
-    if data is not None and "geometry" in data:
+    if solution is not None and data is not None and "geometry" in data:
         out.append(Section("The mechanism", _mechanism(solution, data)))
     out.append(Section("Rank and redundancy", _redundancy(found)))
     if found.solvability is not None and found.solvability.joints:
@@ -44,8 +44,12 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data)))
         kinds = {"coordinates": "joint coordinates", "energy": "energy", "violation": "constraint violation"}
-        curves = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
-        out.append(Section("Curves", curves))
+        out.append(
+            Section(
+                "Curves",
+                [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()],
+            )
+        )
     out.append(Section("Settings and versions", [Table(("", ""), _settings(system, solution))]))
     return out
 

@@ -52,8 +52,9 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     system = solution.system
     t, q, v = _state(solution)
     found = _numbers(observe_all(system, solution.formulation, rule, t, q, v))
-    values = found.sigma
+    values = np.asarray(found.sigma)
     weakest = _weakest(values, rank)
+    rates = np.asarray(found.rates)
     ranks = np.full(len(t), rank)
     if rank and system.klu is None:
         ranks = np.minimum(np.sum(values > RANK_TOLERANCE * values[:, :1], axis=1), rank)
@@ -69,7 +70,7 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
         turned = np.zeros(len(near))
         for seed in range(3):
             seen = _at(solution, rule, near, *_perturbed(system, q[near], v[near], seed))
-            turned = np.maximum(turned, _share(seen.rates - found.rates[near], found.rates[near]))
+            turned = np.maximum(turned, _share(np.asarray(seen.rates) - rates[near], rates[near]))
             other = _shown(seen)
             change = {name: np.maximum(c, np.abs(other[name] - shown[name][near])) for name, c in change.items()}
         for name, c in change.items():
@@ -134,7 +135,7 @@ def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndar
     return q + open_ * rng.standard_normal(q.shape), v + PERTURBATION * speed * rng.standard_normal(v.shape)
 
 
-def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt=0.0) -> Observation:
+def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt: np.ndarray | float = 0.0) -> Observation:
     """Observables at given states for some of the saved times, projected onto the constraints.
 
     Padded to all saved times, so that no new program is compiled.
@@ -163,7 +164,7 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
             sides[k] = _at(solution, rule, lost, q + step * ahead, v + step * vdot, k * tau[_fill(lost, solution)])
         vdot = np.where(moving[:, None], _mean(sides, lambda o: o.rates), vdot)
     # only where the two sides are better conditioned
-    beside = np.min([_weakest(side.sigma, rank) for side in sides.values()], axis=0)
+    beside = np.min([_weakest(np.asarray(side.sigma), rank) for side in sides.values()], axis=0)
     moving = moving & (beside > 3 * weakest[lost])
 
     def mean(get):

@@ -81,7 +81,7 @@ def _attributes(results: Results) -> dict[str, Any]:
 def _bodies(results: Results, system: BodySystem, data, coords) -> None:
     o = results.observed
     d, nt, nb = system.kinematics.d, len(o.q), len(system.body_names)
-    q = o.q.reshape(nt, nb, system.dq)
+    q = np.asarray(o.q).reshape(nt, nb, system.dq)
     v = o.v.reshape(nt, nb, system.dv)
     a = o.vdot.reshape(nt, nb, system.dv)
     coords |= {"body": list(system.body_names), "axis": list(AXES[:d])}

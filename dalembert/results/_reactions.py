@@ -81,7 +81,7 @@ def band(results: Results, joint: str, frame: str) -> dict[str, np.ndarray] | No
     """For each component of a joint's reaction half the width of its undetermined range (`Uniqueness.width`)."""
     if frame not in FRAMES or results.unique(joint, frame=frame).all():
         return None
-    t, lam = np.asarray(results.solution.t), results.observed.lam
+    t, lam = np.asarray(results.solution.t), np.asarray(results.observed.lam)
     picks = np.unique(np.linspace(0, len(t) - 1, min(len(t), BAND_INSTANTS)).astype(int))
     table = np.array([results.instant(int(k), loaded=True).uniqueness.width(joint, lam[k], frame) for k in picks])
     labels = LABELS.get(table.shape[1], ())

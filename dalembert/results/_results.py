@@ -141,7 +141,7 @@ class Results:
 
     @property
     def vdot(self) -> np.ndarray:
-        return self.observed.rates
+        return np.asarray(self.observed.rates)
 
     @property
     def multipliers(self) -> np.ndarray:
@@ -151,7 +151,7 @@ class Results:
                 "rule that picks them, or ask for reactions that are."
             )
         _reactions.warn_redundant(self)
-        return self.observed.lam
+        return np.asarray(self.observed.lam)
 
     @property
     def violation(self) -> dict[str, float]:
@@ -184,7 +184,9 @@ class Results:
     def reactions(
         self, joint: str, *, frame: str = "world", rule: AbstractReactionRule | str | None = None
     ) -> xr.Dataset:
-        return _reactions.reactions(self if rule is None else self.with_rule(rule).results, joint, frame)
+        picked = self if rule is None else self.with_rule(rule).results
+        assert isinstance(picked, Results)  # one motion stays one motion
+        return _reactions.reactions(picked, joint, frame)
 
     def band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
         """For each component of a joint's reaction half the width of its undetermined range; None if it is unique."""
@@ -207,12 +209,12 @@ class Results:
 
         if what is not None and path is None and Path(what).suffix:
             what, path = None, what
-        data = self.dataset
-        if what in ("velocities", "phase") and "coordinate" in data:
-            rates = np.asarray(coordinate_rates(self.machine, self.observed.q, self.observed.v))
+        data, bodies = self.dataset, self.machine.bodies
+        if what in ("velocities", "phase") and bodies is not None and "coordinate" in data:
+            rates = np.asarray(coordinate_rates(bodies, self.observed.q, self.observed.v))
             data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
         joint, frame = options.get("joint"), options.get("frame", "joint")
-        if what == "reactions" and joint in data.get("joint", ()) and "band" not in options:
+        if what == "reactions" and joint is not None and joint in data.get("joint", ()) and "band" not in options:
             options["band"] = self.band(joint, frame)
         return plot_dataset(data, what, path=path, **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Self, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ def with_rule(
     system = decide_loads(system, state, t=t, rule=rule)
     machine, bodies = system.machine, system.bodies
     if bodies is not None and bodies.load_rule is not None:
-        return system, bodies.load_rule
+        return system, cast(AbstractReactionRule, bodies.load_rule)  # as `decide_loads` made it
     if rule is None:
         return system, None
     lifted = system.lift(*(jnp.asarray(x, float) for x in state))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import diffrax
 import jax
@@ -290,7 +290,9 @@ def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSyst
             "Under jit, vmap and grad the rule for joint loads must be decided before: machine = "
             "da.prepare(system, rule=…), then simulate that without rule=."
         )
-    return system, bodies.load_rule if bodies is not None and rule is None else rule
+    if bodies is None or rule is not None:
+        return system, rule
+    return system, cast(AbstractReactionRule | None, bodies.load_rule)  # as `decide_loads` made it
 
 
 def _settled(system: AbstractSystem) -> AbstractSystem:

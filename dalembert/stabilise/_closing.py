@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble, residuals
 from dalembert.linalg import LARGE, Dependence
 from dalembert.stabilise._start import row_sizes
@@ -23,7 +24,7 @@ UNDAMPED = 1e-12
 
 
 class Closed(NamedTuple):
-    q: np.ndarray
+    q: Array
     gap: float  # largest remaining relative residual
     equations: Equations
 
@@ -31,7 +32,7 @@ class Closed(NamedTuple):
 class Closing:
     """Newton's method on the holonomic rows of a system, all or only those without time."""
 
-    def __init__(self, system: AbstractSystem, t: float, *, timeless: bool = False):
+    def __init__(self, system: AbstractSystem, t: Scalar, *, timeless: bool = False):
         self.system, self.t = system, np.asarray(t, float)
         self.rows = np.arange(system.m_holonomic)
         if timeless:
@@ -100,7 +101,7 @@ class Closing:
         return np.linalg.solve(d.L.transpose(0, 2, 1), y.reshape(*d.L.shape[:2], 1)).ravel()
 
 
-def depends_on_time(system: AbstractSystem, t: float) -> np.ndarray:
+def depends_on_time(system: AbstractSystem, t: Scalar) -> np.ndarray:
     """For each holonomic row whether Φ changes with time while nothing moves."""
     rows = system.m_holonomic
     drivers = [r for o in system.owners if o.drives for r in o.rows if r < rows]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dalembert._results import AssemblyError
+from dalembert._typing import Scalar
 from dalembert.equations import Equations
 from dalembert.stabilise._closing import Closing, retracted
 from dalembert.stabilise._start import consistent_state
@@ -20,7 +21,7 @@ ALONG = 0.05
 """Distance, in the machine's size, above which neighbours are taken along the motion."""
 
 
-def neighbours(system: AbstractSystem, t: float, here: State, sizes: Sequence[float] = BESIDE) -> list[State]:
+def neighbours(system: AbstractSystem, t: Scalar, here: State, sizes: Sequence[float] = BESIDE) -> list[State]:
     """Configurations beside a state at which all rows hold at time t; for larger sizes along the velocity."""
     rng, scale = np.random.default_rng(SEED), np.asarray(system.scale())
     v = np.asarray(here.v) / scale
@@ -36,7 +37,7 @@ def neighbours(system: AbstractSystem, t: float, here: State, sizes: Sequence[fl
     return out
 
 
-def free_neighbours(system: AbstractSystem, t: float, here: State, equations: Equations) -> list[State]:
+def free_neighbours(system: AbstractSystem, t: Scalar, here: State, equations: Equations) -> list[State]:
     """Configurations beside a state along motions that the machine can make when nothing drives it.
 
     Rows that depend on time are dropped for this: with a driver held a machine has no neighbours, yet its pose may be

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
-from dalembert._typing import Array
+from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
@@ -41,7 +41,7 @@ def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> boo
     return formulation.needs_rank
 
 
-def _consistent(system: AbstractSystem, state: State | tuple | None, t: float) -> State:
+def _consistent(system: AbstractSystem, state: State | tuple | None, t: Scalar) -> State:
     return consistent_state(system, state, t=t)
 
 
@@ -104,12 +104,12 @@ def _examined(system: AbstractSystem, t, q, v, kept) -> tuple[Equations, Array]:
     return equations, equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
 
 
-def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: float = 0.0) -> Ranks:
+def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: Scalar = 0.0) -> Ranks:
     """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
     return _generic_ranks(system, _consistent(system, state, t), t)
 
 
-def _generic_ranks(system: AbstractSystem, here: State, t: float) -> Ranks:
+def _generic_ranks(system: AbstractSystem, here: State, t: Scalar) -> Ranks:
     m_h = system.m_holonomic
     found = []
     for k, at in enumerate((here, *neighbours(system, t, here))):

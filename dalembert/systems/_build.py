@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError, ModelError
+from dalembert._typing import Array
 from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.model import AbstractForce, AbstractJoint, Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, MarkerRows
@@ -225,7 +226,7 @@ def refuse_wound(system: AbstractSystem, q) -> None:
         raise ModelError(system.name, mistakes)
 
 
-def _stack(numbers: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _stack(numbers: list[dict[str, np.ndarray]]) -> dict[str, Array]:
     """The members' numbers and marker places, stacked: what `parameters()` shows."""
     return {k: np.array([n[k] for n in numbers]) for k in numbers[0]}
 

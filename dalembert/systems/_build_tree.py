@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError
+from dalembert._typing import Array
 from dalembert.linalg import BlockPattern, Group
 from dalembert.model import FREE, AbstractJoint, Body, Constraint, Link, Marker, Model, axis_angle, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem
@@ -96,7 +97,8 @@ def tree_system(
             reverse = False
         else:
             reverse = joint.markers[1].body.name == parent
-            ends, pair = tuple(_in_space(m) for m in joint.markers), tuple(m.body for m in joint.markers)
+            i, j = joint.markers
+            ends, pair = (_in_space(i), _in_space(j)), (i.body, j.body)
         values = _start_values(model, joint, chain, pair, ends)
         steps = list(zip(chain, values, strict=True))
         if reverse:
@@ -128,7 +130,7 @@ def tree_system(
         link_of[body_name] = here
     tree = Tree(parents, kept, [link_of[b] for b in model.bodies], owners, backward)
     pattern = BlockPattern(carrier.m, 1, tree.nv, [Group([range(carrier.m)], [[0]])] if carrier.m else [])
-    links = {k: np.array(x, float) for k, x in tables.items()}
+    links: dict[str, Array] = {k: np.array(x, float) for k, x in tables.items()}
     if model.space == "plane":
         links["start_angle"] = _whole_turns(model, tree, links, np.array(q0, float))
     system = TreeSystem(
