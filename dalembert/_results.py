@@ -122,7 +122,7 @@ class PrecisionWarning(UserWarning):
     """Numbers were given as float32, with seven digits only: names them."""
 
 
-def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
+def tell_single_precision(what: str, value) -> None:
     """Warn if numbers come in float32 (or shorter) and so have lost digits; 0.5 has not, 0.1 has."""
     kind = getattr(value, "dtype", None)
     if kind is None or kind.itemsize >= 8 or str(kind) not in ("float32", "float16", "bfloat16"):
@@ -132,7 +132,7 @@ def tell_single_precision(what: str, value, *, stacklevel: int = 3) -> None:
     plain = np.ravel(np.asarray(value, np.float32))
     if any(float(str(x)) != float(x) for x in plain):
         sentence = f"{what}: the numbers come as {kind}, so digits after the seventh are lost. Make them in float64."
-        warnings.warn(sentence, PrecisionWarning, stacklevel=stacklevel)
+        warn_caller(sentence, PrecisionWarning)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -22,9 +22,14 @@ if version("jax").startswith("0.10."):  # newer ones end the process at a flag t
 os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
 # a folder of the tests' own: a user's compiled programs are neither used nor crowded out
 os.environ.setdefault("DALEMBERT_CACHE", str(Path(__file__).parent.parent / "out" / "test-programs"))
+# the rooms that compute; elsewhere a check at each call costs time and finds nothing
+SHAPED = (
+    "linalg", "complements", "systems", "equations", "loads", "formulations", "stabilise", "reactions", "simulation",
+    "results", "analysis",
+)  # fmt: skip
 # before the package is imported: shapes in its annotations are checked at every call
 if os.environ.get("DALEMBERT_SHAPES", "1") != "0":
-    install_import_hook("dalembert", "_helpers_shapes.shapes")
+    install_import_hook([f"dalembert.{room}" for room in SHAPED], "_helpers_shapes.shapes")
 # tracing makes objects by the million and hardly any garbage: to look for it often takes a twentieth of the time
 gc.set_threshold(50_000, 20, 20)
 

@@ -190,12 +190,12 @@ def mujoco_state(robot, system, q, u):
     tree = system.tree
     for k in range(tree.count):
         joint, a, b = tree.joints[k], tree.q_start[k], tree.v_start[k]
-        if tree.kinds[k] == "weld":
+        if tree.links[k].freedom == 0:
             continue
         if joint in system.body_names:  # a free body: slides of the centre of mass, then a ball
             body = robot.body(joint)
             j = robot.jnt_dofadr[body.jntadr[0]]
-            if tree.kinds[k] != "ball":
+            if not tree.ball[k]:
                 X[j + seen.setdefault(joint, 0), b] = 1.0
                 seen[joint] += 1
                 continue

@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from dalembert._results import DalembertError, RecordWarning, Status
+from dalembert._results import DalembertError, RecordWarning, Status, warn_caller
 from dalembert.io import read_from_text, read_netcdf, text_of, write_netcdf
 from dalembert.results._record import NotPlain, decode, encode
 from dalembert.results._recorded import RecordedRun
@@ -252,11 +251,10 @@ def _system_again(data: dict[str, Any], arrays, text: str, path: Path) -> Abstra
         raise DalembertError(f"its system has numbers that are not known here ({', '.join(list(changed)[:3])}).")
     system = jax.tree_util.tree_unflatten(structure, leaves)
     if _hash(*(np.asarray(x) for x in _leaves(system).values())) != data["hash"]:
-        warnings.warn(
+        warn_caller(
             f"'{path}': its model, built here, differs in the last digits from the one that ran (another version or "
             "machine): what is computed from now on agrees to rounding, not bit for bit.",
             RecordWarning,
-            stacklevel=4,
         )
     return system
 
@@ -294,5 +292,5 @@ def _solution(record, arrays, system: AbstractSystem) -> Solution:
 
 def _without_model(path: Path, data, why: str, *, recorded: bool = True) -> RecordedRun:
     found = RecordedRun(path, data, why, recorded=recorded)
-    warnings.warn(found.missing, RecordWarning, stacklevel=3)
+    warn_caller(found.missing, RecordWarning)
     return found

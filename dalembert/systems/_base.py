@@ -375,7 +375,7 @@ def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tu
         for slot in slots[name]:
             old = slot.get(system)
             if not is_traced(value):
-                tell_single_precision(f"Parameter '{name}' of system '{system.name}'", value, stacklevel=4)
+                tell_single_precision(f"Parameter '{name}' of system '{system.name}'", value)
             new: Any = value if is_traced(value) else np.asarray(value, float)
             if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
                 raise DalembertError(

@@ -23,5 +23,5 @@ def in_double(what: str, value) -> Array:
     """The numbers as a float64 array; with a warning if they are float32 and have lost digits."""
     require_float64()
     if not is_traced(value):
-        tell_single_precision(what, value, stacklevel=4)
+        tell_single_precision(what, value)
     return jnp.asarray(value, float)
