@@ -433,9 +433,9 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
             plan = dataclasses.replace(plan, careful=True)
         taken = int(out.controller[5])
         first = np.asarray(step_to(t_end, float(out.controller[6]), t1))
-        span = dataclasses.replace(
-            span, t0=out.t_end, dt0=first, y0=out.y_end, resume=(out.solver_state, out.controller)
-        )
+        # as NumPy arrays, as at the start: a number of JAX may be of a weak type, and another program would be compiled
+        t0_next, y0, resume = jax.device_get((out.t_end, out.y_end, (out.solver_state, out.controller)))
+        span = dataclasses.replace(span, t0=t0_next, dt0=first, y0=y0, resume=resume)
 
 
 class _Pace:
@@ -636,6 +636,10 @@ def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed
         return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
     if plan.fixed:
         return with_cause(status, "All is finite at its last state: the fixed step dt is too long for what follows. ")
+    if status is Status.not_finite:  # the run stops before what is not finite
+        ahead = (float(last.controller[2]) * 4.0**k for k in range(6))
+        found = (_first_bad_force(system, last.t_end + dt, q_last + dt * rates[0], v_last) for dt in ahead)
+        return with_cause(status, next(filter(None, found), ""))
     return with_cause(status, "")
 
 
