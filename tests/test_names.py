@@ -30,6 +30,12 @@ class Compilations:
 compilations = Compilations()
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_forgotten(monkeypatch):
+    """Programs are counted here: none may be forgotten in between, whatever ran before in this process."""
+    monkeypatch.setattr(_names, "KEPT", 100_000)
+
+
 def sled(tag: str, *, swap: bool = False, rubs: bool = True) -> da.Model:
     """A sled on two parallel slides, a pendulum on it; `swap` gives each slide the other's name."""
     m = da.Model(f"machine_{tag}", space="plane", gravity=(0, -9.81))
