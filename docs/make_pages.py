@@ -494,7 +494,9 @@ def room_page(room: str, title: str, text: str) -> str:
         if rows:
             path = f"{room}.{prefix}" if prefix in LISTED else room
             lines += [f"| `{prefix}.` | |", "|---|---|"]
-            lines += [f"| [`{n}`](#dalembert.{path}.{n}) | {summary} |" for n, summary in rows.items()]
+            made = {n: getattr(getattr(module, prefix), n) for n in rows} if prefix in LISTED else {}
+            anchors = {n: anchor_of(made.get(n), f"dalembert.{path}.{n}") for n in rows}
+            lines += [f"| [`{n}`](#{anchors[n]}) | {summary} |" for n, summary in rows.items()]
             lines.append("")
     lines += ["## In detail", ""]
     for name in (*first, *others):
@@ -505,6 +507,12 @@ def room_page(room: str, title: str, text: str) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def anchor_of(member, usual: str) -> str:
+    """A method of `Model` that adds an element is described by the element's class."""
+    element = getattr(member, "element", None)
+    return usual if element is None else f"dalembert.model.{element.__name__}"
 
 
 def front_door(room: str) -> list[str]:
