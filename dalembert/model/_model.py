@@ -38,7 +38,7 @@ def _adds(cls: Callable[P, Any], made: type[T]) -> Callable[Concatenate[Model, P
         return self.add(element(*args, **kwargs))
 
     add.__name__, add.__qualname__, add.__doc__ = element.type, f"Model.{element.type}", element.__doc__
-    add.element = element  # pyright: ignore[reportFunctionMemberAccess]
+    add.element = element  # pyright: ignore[reportAttributeAccessIssue]
     return add  # pyright: ignore[reportReturnType]
 
 
