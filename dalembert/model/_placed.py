@@ -82,6 +82,28 @@ class Bearing:
     ball: bool = False  # friction acts on the relative angular velocity, not on a coordinate
 
 
+class Placed:
+    """What a joint and a force have in common once they are placed: an element and its markers."""
+
+    name: str
+    element: AbstractJoint | AbstractForce
+    markers: tuple[Marker, ...]
+
+    @property
+    def type(self) -> str:
+        """The word of model files for what it is."""
+        return self.element.type
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return tuple(m.body for m in self.markers)
+
+    def __repr__(self) -> str:
+        names = list(dict.fromkeys(b.name for b in self.bodies))
+        where = f" between {' and '.join(names)}" if len(names) == 2 else f" on {', '.join(names)}" if names else ""
+        return f"{self.element.label} '{self.name}'{where}"
+
+
 class Term(NamedTuple):
     """A term of a coupling: the joint, its coordinate, and which of the coupling's bodies are its i and j."""
 
@@ -90,8 +112,8 @@ class Term(NamedTuple):
     pair: tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class Constraint:
+@dataclass(frozen=True, eq=False, repr=False)
+class Constraint(Placed):
     """A joint, driver, coupling or rows as placed in a model: between markers of two bodies, or over several bodies.
 
     `element` is what was stated; `numbers` are parameters that may be swept or differentiated; `functions` are static
@@ -110,21 +132,9 @@ class Constraint:
     coordinate: str = ""  # and which
     terms: tuple[Term, ...] = ()  # of a coupling
 
-    @property
-    def type(self) -> str:
-        """The word of model files for what it is."""
-        return self.element.type
 
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        return tuple(m.body for m in self.markers)
-
-    def __repr__(self) -> str:
-        return _summary(self)
-
-
-@dataclass(frozen=True, eq=False)
-class Force:
+@dataclass(frozen=True, eq=False, repr=False)
+class Force(Placed):
     """An applied force as placed in a model; the fields mean the same as in `Constraint`."""
 
     name: str
@@ -135,21 +145,3 @@ class Force:
     target: Constraint | None = None  # the joint on whose coordinate it acts
     coordinate: str = ""  # and which; none on a ball: about all its axes
     rule: str | None = None  # for load-dependent friction: what picks the load where it is not unique
-
-    @property
-    def type(self) -> str:
-        return self.element.type
-
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        return tuple(m.body for m in self.markers)
-
-    def __repr__(self) -> str:
-        return _summary(self)
-
-
-def _summary(item: Constraint | Force) -> str:
-    """A line of text: what it is, its name, what it connects."""
-    names = list(dict.fromkeys(b.name for b in item.bodies))
-    where = f" between {' and '.join(names)}" if len(names) == 2 else f" on {', '.join(names)}" if names else ""
-    return f"{item.element.label} '{item.name}'{where}"
