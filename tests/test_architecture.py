@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 
 # low to high; a room may import itself and what stands before it. view knows only labelled data, io the model, too.
 ORDER = [
-    "_runtime", "_typing", "_results", "errors", "_disk", "view", "model", "functions", "io", "linalg", "complements",
-    "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation", "results",
-    "analysis", "reports", "mechanisms", "_streams", "cli", "__main__",
+    "_runtime", "_typing", "_results", "errors", "_disk", "kernels", "view", "model", "functions", "io", "linalg",
+    "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation",
+    "results", "analysis", "reports", "mechanisms", "_streams", "cli", "__main__",
 ]  # fmt: skip
 UPWARD = {
     "simulation/_solution.py": {"results"},  # a solution answers what is computed from its motion

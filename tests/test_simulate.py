@@ -80,8 +80,8 @@ def test_pausing_for_signals_changes_no_bit(monkeypatch, options):
     monkeypatch.setattr(_simulate._Pace, "STEPS", 1)  # then eight steps a call
     monkeypatch.setattr(_simulate._Pace, "SECONDS", 0.0)
     calls = []
-    marched = _simulate._jitted_march
-    monkeypatch.setattr(_simulate, "_jitted_march", lambda *a: (calls.append(1), marched(*a))[1])
+    marched = _simulate._marched
+    monkeypatch.setattr(_simulate, "_marched", lambda *a: (calls.append(1), marched(*a))[1])
     paused = da.simulate(_bob, 1.0, **options)
     assert len(calls) > 5
     for what in ("t", "q", "v", "work", "t_end"):

@@ -170,6 +170,17 @@ def _settle(problem: Problem, t, y):
     return y, ~(gap > OPEN)  # NaN passes here and is detected elsewhere
 
 
+def closed_step(problem: Problem, t1, y1, error):
+    """The end of a step on the constraints, and its error: a step that cannot be closed is refused.
+
+    With fixed steps, which have no error, only NaN can signal it.
+    """
+    y1, closed = problem.settle(t1, y1)
+    if error is None:
+        return jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1), None
+    return y1, jax.tree_util.tree_map(lambda e: jnp.where(closed, e, jnp.inf), error)
+
+
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
     """A Diffrax solver whose steps end on the constraints."""
 
@@ -216,12 +227,7 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         # each step begins with a state that was projected: a jump, after which no stage of the step before is reused
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, True)
-        y1, closed = self.problem.settle(t1, y1)
-        # refuse a step that cannot be closed; with fixed steps only NaN can signal it
-        if error is None:
-            y1 = jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1)
-        else:
-            error = jax.tree_util.tree_map(lambda e: jnp.where(closed, e, jnp.inf), error)
+        y1, error = closed_step(self.problem, t1, y1, error)
         if isinstance(self.solver, Radau5):
             error = StepReport(error, state)
         return y1, error, dense, state, result
@@ -422,6 +428,7 @@ class Plan(eqx.Module):
     max_steps: int = eqx.field(static=True)
     adjoint: str = eqx.field(static=True)
     careful: bool = eqx.field(static=True, default=True)  # else pause before the first step that needs it
+    engine: str = eqx.field(static=True, default="auto")  # "native", "jax", or "auto": native where it fits
     # objects of Diffrax that were given; None: what the names above say
     solver: diffrax.AbstractSolver | None = None
     controller: diffrax.AbstractStepSizeController | None = None
@@ -442,23 +449,18 @@ class March(eqx.Module):
     dense: object
     status: jax.Array
     paused: jax.Array
+    engine: str = eqx.field(static=True, default="jax")
 
 
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
     solver = _solver(plan)
-    controller = FixedSteps() if plan.controller is None else plan.controller
     implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
     # an implicit step evaluates at states that are as good as its end
     loop = "none" if implicit or isinstance(solver, Radau5) else "lax" if plan.adjoint == "forward" else "bounded"
     loop = loop if plan.careful else "ask"
     problem = dataclasses.replace(problem, loop=loop)
-    if not plan.fixed and plan.controller is None:
-        # PI control; the default of Diffrax (I only) oscillates at the stability limit
-        rtol, atol = (span.rtol, span.atol) if implicit else (_local(x) for x in (span.rtol, span.atol))
-        controller = diffrax.PIDController(
-            rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0
-        )
+    controller = step_control(plan, span.rtol, span.atol, implicit) if plan.controller is None else plan.controller
     if isinstance(solver, diffrax.AbstractImplicitSolver) and _default_roots(solver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
         rtol, atol = (jnp.maximum(0.01 * x, NEWTON_FLOOR) for x in (span.rtol, span.atol))
@@ -522,6 +524,14 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         status=status,
         paused=(solution.result == diffrax.RESULTS.event_occurred) & ~happened,
     )
+
+
+def step_control(plan: Plan, rtol, atol, implicit: bool = False) -> diffrax.AbstractStepSizeController:
+    """The step control of a march: fixed steps, or PI; the default of Diffrax (I) oscillates at the stability limit."""
+    if plan.fixed:
+        return FixedSteps()
+    rtol, atol = (rtol, atol) if implicit else (_local(x) for x in (rtol, atol))
+    return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0)
 
 
 @jax.custom_jvp

@@ -41,6 +41,7 @@ class Restart(eqx.Module):
     save: str = eqx.field(static=True)  # "times", "steps" or "dense"
     tolerance: float = eqx.field(static=True, default=EXACT)  # for closing
     let_go: tuple[int, ...] = eqx.field(static=True, default=())  # rows dropped because they close only approximately
+    engine: str = eqx.field(static=True, default="jax")  # of the last part
     whole_sizes: Any = None  # then: of all rows, `sizes` being those of the others
 
 
@@ -162,7 +163,7 @@ def _plan(after: Solution, restart: Restart, t_end: float, save, max_steps, kept
                 )
         times = np.concatenate([saved[kept:], new])
     most = max_steps or {"times": 10_000_000, "steps": 4096}[kind]
-    return Plan(after.integrator, restart.dt is not None, kind, most, "forward"), times
+    return Plan(after.integrator, restart.dt is not None, kind, most, "forward", engine=restart.engine), times
 
 
 def _further(saved: np.ndarray, t0: float, reached: float, t_end: float) -> np.ndarray | None:

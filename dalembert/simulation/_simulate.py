@@ -28,7 +28,7 @@ from dalembert.formulations import AbstractFormulation
 from dalembert.loads import bearing_names, solve_loads
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RowElimination, row_name, row_numbers, rule_of
-from dalembert.simulation import _march
+from dalembert.simulation import _march, _native
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, unpacked, with_ranks, with_rule
 from dalembert.simulation._resume import Restart, joined, resumed, solver_state
@@ -54,6 +54,9 @@ from dalembert.stabilise import (
 from dalembert.systems import AbstractSystem, build, compiled, refuse_wound, wrapped
 
 _jitted_march: Callable[..., March] = compiled(_march.march)
+
+ENGINES = ("auto", "native", "jax")
+"""What marches."""
 
 RTOL = 1e-8
 """The relative tolerance of an adaptive run, where none is given."""
@@ -99,6 +102,7 @@ def simulate(
     tolerance: float = EXACT,
     throw: bool = True,
     after: Solution | None = None,
+    engine: str = "auto",
 ) -> Solution:
     """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t_end.
 
@@ -134,6 +138,9 @@ def simulate(
     - `after`: a solution (also from `da.open`) to continue until t_end as if it had not stopped, bit for bit; the
       result holds the whole motion. System and settings stay as they were; what differs is refused by name. `samples`
       then means further times (default: the same spacing).
+    - `engine`: "native" marches in machine code made for this machine (explicit integrators, small to middling
+      machines), "jax" by a program of JAX; "auto" (the default) takes the native one where it fits. They take the same
+      steps and agree to rounding. Under jit, vmap and grad it is always JAX.
 
     **Returns** a `Solution`. Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is
     a batch: `solution[k]`.
@@ -149,6 +156,8 @@ def simulate(
     """
     if singular not in ("pass", "stop"):
         raise DalembertError(f"singular={singular!r} is unknown; use 'pass' or 'stop'.")
+    if engine not in ENGINES:
+        raise DalembertError(f"engine={engine!r} is unknown; use 'auto', 'native' or 'jax'.")
     if after is not None:
         given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
         given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
@@ -217,7 +226,7 @@ def simulate(
         return dataclasses.replace(found, system=whole, chosen=rule)
     # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
     short = plan.save != "dense" and _march.waits(plan)
-    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=not short)
+    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=not short, engine=engine)
     parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
@@ -227,6 +236,7 @@ def simulate(
     clock |= {k: float(x) for k, x in zip(("rtol", "atol"), errors, strict=True)} if dt is None else {"dt": float(dt)}
     steps = None if dt is None else np.asarray(dt, float)
     restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *errors, steps, len(times), plan.save)
+    restart = dataclasses.replace(restart, engine=parts[-1].engine)
     if loose is not None:
         restart = dataclasses.replace(
             restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
@@ -253,7 +263,9 @@ def _go_on(system, t_end, after: Solution, save, max_steps, progress, throw: boo
     parts = _reported(now.problem, now.span, now.plan, now.times, progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
-    restart = dataclasses.replace(after.restart, mark=_mark_of(parts), slots=len(now.times), save=now.plan.save)
+    restart = dataclasses.replace(
+        after.restart, mark=_mark_of(parts), slots=len(now.times), save=now.plan.save, engine=parts[-1].engine
+    )
 
     def whole(more: Solution) -> Solution:
         return dataclasses.replace(joined(after, more, now), restart=restart)
@@ -390,6 +402,12 @@ def _refuse_steps(dt: float, t0: float, t_end: float, max_steps: int) -> None:
         )
 
 
+def _marched(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March:
+    """One call of the native march, where that is wanted and possible, else of the program of JAX."""
+    found = _native.march(problem, span, plan, times) if _native.wanted(plan) else None
+    return _jitted_march(problem, span, plan, times) if found is None else found
+
+
 def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -> list[March]:
     """March in some calls of one compiled program, pausing to report and to let Ctrl-C act; the parts.
 
@@ -412,9 +430,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
         # the polynomials of a dense motion cannot be joined: it is marched in one go
         after = np.asarray(most if plan.save == "dense" else taken + pace.steps)
         with pace:
-            out = _jitted_march(
-                problem, dataclasses.replace(span, pause_at=np.asarray(pause), pause_after=after), plan, left
-            )
+            part = dataclasses.replace(span, pause_at=np.asarray(pause), pause_after=after)
+            out = _marched(problem, part, plan, left)
             t_end = float(out.t_end)
         if plan.save == "times":
             saved = slice(0, min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done))
@@ -528,7 +545,7 @@ def _conclude(problem, plan, parts: list[March], t0: float, clock, throw: bool, 
         far = np.abs(np.asarray(away)) > 0.5 * np.pi
         names = dict.fromkeys(f"'{n}'" for n, out in zip(problem.system.wound, far, strict=True) if out)
         words += f"The law is {' or '.join(names)}. "
-    words += _stiffness(problem, plan, marches, status)
+    words += _stiffness(problem, plan, marches, t0, status)
     _warn_of_light_bodies(problem, last, clock.get("rtol", RTOL))
     solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
     whole = problem.system if problem.dropped is None else problem.dropped.whole
@@ -551,14 +568,19 @@ def _warn_of_light_bodies(problem: Problem, last: March, rtol: float) -> None:
         )
 
 
-def _stiffness(problem: Problem, plan: Plan, marches: list[March], status: Status) -> str:
+def _stiffness(problem: Problem, plan: Plan, marches: list[March], t0: float, status: Status) -> str:
     """Whether stability kept the steps short, where relevant; for a run that reached its end it is a warning."""
     steps = sum(int(m.stats["num_accepted_steps"]) for m in marches)
     relevant = status in (Status.max_steps, Status.step_too_small) or (status is Status.done and steps >= MANY)
     if plan.fixed or not relevant or plan.integrator not in STIFF:
         return ""
-    last = marches[-1]
-    verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, last.controller[2])
+    last, reached = marches[-1], [float(m.t_end) for m in marches]
+    # at the limit of stability steps fluctuate: neither the last one nor the mean of a long run says it alone
+    step = float(last.controller[2])
+    mean = (reached[-1] - reached[-2]) if len(reached) > 1 else reached[0] - t0
+    mean /= max(int(last.stats["num_accepted_steps"]), 1)
+    step = min(max(step, mean), 2 * step)
+    verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, step)
     if status is Status.done:
         if verdict:
             warn_caller(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning)

@@ -12,7 +12,7 @@ from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._functions import ConstrainedPoint, FunctionSystem
 from dalembert.systems._geometry import geometry
-from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields
+from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields, without_names
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import in_double, require_float64
 from dalembert.systems._rows import Family
@@ -55,5 +55,6 @@ __all__ = [
     "set_active",
     "with_fields",
     "with_switches",
+    "without_names",
     "wrapped",
 ]

@@ -171,6 +171,11 @@ def _quick() -> dict[str, Any]:
     return {}
 
 
+def without_names(arguments: R) -> R:
+    """The arguments under numbers, as compiled programs see them."""
+    return _without_names(arguments)[0]
+
+
 def _without_names(arguments) -> tuple[Any, Renaming | None]:
     """The arguments under numbers, and the inverse map; (arguments, None) if nothing is renamed."""
     foreign = False

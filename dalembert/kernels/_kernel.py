@@ -1,0 +1,126 @@
+"""0 · kernels: a function of JAX → a graph of scalars → machine code.
+
+Numbers of `parameters` are arguments of the machine code, but those that are 0, 1 or −1 are built in (most of a
+machine's geometry is), so machines that differ in other numbers share their code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from dalembert.kernels._graph import Graph
+from dalembert.kernels._llvm import Module, Written, code, compile_text
+from dalembert.kernels._scalarise import write_out
+
+
+class Kernel:
+    """A function written out as scalars: `size` numbers in, `outputs` out."""
+
+    def __init__(self, written: Written, size: int, structure: Any, shapes: list[tuple[int, ...]]):
+        self.written, self.size, self.structure, self.shapes = written, size, structure, shapes
+        self.outputs = len(written.outputs)
+
+    @property
+    def name(self) -> str:
+        return self.written.name
+
+    @classmethod
+    def of(cls, name: str, function: Callable, parameters: Any, inputs: Any) -> Kernel:
+        """`function(parameters, inputs)`, all pytrees; raises `Unknown` if it cannot be written out."""
+        traced, static = eqx.partition(parameters, eqx.is_array)
+        leaves, tree = jax.tree_util.tree_flatten(traced)
+        numbers = [np.asarray(x) for x in leaves]
+
+        def inner(leaves, inputs):
+            return function(eqx.combine(jax.tree_util.tree_unflatten(tree, leaves), static), inputs)
+
+        closed, shape = jax.make_jaxpr(inner, return_shape=True)(numbers, inputs)
+        graph = Graph()
+        arguments, offset = [], 0
+        for x in numbers:
+            arguments.append(_parameters(graph, x, offset))
+            offset += x.size
+        offset = 0
+        for x in jax.tree_util.tree_leaves(inputs):
+            arguments.append(_inputs(graph, np.shape(x), offset))
+            offset += np.size(x)
+        results = write_out(graph, closed, arguments)
+        outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
+        structure = jax.tree_util.tree_structure(shape)
+        return cls(Written(name, graph, outputs), offset, structure, [r.shape for r in results])
+
+    def unflatten(self, numbers: np.ndarray) -> Any:
+        """The outputs as the function returns them, from rows of numbers."""
+        ends = np.cumsum([0, *(int(np.prod(s)) for s in self.shapes)])
+        before = numbers.shape[:-1]
+        parts = [numbers[..., i:j].reshape(*before, *s) for i, j, s in zip(ends, ends[1:], self.shapes, strict=False)]
+        return jax.tree_util.tree_unflatten(self.structure, parts)
+
+
+def fixed(x: np.ndarray) -> np.ndarray:
+    """Which numbers of a parameter are built in: all that count or choose, and zeros and ones."""
+    if not np.issubdtype(x.dtype, np.floating):
+        return np.ones(x.shape, bool)
+    return (x == 0) | (np.abs(x) == 1)
+
+
+def flat(tree: Any) -> np.ndarray:
+    """All numbers of a pytree in one row."""
+    leaves = [np.asarray(x, float).ravel() for x in jax.tree_util.tree_leaves(tree) if eqx.is_array_like(x)]
+    return np.concatenate([np.zeros(0), *leaves])
+
+
+def _parameters(graph: Graph, x: np.ndarray, offset: int) -> np.ndarray:
+    values = zip(x.ravel().tolist(), fixed(x).ravel().tolist(), strict=True)
+    out = [
+        graph.constant(value) if built_in else graph.input("parameter", offset + k, graph.setup)
+        for k, (value, built_in) in enumerate(values)
+    ]
+    return np.array(out, int).reshape(x.shape)
+
+
+def _inputs(graph: Graph, shape: tuple[int, ...], offset: int) -> np.ndarray:
+    size = int(np.prod(shape))
+    return np.array([graph.input("input", offset + k, graph.main) for k in range(size)], int).reshape(shape)
+
+
+class Compiled:
+    """Kernels as machine code, of one number or of `lanes` numbers at a time."""
+
+    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int = 1):
+        codes = [code(k.written, lanes) for k in kernels]
+        self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
+        self.kept = {c.name: c.kept for c in codes}
+        self.module: Module = compile_text([c.text for c in codes], lanes, effort)
+        pointer = ctypes.c_void_p
+        self._setups = {n: self.module.function(f"{n}.setup", pointer, pointer) for n in self.kept}
+        self._calls = {n: self.module.function(n, pointer, pointer, pointer) for n in self.kept}
+
+    def setup(self, name: str, parameters: np.ndarray) -> np.ndarray:
+        """What the function keeps for these parameters: a row of numbers for each row of them."""
+        rows = np.atleast_2d(parameters)
+        kept = np.zeros((len(rows), self.kept[name]))
+        for first in range(0, len(rows), self.lanes):
+            some = rows[first : first + self.lanes]
+            given = np.ascontiguousarray(np.resize(some, (self.lanes, rows.shape[1])).T)
+            found = np.zeros((max(self.kept[name], 1), self.lanes))
+            self._setups[name](given.ctypes.data, found.ctypes.data)
+            kept[first : first + self.lanes] = found.T[: len(some), : self.kept[name]]
+        return kept
+
+    def call(self, name: str, parameters: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """The outputs for one row of parameters and one of inputs."""
+        kept = self._lanes(self.setup(name, parameters)[0])
+        out = np.zeros((max(self.kernels[name].outputs, 1), self.lanes))
+        given = self._lanes(inputs)
+        self._calls[name](kept.ctypes.data, given.ctypes.data, out.ctypes.data)
+        return out[: self.kernels[name].outputs, 0]
+
+    def _lanes(self, row: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.broadcast_to(np.append(row, 0.0)[:, None], (len(row) + 1, self.lanes)))

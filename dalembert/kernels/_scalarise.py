@@ -1,0 +1,614 @@
+"""0 · kernels: a function of JAX, written out as a graph of scalars.
+
+The jaxpr of a function of small arrays is walked once. An array is an array of numbers of the `Graph`; what only moves
+numbers is done by NumPy, what computes is written out element by element. Matrix factorisations are unrolled, and
+structural zeros fold them to the sparsity of the machine. A primitive that is not known is refused by name (`Unknown`);
+the caller then leaves the function to JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph
+
+MOST = 300_000
+"""Nodes of a graph up to which a function is written out."""
+
+
+CHOICES = 512
+"""Places among which a computed index may choose."""
+
+
+class Unknown(Exception):
+    """A function that cannot be written out as scalars, and why."""
+
+
+def write_out(graph: Graph, closed, arguments: list[np.ndarray]) -> list[np.ndarray]:
+    """The results of a closed jaxpr for arguments that are arrays of numbers of the graph."""
+    return _Walk(graph).jaxpr(closed.jaxpr, closed.consts, arguments)
+
+
+class _Walk:
+    """One walk over a jaxpr, and its rules; a rule has the name of its primitive."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+
+    def jaxpr(self, jaxpr, consts, arguments: list[np.ndarray]) -> list[np.ndarray]:
+        known: dict[Any, np.ndarray] = {}
+        known |= zip(jaxpr.constvars, (self.constants(c) for c in consts), strict=True)
+        known |= zip(jaxpr.invars, arguments, strict=True)
+
+        def read(v) -> np.ndarray:
+            return self.constants(v.val) if isinstance(v, core.Literal) else known[v]
+
+        for equation in jaxpr.eqns:
+            results = self.equation(equation, [read(v) for v in equation.invars])
+            known |= zip(equation.outvars, results, strict=True)
+            if len(self.graph.op) > MOST:
+                raise Unknown(f"more than {MOST:,} operations")
+        return [read(v) for v in jaxpr.outvars]
+
+    def closed(self, closed, arguments) -> list[np.ndarray]:
+        return self.jaxpr(closed.jaxpr, closed.consts, arguments)
+
+    def equation(self, equation, values: list[np.ndarray]) -> list[np.ndarray]:
+        name, parameters = equation.primitive.name, equation.params
+        rule = RULES.get(name)
+        if rule is None:
+            raise Unknown(f"the operation '{name}'")
+        out = rule(self, *values, **parameters) if name not in NEED_TYPES else rule(self, equation, *values)
+        return out if equation.primitive.multiple_results else [out]
+
+    # ---- numbers ---------------------------------------------------------------------------------------------
+
+    def constants(self, x) -> np.ndarray:
+        """The constants of an array."""
+        x = np.asarray(x)
+        if x.dtype.kind not in "fiub":
+            raise Unknown(f"numbers of type {x.dtype}")
+        values, back = np.unique(x.astype(float).ravel(), return_inverse=True)
+        ids = np.array([self.graph.constant(v) for v in values.tolist()], int)
+        return ids[back].reshape(x.shape) if x.size else np.zeros(x.shape, int)
+
+    def values(self, a: np.ndarray) -> np.ndarray:
+        """The whole numbers behind constants; refused for anything that is computed."""
+        if np.any(a >= 0):
+            raise Unknown("an index that depends on the state")
+        return np.array([self.graph.value(x) for x in a.ravel().tolist()], float).astype(int).reshape(a.shape)
+
+    def map(self, function: Callable, *arrays: np.ndarray) -> np.ndarray:
+        """`function` of each element."""
+        arrays = np.broadcast_arrays(*arrays)
+        out = [function(*x) for x in zip(*(a.ravel().tolist() for a in arrays), strict=True)]
+        return np.array(out, int).reshape(arrays[0].shape)
+
+    # ---- calls -----------------------------------------------------------------------------------------------
+
+    def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, **_) -> list[np.ndarray]:
+        inner = next(j for j in (jaxpr, call_jaxpr, fun_jaxpr) if j is not None)
+        if hasattr(inner, "consts"):
+            return self.closed(inner, list(values))
+        return self.jaxpr(inner, [], list(values))
+
+    def custom_linear_solve(self, *values, const_lengths, jaxprs) -> list[np.ndarray]:
+        counts = [const_lengths.matvec, const_lengths.vecmat, const_lengths.solve, const_lengths.transpose_solve]
+        ends = np.cumsum([c or 0 for c in counts])
+        return self.closed(jaxprs.solve, [*values[ends[1] : ends[2]], *values[ends[3] :]])
+
+    def platform_index(self, *, platforms, has_default=True, **_) -> np.ndarray:
+        names = [p if isinstance(p, str) else (p or ("default",))[0] for p in platforms]
+        found = [k for k, group in enumerate(platforms) if "cpu" in (group or ())]
+        found = found or [k for k, group in enumerate(platforms) if group is None]
+        return self.constants(np.array(found[0] if found else len(names)))
+
+    def cond(self, index, *values, branches, **_) -> list[np.ndarray]:
+        which = int(index.ravel()[0])
+        if which < 0:
+            return self.closed(branches[int(np.clip(self.graph.value(which), 0, len(branches) - 1))], list(values))
+        outs = [self.closed(b, list(values)) for b in branches]
+        merged = outs[-1]
+        for k in range(len(branches) - 2, -1, -1):
+            truth = self.graph.compare("le", which, self.graph.constant(k))
+            merged = [self.map(lambda x, y, p=truth: self.graph.select(p, x, y), m, o)
+                      for m, o in zip(merged, outs[k], strict=True)]  # fmt: skip
+        return merged
+
+    # ---- loops -----------------------------------------------------------------------------------------------
+
+    def while_(self, *values, cond_nconsts, body_nconsts, cond_jaxpr, body_jaxpr) -> list[np.ndarray]:
+        test_consts, values = list(values[:cond_nconsts]), values[cond_nconsts:]
+        body_consts, carry = list(values[:body_nconsts]), list(values[body_nconsts:])
+
+        def make(carried):
+            now = self._unflat(carried, carry)
+            (test,) = self.closed(cond_jaxpr, [*test_consts, *now])
+            following = self.closed(body_jaxpr, [*body_consts, *now])
+            return self.graph.as_truth(int(test.ravel()[0])), self._flat(following)
+
+        return self._unflat(self.graph.loop(self._flat(carry), make), carry)
+
+    def scan(self, *values, num_consts, num_carry, jaxpr, length, reverse, **_) -> list[np.ndarray]:
+        consts, carry = list(values[:num_consts]), list(values[num_consts : num_consts + num_carry])
+        over = values[num_consts + num_carry :]
+        if len(jaxpr.out_avals) == num_carry and not over and length > 1:
+
+            def make(carried):
+                return None, self._flat(self.closed(jaxpr, [*consts, *self._unflat(carried, carry)]))
+
+            return self._unflat(self.graph.loop(self._flat(carry), make, length), carry)
+        kept = []
+        for k in range(length)[:: -1 if reverse else 1]:
+            out = self.closed(jaxpr, [*consts, *carry, *(x[k] for x in over)])
+            carry = out[:num_carry]
+            kept.append(out[num_carry:])
+        stacked = [np.stack(x[:: -1 if reverse else 1]) for x in zip(*kept, strict=True)]
+        return [*carry, *stacked]
+
+    @staticmethod
+    def _flat(arrays) -> list[int]:
+        return [x for a in arrays for x in a.ravel().tolist()]
+
+    @staticmethod
+    def _unflat(numbers: list[int], like: list[np.ndarray]) -> list[np.ndarray]:
+        ends = np.cumsum([0, *(a.size for a in like)])
+        return [np.array(numbers[i:j], int).reshape(a.shape)
+                for i, j, a in zip(ends, ends[1:], like, strict=False)]  # fmt: skip
+
+    # ---- numbers of another type -----------------------------------------------------------------------------
+
+    def convert_element_type(self, equation, a):
+        new, old = equation.params["new_dtype"], equation.invars[0].aval.dtype
+        if np.issubdtype(new, np.bool_):
+            return self.map(self.graph.as_truth, a)
+        if np.issubdtype(new, np.integer):
+            cut = np.issubdtype(old, np.floating)
+            return self.map(lambda x: self.graph.unary("trunc", x) if cut else self.graph.as_number(x), a)
+        if new != np.float64:
+            raise Unknown(f"numbers of type {new}")
+        return self.map(self.graph.as_number, a)
+
+    def reduce_precision(self, a, *, exponent_bits, mantissa_bits):
+        if (exponent_bits, mantissa_bits) != (11, 30):
+            raise Unknown("the operation 'reduce_precision' but to 30 bits")
+        return self.map(lambda x: self.graph.unary("round30", x), a)
+
+    # ---- arithmetic ------------------------------------------------------------------------------------------
+
+    def logic(self, op: str, equation, *values):
+        if not np.issubdtype(equation.outvars[0].aval.dtype, np.bool_):
+            raise Unknown(f"the operation '{op}' on whole numbers")
+        if op == "not":
+            return self.map(self.graph.negation, *values)
+        return self.map(lambda a, b: self.graph.logic(op, a, b), *values)
+
+    def div(self, equation, a, b):
+        out = self.map(self.graph.div, a, b)
+        if np.issubdtype(equation.outvars[0].aval.dtype, np.integer):
+            return self.map(lambda x: self.graph.unary("trunc", x), out)
+        return out
+
+    def select_n(self, which, *cases):
+        if len(cases) == 2:
+            return self.map(self.graph.select, which, *cases)
+        out = cases[-1]
+        for k in range(len(cases) - 2, -1, -1):
+            at = self.constants(np.full(which.shape, k))
+            out = self.map(
+                lambda w, n, x, y: self.graph.select(self.graph.compare("le", w, n), x, y), which, at, out, cases[k]
+            )
+        return out
+
+    def clamp(self, low, x, high):
+        return self.map(lambda a, b, c: self.graph.binary("min", self.graph.binary("max", a, b), c), low, x, high)
+
+    def sign(self, a):
+        g = self.graph
+
+        def one(x):
+            if x < 0:
+                return g.constant(float(np.sign(g.value(x))))
+            negative = g.select(g.compare("lt", x, ZERO), x, MINUS_ONE)  # of 0 and NaN: itself
+            return g.select(g.compare("gt", x, ZERO), negative, ONE)
+
+        return self.map(one, a)
+
+    def is_finite(self, a):
+        g = self.graph
+        return self.map(lambda x: g.compare("lt", g.unary("abs", x), g.constant(np.inf)), a)
+
+    def nextafter(self, a, b):
+        raise Unknown("the operation 'nextafter'")
+
+    def dot_general(self, a, b, *, dimension_numbers, **_):
+        (ca, cb), (ba, bb) = dimension_numbers
+        fa = [i for i in range(a.ndim) if i not in ca and i not in ba]
+        fb = [i for i in range(b.ndim) if i not in cb and i not in bb]
+        batch, left, right = ([x.shape[i] for i in axes] for x, axes in ((a, ba), (a, fa), (b, fb)))
+        count = int(np.prod([a.shape[i] for i in ca]))
+        a = a.transpose([*ba, *fa, *ca]).reshape(int(np.prod(batch)), int(np.prod(left)), count)
+        b = b.transpose([*bb, *fb, *cb]).reshape(int(np.prod(batch)), int(np.prod(right)), count)
+        out = np.full((a.shape[0], a.shape[1], b.shape[1]), ZERO)
+        mul, add = self.graph.mul, self.graph.add
+        for n in range(a.shape[0]):
+            there_a = [np.flatnonzero(row != ZERO).tolist() for row in a[n]]
+            there_b = [set(np.flatnonzero(row != ZERO).tolist()) for row in b[n]]
+            rows_a, rows_b = a[n].tolist(), b[n].tolist()
+            for i, row in enumerate(rows_a):
+                for j, column in enumerate(rows_b):
+                    total = ZERO
+                    for k in there_a[i]:
+                        if k in there_b[j]:
+                            total = add(total, mul(row[k], column[k]))
+                    out[n, i, j] = total
+        return out.reshape([*batch, *left, *right])
+
+    def reduce(self, combine: Callable[[int, int], int], first: int | None, a, *, axes, **_):
+        keep = [i for i in range(a.ndim) if i not in axes]
+        shape = [a.shape[i] for i in keep]
+        a = a.transpose([*keep, *axes]).reshape(int(np.prod(shape)), int(np.prod([a.shape[i] for i in axes])))
+        out = []
+        for row in a.tolist():
+            total = row[0] if first is None else first
+            for x in row[1:] if first is None else row:
+                total = combine(total, x)
+            out.append(total)
+        return np.array(out, int).reshape(shape)
+
+    def best(self, op: str, a, *, axes, index_dtype):
+        """The index of the largest ("gt") or smallest ("lt") element, the first one of several."""
+        g, (axis,) = self.graph, axes
+        rows = np.moveaxis(a, axis, -1)
+        out = []
+        for row in rows.reshape(-1, rows.shape[-1]).tolist():
+            best, index = row[0], ZERO
+            for k, x in enumerate(row[1:], 1):
+                better = g.compare(op, x, best)
+                best, index = g.select(better, best, x), g.select(better, index, g.constant(k))
+            out.append(index)
+        return np.array(out, int).reshape(rows.shape[:-1])
+
+    def running(self, combine: Callable[[int, int], int], a, *, axis, reverse, **_):
+        """A sum, product or extreme of all elements up to each."""
+        rows = np.moveaxis(a, axis, -1)
+        rows = rows[..., ::-1] if reverse else rows
+        out = np.array(rows)
+        for k in range(1, rows.shape[-1]):
+            out[..., k] = self.map(combine, out[..., k - 1], rows[..., k])
+        return np.moveaxis(out[..., ::-1] if reverse else out, -1, axis)
+
+    # ---- matrices --------------------------------------------------------------------------------------------
+
+    def cholesky(self, a, **_):
+        return self.each_matrix(self._cholesky, a)
+
+    def _cholesky(self, a):
+        g, m = self.graph, len(a)
+        lower = [[ZERO] * m for _ in range(m)]
+        rows = [[] for _ in range(m)]  # columns that are not zero
+        for j in range(m):
+            s = int(a[j, j])
+            for k in rows[j]:
+                s = g.sub(s, g.mul(lower[j][k], lower[j][k]))
+            lower[j][j] = d = g.unary("sqrt", s)
+            over = g.div(ONE, d)
+            mine = set(rows[j])
+            for i in range(j + 1, m):
+                x = int(a[i, j])
+                for k in rows[i]:
+                    if k in mine:
+                        x = g.sub(x, g.mul(lower[i][k], lower[j][k]))
+                if x != ZERO:
+                    lower[i][j] = g.mul(x, over)
+                    rows[i].append(j)
+        return np.array(lower, int).reshape(m, m)
+
+    def triangular_solve(self, a, b, *, left_side, lower, transpose_a, unit_diagonal, **_):
+        shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])
+        if not left_side:
+            a, b, lower = a.swapaxes(-1, -2), b.swapaxes(-1, -2), not lower
+        if transpose_a:
+            a, lower = a.swapaxes(-1, -2), not lower
+        out = self.each_matrix(lambda x, y: self._triangular(x, y, lower, unit_diagonal), a, b)
+        return out if left_side else out.swapaxes(-1, -2)
+
+    def _triangular(self, a, b, lower, unit):
+        g, m = self.graph, len(a)
+        order = range(m) if lower else range(m - 1, -1, -1)
+        rows = [[(k, int(a[i, k])) for k in (range(i) if lower else range(i + 1, m)) if a[i, k] != ZERO]
+                for i in range(m)]  # fmt: skip
+        out = np.full(b.shape, ZERO)
+        over = [ONE if unit else g.div(ONE, int(a[i, i])) for i in range(m)]
+        for c in range(b.shape[1]):
+            x = [ZERO] * m
+            for i in order:
+                total = int(b[i, c])
+                for k, l in rows[i]:
+                    total = g.sub(total, g.mul(l, x[k]))
+                x[i] = g.mul(total, over[i])
+            out[:, c] = x
+        return out
+
+    def each_matrix(self, function, *arrays):
+        shape = arrays[0].shape[:-2]
+        if not shape:
+            return function(*arrays)
+        flat = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+        out = np.stack([function(*x) for x in zip(*flat, strict=True)]) if len(flat[0]) else flat[-1]
+        return out.reshape([*shape, *out.shape[1:]])
+
+    # ---- moving numbers about --------------------------------------------------------------------------------
+
+    def iota(self, *, dtype, shape, dimension, **_):
+        line = np.arange(shape[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(shape))])
+        return self.constants(np.broadcast_to(line, shape))
+
+    def broadcast_in_dim(self, a, *_, shape, broadcast_dimensions, **__):
+        between = [1] * len(shape)
+        for d, size in zip(broadcast_dimensions, a.shape, strict=True):
+            between[d] = size
+        return np.broadcast_to(a.reshape(between), shape)
+
+    def gather(self, a, indices, *, dimension_numbers, slice_sizes, mode, fill_value, **_):
+        d = dimension_numbers
+        places, ends = indices.shape[:-1], np.array(a.shape) - np.array(slice_sizes)
+        window = np.stack(np.meshgrid(*(np.arange(s) for s in slice_sizes), indexing="ij"), -1).reshape(-1, a.ndim)
+        fills = "FILL" in str(mode).upper()
+        empty = int(self.constants(np.array(np.nan if fill_value is None else fill_value)))
+        starts = _starts(
+            a.ndim, indices, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims, self
+        )
+        out = np.array([self._window(a, row, ends, window, empty if fills else None)
+                        for row in starts.reshape(int(np.prod(places)), a.ndim)], int)  # fmt: skip
+        dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
+        kept = [s for k, s in enumerate(slice_sizes) if k not in dropped]
+        out = out.reshape([*places, *kept])
+        rank = len(places) + len(kept)
+        rest = iter(k for k in range(rank) if k not in d.offset_dims)
+        order = [0] * rank
+        for k in range(len(places)):
+            order[next(rest)] = k
+        for k, o in enumerate(d.offset_dims):
+            order[o] = len(places) + k
+        return out.transpose(order)
+
+    def _window(self, a, start, ends, window, empty: int | None) -> np.ndarray:
+        """The numbers of a window of `a`; an index that is computed chooses among all places where it may be."""
+        g = self.graph
+        computed = [k for k, x in enumerate(start) if x >= 0]
+        known = np.array([0 if x >= 0 else int(g.value(x)) for x in start.tolist()], int)
+        if not computed:
+            if empty is not None and np.any((known < 0) | (known > ends)):
+                return np.full(len(window), empty)
+            at = np.clip(known, 0, ends) + window
+            return a[tuple(at.T)] if a.ndim else np.broadcast_to(a, len(window))
+        k = computed[0]
+        if ends[k] > CHOICES:
+            raise Unknown("an index that depends on the state, into a long table")
+        out = None
+        for place in range(int(ends[k]) + 1):
+            fixed = np.array(start)
+            fixed[k] = g.constant(place)
+            there = self._window(a, fixed, ends, window, empty)
+            truth = g.compare("ge", int(start[k]), g.constant(place))
+            out = there if out is None else self.map(lambda x, y, p=truth: g.select(p, x, y), out, there)
+        if empty is not None:
+            inside = g.logic(
+                "and", g.compare("ge", int(start[k]), ZERO), g.compare("le", int(start[k]), g.constant(ends[k]))
+            )
+            out = self.map(lambda x: g.select(inside, empty, x), out)
+        return np.asarray(out)
+
+    def scatter(self, combine, a, indices, updates, *, dimension_numbers, mode, **_):
+        d = dimension_numbers
+        places = indices.shape[:-1]
+        spread = [k for k in range(updates.ndim) if k not in d.update_window_dims]
+        updates = updates.transpose([*spread, *d.update_window_dims])
+        dropped = {*d.inserted_window_dims, *d.operand_batching_dims}
+        sizes, inner = [1] * a.ndim, iter(updates.shape[len(places) :])
+        for k in range(a.ndim):
+            if k not in dropped:
+                sizes[k] = next(inner)
+        moved = self.values(
+            _starts(
+                a.ndim,
+                indices,
+                d.scatter_dims_to_operand_dims,
+                d.operand_batching_dims,
+                d.scatter_indices_batching_dims,
+                self,
+            )
+        )
+        if "CLIP" in str(mode).upper():
+            moved = np.clip(moved, 0, np.array(a.shape) - np.array(sizes))
+        out = np.array(a)
+        window = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), -1).reshape(-1, a.ndim)
+        flat = updates.reshape(-1, len(window))
+        for place, start in enumerate(moved.reshape(-1, a.ndim)):
+            if np.any(start < 0) or np.any(start + sizes > a.shape):
+                continue
+            for k, offset in enumerate(window):
+                at = tuple(start + offset)
+                out[at] = combine(int(out[at]), int(flat[place, k]))
+        return out
+
+    def dynamic_slice(self, a, *starts, slice_sizes):
+        ends = np.array(a.shape) - np.array(slice_sizes)
+        window = np.stack(np.meshgrid(*(np.arange(s) for s in slice_sizes), indexing="ij"), -1).reshape(-1, a.ndim)
+        start = np.array([int(x.ravel()[0]) for x in starts], int)
+        return self._window(a, start, ends, window, None).reshape(slice_sizes)
+
+    def dynamic_update_slice(self, a, update, *starts):
+        out = np.array(a)
+        starts = [int(np.clip(self.values(s), 0, n - z)) for s, n, z in zip(starts, a.shape, update.shape, strict=True)]
+        out[tuple(slice(s, s + z) for s, z in zip(starts, update.shape, strict=True))] = update
+        return out
+
+    def pad(self, a, value, *, padding_config):
+        if any(low < 0 or high < 0 for low, high, _ in padding_config):
+            raise Unknown("a negative padding")
+        shape = [
+            low + high + max(0, n + (n - 1) * inner)
+            for n, (low, high, inner) in zip(a.shape, padding_config, strict=True)
+        ]
+        out = np.full(shape, int(value.ravel()[0]))
+        places = (slice(low, low + n + (n - 1) * inner if n else low, inner + 1)
+                  for n, (low, _, inner) in zip(a.shape, padding_config, strict=True))  # fmt: skip
+        out[tuple(places)] = a
+        return out
+
+    def split(self, a, *, sizes, axis):
+        return np.split(a, np.cumsum(sizes)[:-1], axis=axis)
+
+    def unstack(self, a, *, axis, **_):
+        return [np.take(a, k, axis) for k in range(a.shape[axis])]
+
+
+def _starts(rank, indices, index_map, operand_batch, index_batch, walk: _Walk) -> np.ndarray:
+    """The first element of each window, for every place of an array of indices, as numbers of the graph."""
+    places = indices.shape[:-1]
+    moved = np.full((*places, rank), ZERO)
+    for k, dimension in enumerate(index_map):
+        moved[..., dimension] = indices[..., k]
+    for dimension, place in zip(operand_batch, index_batch, strict=True):
+        line = np.arange(places[place]).reshape([-1 if k == place else 1 for k in range(len(places))])
+        moved[..., dimension] = walk.constants(np.broadcast_to(line, places))
+    return moved
+
+
+def _elementwise(name: str) -> Callable:
+    """An operation of the graph, on each element."""
+    return lambda walk, *values, **_: walk.map(getattr(walk.graph, name), *values)
+
+
+def _by_name(of: str, op: str) -> Callable:
+    """An operation that the graph knows by name: "unary", "binary" or "compare"."""
+    return lambda walk, *values, **_: walk.map(lambda *x: getattr(walk.graph, of)(op, *x), *values)
+
+
+def _logic(op: str) -> Callable:
+    return lambda walk, equation, *values: walk.logic(op, equation, *values)
+
+
+def _scatter(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
+    return lambda walk, *values, **rest: walk.scatter(combine(walk.graph), *values, **rest)
+
+
+def _reduce(combine: Callable[[Graph], Callable[[int, int], int]], first: int | None) -> Callable:
+    return lambda walk, a, **rest: walk.reduce(combine(walk.graph), first, a, **rest)
+
+
+def _running(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
+    return lambda walk, a, **rest: walk.running(combine(walk.graph), a, **rest)
+
+
+def _same(walk: _Walk, *values, **_):
+    return values[0]
+
+
+def _larger(g: Graph):
+    return lambda a, b: g.binary("max", a, b)
+
+
+def _smaller(g: Graph):
+    return lambda a, b: g.binary("min", a, b)
+
+
+CALLS = (
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "remat",
+    "remat2",
+    "checkpoint",
+)
+SCATTERS: dict[str, Callable[[Graph], Callable[[int, int], int]]] = {
+    "scatter": lambda g: lambda old, new: new,
+    "scatter-add": lambda g: g.add,
+    "scatter_add": lambda g: g.add,
+    "scatter-mul": lambda g: g.mul,
+    "scatter_mul": lambda g: g.mul,
+    "scatter-max": _larger,
+    "scatter-min": _smaller,
+}
+
+RULES: dict[str, Callable] = {
+    **{name: _elementwise(name) for name in ("add", "sub", "mul", "neg")},
+    **{name: _by_name("unary", name) for name in UNARY},
+    **{name: _by_name("binary", name) for name in BINARY},
+    **{name: _by_name("compare", name) for name in COMPARE},
+    **{name: _logic(name) for name in ("and", "or", "not")},
+    **{name: _scatter(combine) for name, combine in SCATTERS.items()},
+    **dict.fromkeys(CALLS, _Walk.call),
+    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real"), _same),
+    "add_any": _elementwise("add"),
+    "lt_to": _by_name("compare", "lt"),
+    "le_to": _by_name("compare", "le"),
+    "div": _Walk.div,
+    "square": lambda walk, a, **_: walk.map(lambda x: walk.graph.mul(x, x), a),
+    "integer_pow": lambda walk, a, *, y, **_: walk.map(lambda x: walk.graph.power(x, y), a),
+    "rsqrt": lambda walk, a, **_: walk.map(lambda x: walk.graph.div(ONE, walk.graph.unary("sqrt", x)), a),
+    "logistic": lambda walk, a, **_: walk.map(
+        lambda x: walk.graph.div(ONE, walk.graph.add(ONE, walk.graph.unary("exp", walk.graph.neg(x)))), a
+    ),
+    "round": _by_name("unary", "rint"),
+    "sign": _Walk.sign,
+    "is_finite": _Walk.is_finite,
+    "clamp": _Walk.clamp,
+    "select_n": _Walk.select_n,
+    "convert_element_type": _Walk.convert_element_type,
+    "reduce_precision": _Walk.reduce_precision,
+    "optimization_barrier": lambda walk, *values, **_: list(values),
+    "platform_index": _Walk.platform_index,
+    "cond": _Walk.cond,
+    "while": _Walk.while_,
+    "scan": _Walk.scan,
+    "custom_linear_solve": _Walk.custom_linear_solve,
+    "dot_general": _Walk.dot_general,
+    "cholesky": _Walk.cholesky,
+    "triangular_solve": _Walk.triangular_solve,
+    "reduce_sum": _reduce(lambda g: g.add, ZERO),
+    "reduce_prod": _reduce(lambda g: g.mul, ONE),
+    "reduce_max": _reduce(_larger, None),
+    "reduce_min": _reduce(_smaller, None),
+    "reduce_and": _reduce(lambda g: lambda a, b: g.logic("and", a, b), ONE),
+    "reduce_or": _reduce(lambda g: lambda a, b: g.logic("or", a, b), ZERO),
+    "argmax": lambda walk, a, **rest: walk.best("gt", a, **rest),
+    "argmin": lambda walk, a, **rest: walk.best("lt", a, **rest),
+    "cumsum": _running(lambda g: g.add),
+    "cumprod": _running(lambda g: g.mul),
+    "cummax": _running(_larger),
+    "cummin": _running(_smaller),
+    "iota": _Walk.iota,
+    "broadcast_in_dim": _Walk.broadcast_in_dim,
+    "reshape": lambda walk, a, *_, new_sizes, **__: a.reshape(new_sizes),
+    "squeeze": lambda walk, a, *, dimensions: a.squeeze(tuple(dimensions)),
+    "expand_dims": lambda walk, a, *, dimensions: np.expand_dims(a, dimensions),
+    "transpose": lambda walk, a, *, permutation: a.transpose(permutation),
+    "rev": lambda walk, a, *, dimensions: np.flip(a, dimensions),
+    "concatenate": lambda walk, *values, dimension: np.concatenate(values, axis=dimension),
+    "stack": lambda walk, *values, axis=0, **_: np.stack(values, axis=axis),
+    "tile": lambda walk, a, *, reps, **_: np.tile(a, reps),
+    "split": _Walk.split,
+    "unstack": _Walk.unstack,
+    "slice": lambda walk, a, *, start_indices, limit_indices, strides: a[
+        tuple(slice(*x) for x in zip(start_indices, limit_indices, strides or [1] * a.ndim, strict=True))
+    ],
+    "gather": _Walk.gather,
+    "dynamic_slice": _Walk.dynamic_slice,
+    "dynamic_update_slice": _Walk.dynamic_update_slice,
+    "pad": _Walk.pad,
+}
+"""What is known, by the name of the primitive."""
+
+NEED_TYPES = frozenset({"and", "or", "not", "div", "convert_element_type"})
+"""Rules that look at the types of what they are given."""

@@ -1,0 +1,451 @@
+"""6 · simulation: the march in machine code, without going back to Python between steps.
+
+The functions of a march (`Problem.vector_field`, the end of a step, the step control, the states that are saved) are
+those of `_march`, written out as scalars (`kernels`); around them stands one loop, `loop` below: stages of an explicit
+Runge–Kutta method by its tableau, interpolation at the saved times, several members of a batch at once. It takes the
+steps of the short program of a march, so a march that needs care pauses here too, and JAX goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import inspect
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert._results import DalembertError, Status
+from dalembert.kernels import (
+    Compiled,
+    Function,
+    Kernel,
+    Numbers,
+    Unknown,
+    Whole,
+    at,
+    compile_text,
+    fixed,
+    flat,
+    translate,
+)
+from dalembert.simulation import _march
+from dalembert.simulation._march import March, Plan, Problem, Span
+from dalembert.systems import without_names
+
+
+def loop(
+    W: Whole,
+    first: Whole,
+    last: Whole,
+    ny: Whole,
+    ns: Whole,
+    nl: Whole,
+    nx: Whole,
+    stages: Whole,
+    A: Numbers,
+    b: Numbers,
+    e: Numbers,
+    c: Numbers,
+    times: Numbers,
+    ntimes: Whole,
+    steps: Whole,
+    room: Whole,
+    limits: Numbers,
+    field: Function,
+    close: Function,
+    adapt: Function,
+    weights: Function,
+    saved: Function,
+    kf: Whole,
+    kc: Whole,
+    ka: Whole,
+    ks: Whole,
+    kept: Numbers,
+    ends: Numbers,
+    out_t: Numbers,
+    out: Numbers,
+    scratch: Numbers,
+):  # fmt: skip
+    """March the members first … last − 1 until each ends, pauses or fails; W of them at a time.
+
+    A member's row of `ends` is (t, next, y, state of the step control, result, accepted, rejected, saved), before and
+    after. `kept` has what the kernels keep for each member, `limits` what the step control is told.
+    """
+    width = 2 + ny + ns + 4
+    wide = kf + kc + ka + ks
+    # buffers of all lanes: what the kernels are given and what they return
+    lane_field = at(scratch, 0)
+    lane_close = at(lane_field, kf * W)
+    lane_adapt = at(lane_close, kc * W)
+    given = at(lane_adapt, ka * W)  # of `adapt`: t0, t1, y0, y1, error, state, limits
+    told = at(given, (2 + 3 * ny + ns + nl) * W)  # by `adapt`: keep, t, next, result, state
+    x = at(told, (4 + ns) * W)  # of `field` and `close`: t, y, error
+    K = at(x, (1 + 2 * ny) * W)
+    raw = at(K, stages * ny * W)  # y at the end of a step, before projection
+    share = at(raw, ny * W)  # of y0, y1 and each stage in an interpolated state
+    place = at(share, stages + 2)  # t and that state
+    who = at(place, 1 + ny)
+    y0 = at(given, 2 * W)
+    y1 = at(given, (2 + ny) * W)
+    state = at(given, (2 + 3 * ny) * W)
+    coming = first
+    busy = 0
+    for lane in range(W):
+        who[lane] = -1.0
+    for k in range((2 + 3 * ny) * W):
+        given[k] = 0.0
+    while True:
+        for lane in range(W):
+            if who[lane] < 0.0 and coming < last:
+                member = coming
+                coming += 1
+                busy += 1
+                who[lane] = float(member)
+                row = at(ends, member * width)
+                for k in range(2 + ny):
+                    given[k * W + lane] = row[k]
+                for k in range(ns):
+                    state[k * W + lane] = row[2 + ny + k]
+                for k in range(nl):
+                    given[(2 + 3 * ny + ns + k) * W + lane] = limits[k]
+                mine = at(kept, member * wide)
+                for k in range(kf + kc + ka):
+                    scratch[k * W + lane] = mine[k]
+        if busy == 0:
+            break
+        # the stages
+        for s in range(stages):
+            for lane in range(W):
+                t0 = given[lane]
+                x[lane] = t0 + c[s] * (given[W + lane] - t0)
+            for k in range(ny * W):
+                x[W + k] = 0.0
+            for j in range(s):
+                a = A[s * stages + j]
+                if a != 0.0:
+                    Kj = at(K, j * ny * W)
+                    for k in range(ny * W):
+                        x[W + k] = x[W + k] + a * Kj[k]
+            for k in range(ny):
+                for lane in range(W):
+                    i = k * W + lane
+                    x[W + i] = y0[i] + (given[W + lane] - given[lane]) * x[W + i]
+            field(lane_field, x, at(K, s * ny * W))
+        # the end of the step, and its error
+        for k in range(2 * ny * W):
+            x[W + k] = 0.0
+        error = at(x, (1 + ny) * W)
+        for j in range(stages):
+            Kj = at(K, j * ny * W)
+            bj = b[j]
+            ej = e[j]
+            if bj != 0.0:
+                for k in range(ny * W):
+                    x[W + k] = x[W + k] + bj * Kj[k]
+            if ej != 0.0:
+                for k in range(ny * W):
+                    error[k] = error[k] + ej * Kj[k]
+        for lane in range(W):
+            x[lane] = given[W + lane]
+        for k in range(ny):
+            for lane in range(W):
+                i = k * W + lane
+                h = given[W + lane] - given[lane]
+                x[W + i] = y0[i] + h * x[W + i]
+                raw[i] = x[W + i]
+                error[i] = h * error[i]
+        close(lane_close, x, y1)
+        adapt(lane_adapt, given, told)
+        for lane in range(W):
+            if who[lane] < 0.0:
+                continue
+            member = int(who[lane])
+            row = at(ends, member * width)
+            count = int(row[width - 1])
+            t0 = given[lane]
+            t1 = given[W + lane]
+            keep = told[lane] != 0.0
+            if keep:
+                row[width - 3] = row[width - 3] + 1.0
+                projection = at(kept, member * wide + kf + kc + ka)
+                if steps == 0:
+                    while count < ntimes and times[count] <= t1:
+                        place[0] = (times[count] - t0) / (t1 - t0)
+                        weights(share, place, share)
+                        place[0] = times[count]
+                        for k in range(ny):
+                            i = k * W + lane
+                            total = 0.0
+                            for j in range(stages):
+                                total = total + share[2 + j] * K[j * ny * W + i]
+                            place[1 + k] = share[0] * y0[i] + share[1] * raw[i] + (t1 - t0) * total
+                        saved(projection, place, at(out, (member * room + count) * nx))
+                        out_t[member * room + count] = times[count]
+                        count += 1
+                for k in range(ny):
+                    y0[k * W + lane] = y1[k * W + lane]
+                if steps == 1 and count < room:
+                    place[0] = told[W + lane]
+                    for k in range(ny):
+                        place[1 + k] = y0[k * W + lane]
+                    saved(projection, place, at(out, (member * room + count) * nx))
+                    out_t[member * room + count] = place[0]
+                    count += 1
+                row[width - 1] = float(count)
+            else:
+                row[width - 2] = row[width - 2] + 1.0
+            given[lane] = told[W + lane]
+            given[W + lane] = told[2 * W + lane]
+            for k in range(ns):
+                state[k * W + lane] = told[(4 + k) * W + lane]
+            result = told[3 * W + lane]
+            if result != 0.0 or given[lane] >= limits[0]:
+                for k in range(2 + ny):
+                    row[k] = given[k * W + lane]
+                for k in range(ns):
+                    row[2 + ny + k] = state[k * W + lane]
+                row[width - 4] = result
+                who[lane] = -1.0
+                busy = busy - 1
+
+
+# ---- the functions of the loop ---------------------------------------------------------------------------------
+
+
+LIMITS = ("end", "pause_at", "pause_after", "most", "rtol", "atol")
+
+
+def _field(problem: Problem, given):
+    t, y = given
+    return problem.vector_field(t, y, None)
+
+
+def _close(problem: Problem, given):
+    return _march.closed_step(problem, *given)
+
+
+def _adapt(plan: Plan, order, problem: Problem, given):
+    """The step control, and what Diffrax does with its answer."""
+    t0, t1, y0, y1, error, state, limits = given
+    end, pause_at, pause_after, most, rtol, atol = limits
+    controller = _march.step_control(plan, rtol, atol)
+    watched = _march.Watched(controller, problem, end, pause_at, pause_after, most)
+    if error is not None:
+        error = jax.tree_util.tree_map(lambda x: jnp.where(jnp.isnan(x), jnp.inf, x), error)
+    keep, t, following, _, state, result = watched.adapt_step_size(t0, t1, y0, y1, None, error, order, state)
+    t = jnp.minimum(t, end)
+    cut = jnp.where(keep, end, t + 0.5 * (end - t))
+    following = jnp.where(following > end, cut, following)
+    return jnp.asarray(keep), t, following, result._value, state
+
+
+def _saved(plan: Plan, problem: Problem, given):
+    t, y = given
+    q, v, work = problem.state(t, y)
+    if plan.save == "times":
+        q, v = problem.stabilisation.project(problem.system, t, q, v)
+    return q, v, work
+
+
+def _weights(solver, stages: int, _, share):
+    """What y0, y1 and h·(each stage) count in the state at a share of the step: the interpolation of units."""
+    unit = jnp.eye(2 + stages)
+    between = solver.interpolation_cls(t0=0.0, t1=1.0, y0=unit[0], y1=unit[1], k=unit[2:])
+    return between.evaluate(share)
+
+
+# ---- machines ------------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """The machine code of all marches of one structure: its kernels, the loop, and how to read its numbers."""
+
+    def __init__(self, problem: Problem, span: Span, plan: Plan, lanes: int = 1):
+        solver: Any = _march.INTEGRATORS[plan.integrator]()
+        tableau = solver.tableau
+        self.stages, self.lanes, self.fixed = tableau.num_stages, lanes, plan.fixed
+        S = self.stages
+        self.A = np.zeros((S, S))
+        for i, row in enumerate(tableau.a_lower):
+            self.A[i + 1, : len(row)] = row
+        self.c = np.concatenate([[0.0], tableau.c])
+        self.b, self.e = (np.asarray(x, float) for x in (tableau.b_sol, tableau.b_error))
+        y, state = span.y0, span.resume[1]
+        self.y_tree, self.state_tree = _Row(y), _Row(state)
+        t = np.zeros(())
+        error = y if not plan.fixed or issubclass(type(solver), diffrax.AbstractAdaptiveSolver) else None
+        limits = (t,) * len(LIMITS)
+        order = solver.error_order(diffrax.ODETerm(lambda t, y, args: y))
+        of = Kernel.of
+        lanes_of = [
+            of("field", _field, problem, (t, y)),
+            of("close", _close, problem, (t, y, error)),
+            of("adapt", lambda p, x: _adapt(plan, order, p, x), problem, (t, t, y, y, error, state, limits)),
+        ]
+        single = [
+            of("saved", lambda p, x: _saved(plan, p, x), problem, (t, y)),
+            of("weights", lambda p, x: _weights(solver, S, p, x), (), t),
+        ]
+        self.size = sum(len(k.written.graph.op) for k in lanes_of)
+        self.many, self.one = Compiled(lanes_of, lanes), Compiled(single, 1)
+        self.saved = single[0]
+        self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
+        self.loop = loop_code(lanes)
+        types = [ctypes.c_int64 if kind == "Whole" else ctypes.c_void_p for kind in ARGUMENTS.values()]
+        self.run = self.loop.function("loop", *types)
+
+    @property
+    def counts(self) -> list[int]:
+        return [compiled.kept[name] for compiled, name in self.parts]
+
+    def kept(self, parameters: np.ndarray) -> np.ndarray:
+        """What the kernels keep, one row for each row of parameters."""
+        return np.ascontiguousarray(np.concatenate([c.setup(name, parameters) for c, name in self.parts], axis=1))
+
+
+class _Row:
+    """A pytree as a row of numbers, and back with its types."""
+
+    def __init__(self, tree):
+        leaves, self.structure = jax.tree_util.tree_flatten(tree)
+        self.like = [np.asarray(x) for x in leaves]
+        self.size = sum(x.size for x in self.like)
+
+    def tree(self, row: np.ndarray):
+        out, k = [], 0
+        for x in self.like:
+            part = row[..., k : k + x.size].reshape([*row.shape[:-1], *x.shape])
+            out.append(np.array(part, x.dtype))
+            k += x.size
+        return jax.tree_util.tree_unflatten(self.structure, out)
+
+
+ARGUMENTS = {k: p.annotation for k, p in inspect.signature(loop).parameters.items() if k != "W"}
+_LOOPS: dict[int, Any] = {}
+
+
+def loop_code(lanes: int):
+    if lanes not in _LOOPS:
+        _LOOPS[lanes] = compile_text([translate(loop, W=lanes)], 1, 2, passes=True)
+    return _LOOPS[lanes]
+
+
+_MACHINES: dict[Any, Machine | str] = {}
+KEPT = 64
+"""Machines that stay in memory."""
+
+
+def wanted(plan: Plan) -> bool:
+    """Whether a march is to be native if it can; a step that needs care is one of JAX."""
+    return plan.engine != "jax" and not plan.careful
+
+
+def machine_for(problem: Problem, span: Span, plan: Plan, lanes: int = 1) -> Machine | str:
+    """The machine code for this march, or why there is none: then JAX marches."""
+    solver: Any = _march.INTEGRATORS[plan.integrator] if plan.solver is None else None
+    if solver is None or not issubclass(solver, diffrax.AbstractERK):
+        return "its integrator is not one of the explicit ones by name"
+    if plan.controller is not None or plan.event is not None:
+        return "it has a step-size controller or an event of Diffrax"
+    if plan.save == "dense":
+        return "samples='dense' needs the polynomials of JAX"
+    numbers, static = eqx.partition(problem, eqx.is_array)
+    leaves, structure = jax.tree_util.tree_flatten(static)
+    leaf = [np.asarray(x) for x in jax.tree_util.tree_leaves(numbers)]
+    pattern = [(x.shape, x.dtype.str, fixed(x).tobytes() if x.dtype.kind == "f" else x.tobytes()) for x in leaf]
+    state = jax.tree_util.tree_structure((span.y0, span.resume))
+    key = (structure, tuple(leaves), tuple(pattern), state, plan.integrator, plan.fixed, plan.save, lanes)
+    try:
+        hash(key)
+    except TypeError:
+        return "a part of the system has no hash"
+    if key not in _MACHINES:
+        while len(_MACHINES) >= KEPT:
+            _MACHINES.pop(next(iter(_MACHINES)))
+        try:
+            _MACHINES[key] = Machine(problem, span, plan, lanes)
+        except Unknown as reason:
+            _MACHINES[key] = f"its equations contain {reason}"
+    return _MACHINES[key]
+
+
+def march(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March | None:
+    """As `_march.march`, in machine code; None where JAX must do it."""
+    problem = without_names(dataclasses.replace(problem, loop="ask"))
+    machine = machine_for(problem, span, plan)
+    if isinstance(machine, str):
+        if plan.engine == "native":
+            raise DalembertError(f"engine='native' cannot march this: {machine}. Use engine='auto'.")
+        return None
+    parameters = flat(eqx.filter(problem, eqx.is_array))
+    limits = [span.t1, span.pause_at, span.pause_after, span.most, span.rtol, span.atol]
+    assert span.resume is not None
+    begin = np.concatenate([[float(span.t0), _first_end(span)], flat(span.y0), flat(span.resume[1]), np.zeros(4)])
+    room = len(times) if plan.save == "times" else plan.max_steps
+    found = run(machine, machine.kept(parameters), begin[None], np.asarray(limits, float), np.asarray(times, float),
+                plan.save == "steps", max(room, 1))  # fmt: skip
+    return _as_march(machine, problem, span, plan, times, *found)
+
+
+def _first_end(span: Span) -> float:
+    """Where the first step ends, as Diffrax takes it."""
+    return float(min(span.t0 + span.dt0, span.t1))
+
+
+def run(machine: Machine, kept, ends, limits, times, steps: bool, room: int):
+    """Run the loop over all members in `ends`, here and now; (ends, times, states)."""
+    members = len(ends)
+    ny, ns, nx = machine.y_tree.size, machine.state_tree.size, machine.saved.outputs
+    S, W, nl = machine.stages, machine.lanes, len(LIMITS)
+    kf, kc, ka, ks = machine.counts
+    out_t, out = np.full((members, room), np.inf), np.zeros((members, room, nx))
+    need = (kf + kc + ka + 2 + 3 * ny + ns + nl + 4 + ns + 1 + 2 * ny + S * ny + ny + 1) * W + S + 2 + 1 + ny
+    scratch = np.zeros(need + 64)
+    kept = np.ascontiguousarray(np.broadcast_to(kept, (members, kept.shape[1])))
+    values = {"first": 0, "last": members, "ny": ny, "ns": ns, "nl": nl, "nx": nx, "stages": S, "ntimes": len(times)}
+    values |= {"steps": int(steps), "room": room, "kf": kf, "kc": kc, "ka": ka, "ks": ks}
+    arrays = {"A": machine.A, "b": machine.b, "e": machine.e, "c": machine.c, "times": times, "limits": limits}
+    arrays |= {"kept": kept, "ends": ends, "out_t": out_t, "out": out, "scratch": scratch}
+    values |= {k: a.ctypes.data for k, a in arrays.items()}
+    values |= {k: machine.many.module.address(k) for k in ("field", "close", "adapt")}
+    values |= {k: machine.one.module.address(k) for k in ("saved", "weights")}
+    machine.run(*(values[k] for k in ARGUMENTS))
+    return ends, out_t, out
+
+
+def _as_march(machine: Machine, problem, span: Span, plan: Plan, times, ends, out_t, out) -> March:
+    row, ny, ns = ends[0], machine.y_tree.size, machine.state_tree.size
+    result, accepted, rejected, count = row[-4:]
+    y, state = machine.y_tree.tree(row[2 : 2 + ny]), machine.state_tree.tree(row[2 + ny : 2 + ny + ns])
+    t_end = np.asarray(row[0])
+    result = int(result)
+    paused = result == int(diffrax.RESULTS.event_occurred._value)
+    status = int(state[3])
+    if status == 0 and result == int(diffrax.RESULTS.max_steps_reached._value):
+        status = Status.max_steps.value
+    elif status == 0 and result and not paused:
+        status = Status.step_too_small.value
+    ys = machine.saved.unflatten(out[0])
+    ts = out_t[0]
+    if plan.save == "steps":
+        start = jax.tree_util.tree_map(np.asarray, problem.state(span.t0, span.y0))
+        ts = np.concatenate([[float(span.t0)], ts[: int(count)]])
+        ys = jax.tree_util.tree_map(lambda a, b: np.concatenate([a[None], b[: int(count)]]), start, ys)
+    return March(
+        ts=ts,
+        ys=ys,
+        t_end=t_end,
+        y_end=y,
+        controller=state,
+        solver_state=span.resume[0],
+        stats={"num_accepted_steps": int(accepted), "num_rejected_steps": int(rejected)},
+        dense=None,
+        status=np.asarray(status),
+        paused=np.asarray(paused),
+        engine="native",
+    )
