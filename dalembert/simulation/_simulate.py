@@ -23,9 +23,9 @@ from dalembert._results import (
 )
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
-from dalembert.equations import assemble, residuals, without_loads
+from dalembert.equations import assemble, loads_at, residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.loads import bearing_names, solve_loads
+from dalembert.loads import bearing_names
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RowElimination, row_name, row_numbers, rule_of
 from dalembert.simulation import _march
@@ -672,17 +672,10 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     step = float(last.controller[2])
     for ahead in (0.0, *(step * 4.0**k for k in range(6))) if known else (0.0,):
         moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
-        loads = _loads_at(system, last.t_end + ahead, *moved)
+        loads = loads_at(system, last.t_end + ahead, *moved)
         if not loads.settled or loads.margin < NEAR_PARADOX:
             return f"The friction is '{bearing_names(bodies)[loads.culprit()]}'. "
     return ""
-
-
-@compiled
-def _loads_at(system: AbstractSystem, t, q, v):
-    bodies = system.bodies
-    assert bodies is not None  # they have bearings
-    return solve_loads(bodies, without_loads(bodies, t, *system.lift(q, v)))
 
 
 def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
