@@ -192,11 +192,11 @@ def simulate(
     system, dropped = whole, None
     if loose is not None:
         reduced = whole.without_rows(loose.rows)  # with its loads decided
-        system = _settled(reduced) if reduced.bodies is reduced else reduced
+        system = reduced.with_loads(None) if reduced.bodies is reduced else reduced  # its rows are independent
         dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
     elif isinstance(rule, RowElimination) and whole.bodies is whole:  # a tree satisfies most rows by itself
         rows = row_numbers(whole, rule.rows)
-        system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
+        system, dropped = whole.without_rows(rows).with_loads(None), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     if not ready or formulation is None or stabilisation is None:
         formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
@@ -293,11 +293,6 @@ def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSyst
     if bodies is None or rule is not None:
         return system, rule
     return system, cast(AbstractReactionRule | None, bodies.load_rule)  # as `decide_loads` made it
-
-
-def _settled(system: AbstractSystem) -> AbstractSystem:
-    """A system whose rows are independent: its loads need no rule."""
-    return system.with_loads(None)
 
 
 def _lifted(system: AbstractSystem, state: State) -> State:
