@@ -1,13 +1,14 @@
 """3 · the narrow waist: `Equations` and `assemble`, whatever the system is.
 
-A system gives its terms (`AbstractSystem.terms`); here they become the equations that any formulation solves, with the
-friction that depends on joint loads. Equations (3.1)–(3.7): docs/theory/equations.md.
+A system gives its terms (`AbstractSystem.terms`); here they become the equations that any formulation solves. Friction
+by joint loads is an applied force and part of h: `assemble` adds it, and refuses a system for which it has not been
+checked whether these loads are unique. Equations (3.1)–(3.7): docs/theory/equations.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,7 +31,7 @@ from dalembert.linalg import (
     factorise,
 )
 from dalembert.loads import Loads, bearing_names, solve_loads
-from dalembert.systems import AbstractSystem, BodySystem, Named, compiled
+from dalembert.systems import AbstractSystem, BodySystem, compiled
 
 ROUNDED = 3e-16
 """Violations below this, relative to the machine, are round-off and not corrected."""
@@ -46,7 +47,7 @@ def softened(gap: Scalar, least: Scalar | float = EPS, usual: Scalar | float = 1
     return jnp.maximum(EPS, usual * jnp.maximum(least, jnp.minimum(SOFT * gap, SOFTEST)))
 
 
-class Equations(Named):
+class Equations(eqx.Module):
     """All that any formulation needs at one instant: M v̇ = h + Cᵀλ, C v̇ = Γ, and the residuals Φ, φ.
 
     `mass` and `rows` are the structured M and C; `M` and `C` are the same as dense arrays, for small systems.
@@ -56,7 +57,7 @@ class Equations(Named):
     q: Coordinates
     v: Velocities
     mass: BlockMass
-    force: Velocities
+    h: Velocities  # applied forces and velocity-dependent inertia terms
     Phi: HolonomicRows
     rows: BlockRows
     phi: Rows
@@ -64,21 +65,6 @@ class Equations(Named):
     klu: KLU | None
     local: Local | None = None  # C = Ĉ J, where the system provides the factors
     share: Rows | None = None  # norm of each row relative to that on bodies: `Constraints`
-    undecided: str = eqx.field(static=True, default="")  # friction whose loads have not been checked for uniqueness
-    may_come_out: ClassVar[bool] = True
-
-    def renamed(self, to):
-        return dataclasses.replace(self, undecided=to(self.undecided))
-
-    @property
-    def h(self) -> Velocities:
-        """The applied forces and velocity-dependent inertia terms."""
-        if self.undecided:
-            raise DalembertError(
-                f"Friction '{self.undecided}' depends on a joint's load, and nobody has looked yet whether that load "
-                "is unique. Say system = da.prepare(system).system first, outside jit, vmap and grad."
-            )
-        return self.force
 
     @property
     def M(self) -> Float[Array, "n n"]:
@@ -150,7 +136,8 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
 
     **Arguments**: `t` a number; `q` (nq) and `v` (n), which need not meet the constraints.
 
-    **Returns** an `Equations`; under jit, vmap and grad, too. Docs: theory/equations.md.
+    **Returns** an `Equations`; under jit, vmap and grad, too. A system with friction by joint loads must have been
+    prepared (`prepare`): it is refused while it is not known whether these loads are unique. Docs: theory/equations.md.
 
         >>> import dalembert as da
         >>> system = da.build(da.mechanism("four-bar"))
@@ -158,22 +145,40 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
         >>> at.M.shape, at.C.shape
         ((9, 9), (8, 9))
     """
+    bodies = system.bodies
+    if bodies is not None and bodies.bearings and not bodies.loads_decided:
+        raise DalembertError(
+            f"Friction '{bearing_names(bodies)[0]}' depends on a joint's load, and it has not been checked whether "
+            "that load is unique. Call system = da.prepare(system).system first, outside jit, vmap and grad."
+        )
+    return assemble_known(system, t, q, v)
+
+
+def assemble_known(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
+    """`assemble`, except that h lacks the friction by joint loads until these are known to be unique or have a rule:
+    for whatever needs only M and the rows, and for finding out whether the loads are unique."""
     return _assemble(system, jnp.asarray(t, float), q, v)
 
 
 # compiled, and so traced once for all callers: tracing is most of the waiting time
 @compiled
 def _assemble(system: AbstractSystem, t, q, v) -> Equations:
-    equations = without_loads(system, t, q, v)
+    equations = _without_loads(system, t, q, v)
     bodies = system.bodies
-    if bodies is None or not bodies.bearings:
+    if bodies is None or not bodies.bearings or not bodies.loads_decided:
         return equations
-    if not bodies.loads_decided:
-        return dataclasses.replace(equations, undecided=bearing_names(bodies)[0])
     # the loads of all joints are computed on the bodies
-    on_bodies = equations if bodies is system else without_loads(bodies, t, *system.lift(q, v))
-    force = system.pull_back(q, _loads(bodies, on_bodies).force)
-    return dataclasses.replace(equations, force=equations.force + force)
+    on_bodies = equations if bodies is system else _without_loads(bodies, t, *system.lift(q, v))
+    friction = system.pull_back(q, _loads(bodies, on_bodies).force)
+    return dataclasses.replace(equations, h=equations.h + friction)
+
+
+@compiled
+def loads_at(system: AbstractSystem, t, q, v) -> Loads:
+    """The loads of all bearings, and whether they could be found: to say why a motion has ended."""
+    bodies = system.bodies
+    assert bodies is not None  # they have bearings
+    return _loads(bodies, _without_loads(bodies, t, *system.lift(q, v)))
 
 
 def _loads(system: BodySystem, equations: Equations) -> Loads:
@@ -181,8 +186,7 @@ def _loads(system: BodySystem, equations: Equations) -> Loads:
     found = solve_loads(system, equations)
     for _ in range(2 if system.sided else 0):  # at first without knowing the sides, then without friction's share
         system = system.with_sides(bearing_sides(found.lam))
-        rows = without_loads(system, equations.t, equations.q, equations.v)
-        found = solve_loads(system, rows)
+        found = solve_loads(system, _without_loads(system, equations.t, equations.q, equations.v))
     return found
 
 
@@ -191,7 +195,7 @@ def bearing_sides(lam: Rows) -> Rows:
     return jax.lax.stop_gradient(jnp.where(lam < 0, -1.0, 1.0))
 
 
-def without_loads(system: AbstractSystem, t, q, v) -> Equations:
+def _without_loads(system: AbstractSystem, t, q, v) -> Equations:
     """The equations without the friction that depends on joint loads."""
     mass, force, c, local = system.terms(t, q, v)
     return Equations(t, q, v, mass, force, c.Phi, c.rows, c.phi, c.Gamma, system.klu, local, c.share)

@@ -131,7 +131,7 @@ def _per_load(system: BodySystem, equations: Equations) -> Float[Array, "K n"]:
 
 def _multipliers(system: BodySystem, equations: Equations, G) -> Float[Array, "m columns"]:
     """λ without friction, and for each bearing what a unit of its load adds."""
-    a = jnp.concatenate([equations.force[:, None], G.T], axis=1)
+    a = jnp.concatenate([equations.h[:, None], G.T], axis=1)
     g = jnp.concatenate([equations.Gamma[:, None], jnp.zeros((system.m, len(G)))], axis=1)
     x, lam = equations.factorise().solve_many(a, g)
     rule = system.load_rule

@@ -18,6 +18,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dalembert as da
+from dalembert.equations import assemble_known
 from dalembert.reactions import joint_wrenches
 
 G = 9.81
@@ -295,8 +296,9 @@ def test_only_the_components_that_press_must_be_unique():
         da.prepare(da.build(balls))
 
 
-def test_check_says_that_friction_needs_a_rule():
-    found = da.check(door())
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_check_says_that_friction_needs_a_rule(coordinates):
+    found = da.check(da.build(door(), coordinates=coordinates))
     assert [p.open for p in found.friction] == [("Fx", "Fy"), ("Fx", "Fy")]
     assert "friction 'top_rubs' depends on Fx Fy of top, not unique: it needs a rule" in str(found)
     assert "friction makes the motion depend on them" in str(found)
@@ -419,7 +421,10 @@ def test_what_cannot_be_computed_is_refused(plane):
         da.inverse_dynamics(plane, (plane.q0, plane.v0), np.zeros(plane.n))
     undecided = dataclasses.replace(plane, loads_decided=False)
     with pytest.raises(da.DalembertError, match=r"da\.prepare\(system\)\.system first, outside jit"):
-        _ = da.assemble(undecided, 0.0, plane.q0, plane.v0).h
+        da.assemble(undecided, 0.0, plane.q0, plane.v0)
+    at = 0.0, plane.q0, plane.v0
+    known = np.asarray(assemble_known(undecided, *at).h)
+    np.testing.assert_allclose(known, plane.force(*at), rtol=1e-13)  # without friction; compiled twice, so to rounding
 
     def end(mu):
         return da.simulate(undecided.replace({"pin_rubs.coulomb": mu}), 0.1, samples=2).q[-1]
@@ -441,4 +446,4 @@ def test_joint_coordinates_rub_alike():
     np.testing.assert_allclose(found, expected, atol=1e-11 * np.max(np.abs(expected)))
     undecided = da.build(model, coordinates="joint")
     with pytest.raises(da.DalembertError, match=r"da\.prepare\(system\)\.system first"):
-        _ = da.assemble(undecided, 0.0, undecided.q0, undecided.v0).h
+        da.assemble(undecided, 0.0, undecided.q0, undecided.v0)

@@ -231,6 +231,8 @@ def test_a_run_that_fails_has_no_derivative():
 def test_a_prepared_machine_marches_under_vmap():
     """`da.prepare` looks at numbers once: a redundant machine on a complement, under a rule, with friction by load."""
     model = da.mechanism("parallelogram")
+    pin = next(name for name, joint in model.constraints.items() if joint.type == "revolute")
+    model.bearing_friction("rubs", pin, coulomb=0.2, radius=0.05)
     machine = da.prepare(model, formulation=da.formulations.NullSpace(), rule=da.reactions.RowElimination())
     name = next(n for n in machine.system.parameters() if n.endswith(".mass"))
     masses = jnp.array([1.0, 2.0]) * machine.system.parameters()[name]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dalembert.analysis._solvability import Term
-from dalembert.equations import Equations, assemble
+from dalembert.equations import Equations, assemble_known
 from dalembert.linalg import Dependence
 from dalembert.reactions import JointRows, joint_rows
 from dalembert.stabilise import Closing, State, sizes_of
@@ -63,7 +63,7 @@ def find_contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, 
     phi = np.asarray(equations.phi)
     y = np.linalg.lstsq(d.rows, phi / d.sizes, rcond=1e-9)[0]
     v = v - np.linalg.solve(d.L.transpose(0, 2, 1), y.reshape(*d.L.shape[:2], 1)).ravel()
-    equations = assemble(system, np.asarray(t, float), found.q, v)
+    equations = assemble_known(system, np.asarray(t, float), found.q, v)
     phi = np.asarray(equations.phi)
     if np.max(np.abs(phi) / np.asarray(sizes_of(system, equations)), initial=0.0) <= 1e-9:
         return State(found.q, v), ()

@@ -154,7 +154,7 @@ def _solvability(instant: Instant, others: list[Instant], *, values: bool = True
     lam = None
     if instant.machine.m and values:
         e = instant.equations
-        lam = instant.among_joints.multipliers(np.asarray(e.force), np.asarray(e.Gamma))
+        lam = instant.among_joints.multipliers(np.asarray(e.h), np.asarray(e.Gamma))
     elsewhere = [_solver(i) for i in others if i.dependence.rank == instant.dependence.rank]
     if instant.dependence.redundancy == 0:
         elsewhere = []

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._typing import Scalar
-from dalembert.equations import Equations, assemble, bearing_sides
+from dalembert.equations import Equations, assemble_known, bearing_sides
 from dalembert.linalg import RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.reactions._joints import dependence_on_bodies
 from dalembert.reactions._unique import JointRows, Uniqueness, joint_rows
@@ -21,13 +21,14 @@ class Instant:
     computed on first use, on the host.
 
     `dependence` is that of the system's own rows; reactions are stated on the rows of all joints, `machine` and
-    `among_joints`, which in joint coordinates are more.
+    `among_joints`, which in joint coordinates are more. `equations` are those of `assemble_known`: an `Instant` is what
+    decides whether the loads of friction are unique.
     """
 
     def __init__(self, system: AbstractSystem, t: Scalar, state: State, tolerance: float = RANK_TOLERANCE):
         self.system, self.t, self.state = system, t, state
         self.tolerance = max(tolerance, RANK_TOLERANCE)
-        self.equations: Equations = assemble(system, np.asarray(t, float), *state)
+        self.equations: Equations = assemble_known(system, np.asarray(t, float), *state)
 
     @functools.cached_property
     def dependence(self) -> Dependence:
@@ -86,7 +87,7 @@ class Instant:
             return {}
         e, d = self.on_bodies, self.among_joints
         rows = [row for _, row in self.machine.sided]
-        pushed = assemble(self.machine.with_sides(jnp.ones(self.machine.m)), e.t, e.q, e.v)
+        pushed = assemble_known(self.machine.with_sides(jnp.ones(self.machine.m)), e.t, e.q, e.v)
         radial = mass_metric_rows(np.asarray(pushed.C)[rows] - np.asarray(e.C)[rows], np.asarray(e.mass.blocks))
         V = np.linalg.svd(d.rows, full_matrices=False)[2][: d.rank]
         left = np.linalg.norm(radial - (radial @ V.T) @ V, axis=1)
@@ -97,7 +98,7 @@ class Instant:
         """The same instant with teeth and belts in contact on the side of their load."""
         if not self.machine.sided:
             return self
-        lam = self.among_joints.multipliers(np.asarray(self.equations.force), np.asarray(self.equations.Gamma))
+        lam = self.among_joints.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
         sides = np.asarray(bearing_sides(jnp.asarray(lam))).copy()
         sides[[row for name, row in self.machine.sided if not self.held[name]]] = 0.0
         made = Instant(self.system.with_sides(jnp.asarray(sides)), self.t, self.state)

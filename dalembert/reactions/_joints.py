@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._typing import MachineVelocities, Velocities
-from dalembert.equations import Equations, assemble
+from dalembert.equations import Equations, assemble_known
 from dalembert.linalg import Dependence, null_by_qr
 from dalembert.systems import AbstractSystem, compiled_quickly
 
@@ -35,7 +35,7 @@ def on_bodies(system: AbstractSystem, equations: Equations) -> Equations:
     """The equations of the same state on the machine, with all joints' rows."""
     if system.machine is system:
         return equations
-    return assemble(system.machine, equations.t, *system.lift(equations.q, equations.v))
+    return assemble_known(system.machine, equations.t, *system.lift(equations.q, equations.v))
 
 
 def reaction_on_bodies(

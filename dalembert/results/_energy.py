@@ -25,6 +25,6 @@ def energy_drift(energies: dict[str, np.ndarray], start: Equations, system: Abst
     """The largest |drift| relative to the energy that moves, or to `AT_REST` of the machine's own."""
     kinds = ("kinetic", "potential", "work", "work_of_constraints")
     moving = max(np.max(energies["kinetic"]), *(np.ptp(energies[k]) for k in kinds))
-    loads = float(np.sum(np.abs(np.asarray(start.force)) * np.asarray(system.scale())))
+    loads = float(np.sum(np.abs(np.asarray(start.h)) * np.asarray(system.scale())))
     own = max(loads, *(np.max(np.abs(energies[k])) for k in kinds))
     return float(np.max(np.abs(energies["drift"])) / max(moving, AT_REST * own, np.finfo(float).tiny))

@@ -63,7 +63,7 @@ def prepare(
     system, rule = with_rule(system, here, t, rule_of(rule))
     marched = system
     if isinstance(rule, RowElimination) and system.bodies is system:  # the motion is computed without these rows
-        marched = system.without_rows(row_numbers(system, rule.rows))
+        marched = system.without_rows(row_numbers(system, rule.rows)).with_loads(None)  # the others are independent
     return Prepared(system, *with_ranks(marched, here, t, formulation, stabilisation), rule)
 
 

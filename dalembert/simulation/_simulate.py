@@ -23,9 +23,9 @@ from dalembert._results import (
 )
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
-from dalembert.equations import assemble, residuals, without_loads
+from dalembert.equations import assemble, loads_at, residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.loads import bearing_names, solve_loads
+from dalembert.loads import bearing_names
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RowElimination, row_name, row_numbers, rule_of
 from dalembert.simulation import _march, _native
@@ -201,11 +201,11 @@ def simulate(
     system, dropped = whole, None
     if loose is not None:
         reduced = whole.without_rows(loose.rows)  # with its loads decided
-        system = _settled(reduced) if reduced.bodies is reduced else reduced
+        system = reduced.with_loads(None) if reduced.bodies is reduced else reduced  # its rows are independent
         dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
     elif isinstance(rule, RowElimination) and whole.bodies is whole:  # a tree satisfies most rows by itself
         rows = row_numbers(whole, rule.rows)
-        system, dropped = _settled(whole.without_rows(rows)), _march.Dropped(whole, sizes, rows)
+        system, dropped = whole.without_rows(rows).with_loads(None), _march.Dropped(whole, sizes, rows)
         sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
     if not ready or formulation is None or stabilisation is None:
         formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
@@ -305,11 +305,6 @@ def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSyst
     if bodies is None or rule is not None:
         return system, rule
     return system, cast(AbstractReactionRule | None, bodies.load_rule)  # as `decide_loads` made it
-
-
-def _settled(system: AbstractSystem) -> AbstractSystem:
-    """A system whose rows are independent: its loads need no rule."""
-    return system.with_loads(None)
 
 
 def _lifted(system: AbstractSystem, state: State) -> State:
@@ -694,17 +689,10 @@ def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
     step = float(last.controller[2])
     for ahead in (0.0, *(step * 4.0**k for k in range(6))) if known else (0.0,):
         moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
-        loads = _loads_at(system, last.t_end + ahead, *moved)
+        loads = loads_at(system, last.t_end + ahead, *moved)
         if not loads.settled or loads.margin < NEAR_PARADOX:
             return f"The friction is '{bearing_names(bodies)[loads.culprit()]}'. "
     return ""
-
-
-@compiled
-def _loads_at(system: AbstractSystem, t, q, v):
-    bodies = system.bodies
-    assert bodies is not None  # they have bearings
-    return solve_loads(bodies, without_loads(bodies, t, *system.lift(q, v)))
 
 
 def _first_bad_force(system: AbstractSystem, t, q, v) -> str:

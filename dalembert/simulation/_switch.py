@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError
-from dalembert.equations import assemble
+from dalembert.equations import assemble_known
 from dalembert.reactions import joint_wrenches, on_bodies
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._solution import Solution
@@ -91,7 +91,7 @@ def close_constraint(
 
 @compiled
 def _jump(system: AbstractSystem, t, q, v):
-    equations = assemble(system, t, q, v)
+    equations = assemble_known(system, t, q, v)
     saddle, phi, after, lam = equations.factorise(), equations.phi, v, jnp.zeros(system.m)
     for _ in range(2):  # the second removes rounding
         delta, more = saddle.solve(None, -phi)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dalembert._typing import Array, Scalar
-from dalembert.equations import Equations, assemble, residuals
+from dalembert.equations import Equations, assemble_known, residuals
 from dalembert.linalg import LARGE, Dependence
 from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem, compiled
@@ -51,7 +51,7 @@ class Closing:
     def close(self, q, v, iterations: int = 60) -> Closed:
         """The nearest configuration at which the rows hold, or where their residual is smallest."""
         scale = np.asarray(self.system.scale())
-        equations = assemble(self.system, self.t, q, v)
+        equations = assemble_known(self.system, self.t, q, v)
         if not len(self.rows):
             return Closed(q, 0.0, equations)
         sizes = np.asarray(sizes_of(self.system, equations))[self.rows]
@@ -63,7 +63,7 @@ class Closing:
             if size < 1e-12 or error < 1e-16 or not np.isfinite(size) or damping > 1e6:
                 break
             trial = retracted(self.system, q, step * min(1.0, 0.3 / size))
-            found = assemble(self.system, self.t, trial, v)
+            found = assemble_known(self.system, self.t, trial, v)
             new = np.linalg.norm(np.asarray(found.Phi)[self.rows] / measure)
             if new < error or new < 1e-15:
                 q, equations, error, damping = trial, found, new, max(damping / 30, UNDAMPED)

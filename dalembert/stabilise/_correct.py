@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from dalembert._typing import Array
-from dalembert.equations import LEAST, ROUNDED, Equations, assemble, residuals, softened
+from dalembert.equations import LEAST, ROUNDED, Equations, assemble_known, residuals, softened
 from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._start import row_sizes
 from dalembert.systems import AbstractSystem, State
@@ -57,7 +57,7 @@ class Projection(AbstractStabilisation):
         return self._along_frozen(system, t, q, v) if self.frozen else self._moving(system, t, q, v)
 
     def _along_frozen(self, system, t, q, v) -> State:
-        equations = assemble(system, t, q, v)  # h and Γ are not used: the compiler drops them
+        equations = assemble_known(system, t, q, v)  # h and Γ are not used: the compiler drops them
         correct = _corrector(system, equations, self._damping(system, equations))
         sizes = row_sizes(system, equations)
         Phi, phi = equations.Phi, equations.phi
@@ -79,7 +79,7 @@ class Projection(AbstractStabilisation):
 
     def _moving(self, system, t, q, v) -> State:
         for _ in range(self.corrections if system.m_holonomic else 0):
-            equations = assemble(system, t, q, v)
+            equations = assemble_known(system, t, q, v)
             positions = equations.factorise(shift=self._damping(system, equations)).leading(system.m_holonomic)
             dq = -positions.correct(equations.Phi[:, None])[:, 0]
             if self.tolerance is not None:
@@ -111,7 +111,7 @@ class NoStabilisation(AbstractStabilisation):
 
 def _filtered(system: AbstractSystem, t, q, v):
     """v − W φ at q."""
-    equations = assemble(system, t, q, v)
+    equations = assemble_known(system, t, q, v)
     whole, phi, b = equations.factorise(), equations.phi, equations.b
     for _ in range(2):  # the factor is regularised: the second removes the error of that
         v = v - whole.correct(phi[:, None])[:, 0]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dalembert._typing import Array, Scalar
-from dalembert.equations import Equations, assemble
+from dalembert.equations import Equations, assemble_known
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
 from dalembert.stabilise._neighbours import neighbours
@@ -31,7 +31,7 @@ def prepared_at(
     if isinstance(formulation, Proximal):
         kept, usual = independent_rows(system, here, t=t)
         return dataclasses.replace(formulation, kept=kept, usual=usual)
-    refuse_dead_end(system, here, t, lambda v: assemble(system, t, here.q, v))
+    refuse_dead_end(system, here, t, lambda v: assemble_known(system, t, here.q, v))
     return formulation.with_ranks(_generic_ranks(system, here, t))
 
 
@@ -81,12 +81,12 @@ def _standing_for_all(generic: list[Dependence]) -> np.ndarray:
 def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list[State], list[Dependence]]:
     """A state and others beside it, farther away where it is redundant or beside a singular position; and the rows at
     those of them that have the rank of generic states, the best first."""
-    states, strict = [here], [assemble(system, t, *here).dependence()]
+    states, strict = [here], [assemble_known(system, t, *here).dependence()]
     found = list(strict)
     for sizes in ((0.02, 0.05), (0.1, 0.25, 0.5)):
         for at in neighbours(system, t, here, sizes):
             states.append(at)
-            strict.append(assemble(system, t, *at).dependence())
+            strict.append(assemble_known(system, t, *at).dependence())
             found.append(strict[-1].within(GAP))
         best, most = (max(each, key=lambda d: (d.rank, d.weakest)) for each in (found, strict))
         if best.rank == most.rank and best.weakest > WEAK and not best.redundancy:
@@ -100,7 +100,7 @@ def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list
 @compiled_quickly
 def _examined(system: AbstractSystem, t, q, v, kept) -> tuple[Equations, Array]:
     """The equations, and the pivots of the rows that stand for all (`Attempt.pivots`)."""
-    equations = assemble(system, t, q, v)
+    equations = assemble_known(system, t, q, v)
     return equations, equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
 
 
@@ -113,7 +113,7 @@ def _generic_ranks(system: AbstractSystem, here: State, t: Scalar) -> Ranks:
     m_h = system.m_holonomic
     found = []
     for k, at in enumerate((here, *neighbours(system, t, here))):
-        equations, tolerance = assemble(system, np.asarray(t, float), *at), GAP if k else RANK_TOLERANCE
+        equations, tolerance = assemble_known(system, np.asarray(t, float), *at), GAP if k else RANK_TOLERANCE
         whole = equations.dependence(tolerance=tolerance).rank
         found.append((whole, whole if m_h == system.m else equations.dependence(slice(m_h), tolerance).rank))
     return Ranks(*(max(column) for column in zip(*found, strict=True)))

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, is_traced
-from dalembert.equations import ROUNDED, Equations, assemble, residuals, softened
+from dalembert.equations import ROUNDED, Equations, assemble_known, residuals, softened
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
 from dalembert.model import Model
 from dalembert.stabilise._reach import out_of_reach
@@ -305,7 +305,7 @@ def _unless_rounding(correction, gap):
 
 def _directions(system, t, q, v, free, m: int, rest: Array | bool):
     """The equations and their saddle-point problem in the first m rows; with the `rest`, if so."""
-    equations = assemble(system, t, q, v)
+    equations = assemble_known(system, t, q, v)
     rows = equations.rows
     if m < system.m:
         rows = BlockRows(rows.pattern, jnp.where((rows.pattern.rows < m) | rest, rows.data, 0.0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dalembert._results import AssemblyError
 from dalembert._typing import Velocities
-from dalembert.equations import Equations, assemble
+from dalembert.equations import Equations, assemble_known
 from dalembert.linalg import RANK_TOLERANCE, Dependence
 from dalembert.systems import AbstractSystem, State
 
@@ -57,7 +57,7 @@ def taut(system: AbstractSystem, state: State, t: float = 0.0, at: At | None = N
 
     `at`: the equations at this position and other velocities, where a compiled program for them exists already.
     """
-    bend = _Bend.of(system, state, t, at or (lambda v: assemble(system, t, state.q, v)))
+    bend = _Bend.of(system, state, t, at or (lambda v: assemble_known(system, t, state.q, v)))
     return None if bend is None else bend.taut()
 
 
@@ -115,7 +115,7 @@ class _Bend:
     def acceleration(self) -> np.ndarray:
         """What the forces alone would do, in the mass metric."""
         L = self.rows.L
-        return np.linalg.solve(L, np.asarray(self.equations.force).reshape(*L.shape[:2], 1)).ravel()
+        return np.linalg.solve(L, np.asarray(self.equations.h).reshape(*L.shape[:2], 1)).ravel()
 
     def off_branch(self) -> str | None:
         """The joints whose rows contradict each other in acceleration at the state's own velocity, or None."""
@@ -131,7 +131,7 @@ class _Bend:
         u = _definite(_forms(self.free, self.rows.null, lambda v: _rates(self.at, self.rows, v)))
         if u is None:
             return None
-        load = np.linalg.norm(self.free.T @ np.asarray(self.equations.force))
+        load = np.linalg.norm(self.free.T @ np.asarray(self.equations.h))
         loaded = bool(load > LOADED * np.linalg.norm(self.acceleration()))
         return Taut(self.free.shape[1], self._joints(u), loaded)
 

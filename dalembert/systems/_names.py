@@ -3,8 +3,8 @@
 Names of a machine, its bodies and its joints are static data of a system, and JAX recompiles for static data that it
 has not seen. So every function that the package compiles is called through `compiled`: it replaces the names in its
 arguments by numbers, in the order in which the system lists them. Machines of the same structure then
-share their programs whatever their names are. Programs return arrays; the few results that contain names
-(`Equations`) get the names of this call back, and systems may not be returned at all.
+share their programs whatever their names are. Programs return arrays; what has names, such as a system, may not be
+returned.
 
 A user's own `jax.jit` still sees names: a function that calls `system.replace({"crank.mass": …})` depends on them.
 """
@@ -15,7 +15,7 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -57,9 +57,6 @@ class Renaming:
 
 class Named(eqx.Module):
     """An object with names in static fields that may be an argument of a compiled function."""
-
-    may_come_out: ClassVar[bool] = False
-    """Whether compiled functions may return it: `renamed` then puts back all that it names."""
 
     def names(self) -> tuple[str, ...]:
         """All names but that of a system itself, in an order that depends on the structure alone."""
@@ -117,7 +114,7 @@ def _without_their_names(function: Callable[P, R], program_for) -> Callable[P, R
             out = back = None
         if back is None:  # a mistake found while tracing: once more under the real names, so that its message has them
             return program(*args, **kwargs)
-        return _restored(out, back)
+        return _nameless(out)
 
     return call
 
@@ -226,17 +223,9 @@ def _is_foreign(kind: type) -> bool:
     return issubclass(kind, eqx.Module) and kind.__module__.partition(".")[0] not in OURS
 
 
-def _restored(out, back: Renaming):
-    leaves, structure = jax.tree_util.tree_flatten(out, is_leaf=lambda x: isinstance(x, Named))
-    if not any(isinstance(x, Named) for x in leaves):
-        return out
-    return jax.tree_util.tree_unflatten(structure, [_named_again(x, back) for x in leaves])
-
-
-def _named_again(x, back: Renaming):
-    if not isinstance(x, Named):
-        return x
-    found = x.renamed(back) if x.may_come_out else None
-    if found is None:
-        raise TypeError(f"A compiled function returned a {type(x).__name__}, whose names stayed outside.")
-    return found
+def _nameless(out: R) -> R:
+    """What a compiled function returned, unless there are names in it, which stayed outside."""
+    for x in jax.tree_util.tree_leaves(out, is_leaf=lambda x: isinstance(x, Named)):
+        if isinstance(x, Named):
+            raise TypeError(f"A compiled function returned a {type(x).__name__}, whose names stayed outside.")
+    return out
