@@ -31,7 +31,7 @@ from dalembert.linalg import (
     factorise,
 )
 from dalembert.loads import Loads, bearing_names, solve_loads
-from dalembert.systems import AbstractSystem, BodySystem, compiled
+from dalembert.systems import AbstractSystem, BodySystem, compiled, compiled_quickly
 
 ROUNDED = 3e-16
 """Violations below this, relative to the machine, are round-off and not corrected."""
@@ -161,7 +161,7 @@ def assemble_known(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocit
 
 
 # compiled, and so traced once for all callers: tracing is most of the waiting time
-@compiled
+@compiled_quickly
 def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     equations = _without_loads(system, t, q, v)
     bodies = system.bodies
@@ -173,7 +173,7 @@ def _assemble(system: AbstractSystem, t, q, v) -> Equations:
     return dataclasses.replace(equations, h=equations.h + friction)
 
 
-@compiled
+@compiled_quickly
 def loads_at(system: AbstractSystem, t, q, v) -> Loads:
     """The loads of all bearings, and whether they could be found: to say why a motion has ended."""
     bodies = system.bodies
@@ -228,6 +228,6 @@ def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) 
     return _residuals(system, jnp.asarray(t, float), q, v)
 
 
-@compiled
+@compiled_quickly
 def _residuals(system: AbstractSystem, t, q, v) -> tuple[HolonomicRows, Rows]:
     return system.residuals(t, q, v)

@@ -82,6 +82,7 @@ class Region:
 
     depth: int
     nodes: list[int] = dataclasses.field(default_factory=list)
+    open: bool = True  # whether what it contains is known here
 
 
 @dataclasses.dataclass(eq=False)
@@ -96,6 +97,27 @@ class Loop:
     count: int = 0
 
 
+@dataclasses.dataclass(eq=False)
+class Branch:
+    """`then` if `truth`, else `otherwise`: only that region is computed."""
+
+    truth: int
+    regions: tuple[Region, Region]  # then, otherwise
+    results: tuple[list[int], list[int]]
+
+
+@dataclasses.dataclass(eq=False)
+class External:
+    """A function of LAPACK (`_lapack`): numbers of a matrix by columns → `count` numbers."""
+
+    name: str
+    numbers: list[int]
+    rows: int
+    columns: int
+    way: int
+    count: int
+
+
 class Graph:
     """Scalars and what they are computed from."""
 
@@ -107,6 +129,7 @@ class Graph:
         self.setup = Region(0)
         self.main = Region(1)
         self.now = self.main
+        self._lowest = self.setup  # no node is placed farther out: a branch computes what is its own
         self._known: dict[bytes, int] = {}
         self._shared: dict[tuple, int] = {}
         for x in (0.0, 1.0, -1.0):
@@ -133,8 +156,8 @@ class Graph:
         """The node, shared with equal ones."""
         key = (op, *args)
         found = self._shared.get(key)
-        if found is None:
-            region = self.setup
+        if found is None or not self.region[found].open:
+            region = self._lowest
             for a in args:
                 if a >= 0 and self.region[a].depth > region.depth:
                     region = self.region[a]
@@ -315,6 +338,48 @@ class Graph:
             for k, (s, fixed) in enumerate(zip(start, same, strict=True))
         ]
 
+    def branch(self, truth: int, makes: Sequence[Callable[[], list[int]]]) -> list[int]:
+        """The results of makes[1] if `truth`, else of makes[0]; both have as many."""
+        surrounding, lowest = self.now, self._lowest
+        regions, results = [], []
+        for make in reversed(makes):
+            region = Region(surrounding.depth + 1)
+            self.now = self._lowest = region
+            results.append([self.as_number(a) for a in make()])
+            region.open = False
+            regions.append(region)
+        self.now, self._lowest = surrounding, lowest
+        same = [a == b and (a < 0 or self.region[a].open) for a, b in zip(*results, strict=True)]
+        node = self.fresh("branch", (Branch(truth, tuple(regions), tuple(results)),), surrounding)
+        return [
+            a if equal else self.fresh("result", (node, k), surrounding)
+            for k, (a, equal) in enumerate(zip(results[0], same, strict=True))
+        ]
+
+    def external(self, name: str, numbers: list[int], rows: int, columns: int, way: int, count: int) -> list[int]:
+        """What a function of LAPACK computes from a matrix."""
+        numbers = [self.as_number(a) for a in numbers]
+        key = ("external", name, way, rows, columns, *numbers)
+        found = self._shared.get(key)
+        if found is None or not self.region[found].open:
+            region = max((self.region[a] for a in numbers if a >= 0), key=lambda r: r.depth, default=self._lowest)
+            region = max(region, self._lowest, key=lambda r: r.depth)
+            found = self.fresh("external", (External(name, numbers, rows, columns, way, count),), region)
+            self._shared[key] = found
+        region = self.region[found]
+        return [self._shared_result(found, k, region) for k in range(count)]
+
+    def _shared_result(self, node: int, k: int, region: Region) -> int:
+        key = ("result", node, k)
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = self.fresh("result", (node, k), region)
+        return found
+
+    def clear(self) -> None:
+        """Forget all, when the code is made: a large graph takes more memory than its code."""
+        self.__init__()
+
     # ---- reading ---------------------------------------------------------------------------------------------
 
     def needed(self, wanted: Sequence[int]) -> set[int]:
@@ -326,13 +391,20 @@ class Graph:
             if a in live:
                 continue
             live.add(a)
-            if self.op[a] == "loop":
-                loop: Loop = self.args[a][0]
-                arguments = [*loop.start, *loop.following, *loop.carried]
-                arguments += [] if loop.test is None else [loop.test]
-            elif self.op[a] == "result":
-                arguments = [self.args[a][0]]
-            else:
-                arguments = [] if self.op[a] == "input" else self.args[a]
-            stack += [x for x in arguments if x >= 0 and x not in live]
+            stack += [x for x in self.arguments(a) if x >= 0 and x not in live]
         return live
+
+    def arguments(self, a: int) -> Sequence[int]:
+        """All numbers that a node is computed from."""
+        op, args = self.op[a], self.args[a]
+        if op == "loop":
+            loop: Loop = args[0]
+            return [*loop.start, *loop.following, *loop.carried, *([] if loop.test is None else [loop.test])]
+        if op == "branch":
+            branch: Branch = args[0]
+            return [branch.truth, *branch.results[0], *branch.results[1]]
+        if op == "external":
+            return args[0].numbers
+        if op == "result":
+            return args[:1]
+        return () if op == "input" else args

@@ -16,14 +16,16 @@ import numpy as np
 
 from dalembert.kernels._graph import Graph
 from dalembert.kernels._llvm import Module, Written, code, compile_text
-from dalembert.kernels._scalarise import write_out
+from dalembert.kernels._scalarise import DENSE, MOST, write_out
 
 
 class Kernel:
     """A function written out as scalars: `size` numbers in, `outputs` out."""
 
-    def __init__(self, written: Written, size: int, structure: Any, shapes: list[tuple[int, ...]]):
-        self.written, self.size, self.structure, self.shapes = written, size, structure, shapes
+    def __init__(self, written: Written, size: int, structure: Any, like: list[Any]):
+        self.written, self.size, self.structure = written, size, structure
+        self.like = [(tuple(x.shape), x.dtype) for x in like]
+        self.ends = np.cumsum([0, *(int(np.prod(shape)) for shape, _ in self.like)]).tolist()
         self.outputs = len(written.outputs)
 
     @property
@@ -31,7 +33,9 @@ class Kernel:
         return self.written.name
 
     @classmethod
-    def of(cls, name: str, function: Callable, parameters: Any, inputs: Any) -> Kernel:
+    def of(
+        cls, name: str, function: Callable, parameters: Any, inputs: Any, most: int = MOST, dense: int = DENSE
+    ) -> Kernel:
         """`function(parameters, inputs)`, all pytrees; raises `Unknown` if it cannot be written out."""
         traced, static = eqx.partition(parameters, eqx.is_array)
         leaves, tree = jax.tree_util.tree_flatten(traced)
@@ -50,16 +54,18 @@ class Kernel:
         for x in jax.tree_util.tree_leaves(inputs):
             arguments.append(_inputs(graph, np.shape(x), offset))
             offset += np.size(x)
-        results = write_out(graph, closed, arguments)
+        results = write_out(graph, closed, arguments, most, dense)
         outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
-        structure = jax.tree_util.tree_structure(shape)
-        return cls(Written(name, graph, outputs), offset, structure, [r.shape for r in results])
+        like, structure = jax.tree_util.tree_flatten(shape)
+        return cls(Written(name, graph, outputs), offset, structure, like)
 
     def unflatten(self, numbers: np.ndarray) -> Any:
         """The outputs as the function returns them, from rows of numbers."""
-        ends = np.cumsum([0, *(int(np.prod(s)) for s in self.shapes)])
         before = numbers.shape[:-1]
-        parts = [numbers[..., i:j].reshape(*before, *s) for i, j, s in zip(ends, ends[1:], self.shapes, strict=False)]
+        parts = [
+            numbers[..., i:j].reshape([*before, *shape]).astype(kind, copy=False)
+            for i, j, (shape, kind) in zip(self.ends, self.ends[1:], self.like, strict=False)
+        ]
         return jax.tree_util.tree_unflatten(self.structure, parts)
 
 

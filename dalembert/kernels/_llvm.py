@@ -18,7 +18,8 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from dalembert._runtime import ProgramFiles, cache_folder
-from dalembert.kernels._graph import BOOLEAN, Graph, Loop, Region
+from dalembert.kernels import _lapack
+from dalembert.kernels._graph import BOOLEAN, Branch, External, Graph, Loop, Region
 
 INTRINSIC = {"sqrt", "sin", "cos", "exp", "log", "pow", "floor", "ceil", "rint", "trunc", "copysign"}
 INTRINSIC_NAMES = {"abs": "fabs", "max": "maximum", "min": "minimum"}
@@ -60,6 +61,8 @@ class _Writer:
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
+        self.stack: list[str] = []  # arrays, made where a function begins
+        self.loaded_results: dict[tuple[int, int], str] = {}
 
     def code(self) -> Code:
         graph = self.graph
@@ -67,26 +70,26 @@ class _Writer:
         kept = self._kept()
         self.loaded: dict[int, str] = {}
         pointer = "ptr noalias nocapture"
-        out = [f'define void @"{self.name}.setup"({pointer} readonly %parameters, {pointer} %kept) {{', "entry:"]
-        self.lines = out
-        self.base = "%parameters"
-        self._region(graph.setup)
-        for k, a in enumerate(kept):
-            self._store("%kept", k, self._value(a))
-        self.lines += ["ret void", "}"]
-        self.lines += [
-            f'define void @"{self.name}"({pointer} readonly %kept, {pointer} readonly %inputs, {pointer} %outputs) {{',
-            "entry:",
-        ]
-        self.block = "entry"
-        self.base = "%inputs"
-        for k, a in enumerate(kept):
-            self.loaded[a] = self._load("%kept", k)
-        self._region(graph.main)
-        for k, a in enumerate(self.outputs):
-            self._store("%outputs", k, self._value(a))
-        self.lines += ["ret void", "}"]
-        return Code(self.name, "\n".join(self.lines), len(kept))
+        text = []
+        for part in ("setup", "main"):
+            self.lines, self.stack, self.block = [], [], "entry"
+            if part == "setup":
+                head = f'define void @"{self.name}.setup"({pointer} readonly %parameters, {pointer} %kept) {{'
+                self.base = "%parameters"
+                self._region(graph.setup)
+                for k, a in enumerate(kept):
+                    self._store("%kept", k, self._value(a))
+            else:
+                given = f"{pointer} readonly %kept, {pointer} readonly %inputs, {pointer} %outputs"
+                head = f'define void @"{self.name}"({given}) {{'
+                self.base = "%inputs"
+                for k, a in enumerate(kept):
+                    self.loaded[a] = self._load("%kept", k)
+                self._region(graph.main)
+                for k, a in enumerate(self.outputs):
+                    self._store("%outputs", k, self._value(a))
+            text += [head, "entry:", *self.stack, *self.lines, "ret void", "}"]
+        return Code(self.name, "\n".join(text), len(kept))
 
     def _kept(self) -> list[int]:
         """Nodes of the setup that the rest uses."""
@@ -95,16 +98,7 @@ class _Writer:
         for node in self.live:
             if graph.region[node] is setup:
                 continue
-            if graph.op[node] == "loop":
-                loop: Loop = graph.args[node][0]
-                arguments = [*loop.start, *loop.following, *([] if loop.test is None else [loop.test])]
-            else:
-                arguments = [] if graph.op[node] in ("input", "result") else graph.args[node]
-            used |= {a for a in arguments if a >= 0 and graph.region[a] is setup}
-        for a in list(used):
-            if graph.op[a] in BOOLEAN:  # kept as a number
-                used.discard(a)
-                used.add(a)
+            used |= {a for a in graph.arguments(node) if a >= 0 and graph.region[a] is setup}
         return sorted(used)
 
     # ---- values ----------------------------------------------------------------------------------------------
@@ -187,9 +181,12 @@ class _Writer:
             add(f"{out} = select {self.truth} {truth}, {T} {y}, {T} {x}")
         elif op == "loop":
             self._loop(a, args[0])
+        elif op == "branch":
+            self._branch(a, args[0])
+        elif op == "external":
+            self._external(a, args[0])
         elif op == "result":
-            node, k = args
-            self.loaded[a] = f"%l{node}.{k}"
+            self.loaded[a] = self.loaded_results.get(args) or "%l{}.{}".format(*args)
         elif op == "round30":
             self._round(out, self._value(args[0]))
         elif op in INTRINSIC or op in INTRINSIC_NAMES:
@@ -267,6 +264,55 @@ class _Writer:
         for k, c in enumerate(loop.carried):
             add(f"%l{a}.{k} = select {self.truth} {self._truth(-2)}, {T} %n{c}, {T} %n{c}")
 
+    def _branch(self, a: int, branch: Branch) -> None:
+        """Only what is needed: with lanes both parts, if some members need one and some the other."""
+        T, add = self.type, self.lines.append
+        truth = self._truth(branch.truth)
+        values = []
+        for which, region in enumerate(branch.regions):
+            wanted = truth
+            if which:
+                wanted = self._emit(f"xor {self.truth} {truth}, {self._truth(-2)}")
+            if self.lanes > 1:
+                bits = self._emit(f"bitcast {self.truth} {wanted} to i{self.lanes}")
+                wanted = self._emit(f"icmp ne i{self.lanes} {bits}, 0")
+            before, inside, end = self.block, f"b{a}.{which}", f"e{a}.{which}"
+            add(f"br i1 {wanted}, label %{inside}, label %{end}")
+            add(f"{inside}:")
+            self.block = inside
+            self._some(region, lambda n: True)
+            found = [self._value(x) for x in branch.results[which]]
+            last = self.block
+            add(f"br label %{end}")
+            add(f"{end}:")
+            self.block = end
+            values.append([self._emit(f"phi {T} [{x}, %{last}], [zeroinitializer, %{before}]") if self.lanes > 1
+                           else self._emit(f"phi {T} [{x}, %{last}], [0.0, %{before}]") for x in found])  # fmt: skip
+        for k, (x, y) in enumerate(zip(*values, strict=True)):
+            add(f"%l{a}.{k} = select {self.truth} {truth}, {T} {x}, {T} {y}")
+
+    def _external(self, a: int, given: External) -> None:
+        """A call of LAPACK, for one lane after the other."""
+        size, T = max(given.count, 1), self.type
+        self.stack += [f"%m{a} = alloca [{len(given.numbers)} x double]", f"%o{a} = alloca [{size} x double]"]
+        numbers = [self._value(x) for x in given.numbers]
+        results = ["undef"] * given.count
+        for lane in range(self.lanes):
+            for k, x in enumerate(numbers):
+                one = x if self.lanes == 1 else self._emit(f"extractelement {T} {x}, i32 {lane}")
+                address = self._emit(f"getelementptr double, ptr %m{a}, i64 {k}")
+                self.lines.append(f"store double {one}, ptr {address}")
+            sizes = f"i64 {given.rows}, i64 {given.columns}, i64 {given.way}"
+            self.lines.append(f"call void @lapack.{given.name}(ptr %m{a}, ptr %o{a}, {sizes})")
+            for k in range(given.count):
+                address = self._emit(f"getelementptr double, ptr %o{a}, i64 {k}")
+                one = self._emit(f"load double, ptr {address}")
+                results[k] = (
+                    one if self.lanes == 1 else self._emit(f"insertelement {T} {results[k]}, double {one}, i32 {lane}")
+                )
+        for k, x in enumerate(results):
+            self.loaded_results[a, k] = x
+
     def _some(self, region: Region, wanted) -> None:
         for n in region.nodes:
             if n in self.live and wanted(n):
@@ -303,6 +349,9 @@ DECLARED_2 = ("fmod", "atan2", "hypot")
 def compile_text(texts: list[str], lanes: int = 1, effort: int = 1, *, passes: bool = False) -> Module:
     """LLVM's language as machine code, from the folder of compiled programs if it is there."""
     text = "\n".join([*_declarations(lanes), *texts])
+    if "@lapack." in text:
+        _lapack.resolve()
+        text += _lapack.text()
     files = _files()
     key = _key(text, effort, passes)
     found = None if files is None else files.get(key)

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from dalembert.kernels import _lapack
 from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph
 
 MOST = 300_000
 """Nodes of a graph up to which a function is written out."""
 
 
+DENSE = 20_000
+"""Products of numbers above which a product of matrices is a loop."""
 CHOICES = 512
 """Places among which a computed index may choose."""
 
@@ -28,16 +31,18 @@ class Unknown(Exception):
     """A function that cannot be written out as scalars, and why."""
 
 
-def write_out(graph: Graph, closed, arguments: list[np.ndarray]) -> list[np.ndarray]:
+def write_out(
+    graph: Graph, closed, arguments: list[np.ndarray], most: int = MOST, dense: int = DENSE
+) -> list[np.ndarray]:
     """The results of a closed jaxpr for arguments that are arrays of numbers of the graph."""
-    return _Walk(graph).jaxpr(closed.jaxpr, closed.consts, arguments)
+    return _Walk(graph, most, dense).jaxpr(closed.jaxpr, closed.consts, arguments)
 
 
 class _Walk:
     """One walk over a jaxpr, and its rules; a rule has the name of its primitive."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, most: int, dense: int):
+        self.graph, self.most, self.dense = graph, most, dense
 
     def jaxpr(self, jaxpr, consts, arguments: list[np.ndarray]) -> list[np.ndarray]:
         known: dict[Any, np.ndarray] = {}
@@ -50,8 +55,8 @@ class _Walk:
         for equation in jaxpr.eqns:
             results = self.equation(equation, [read(v) for v in equation.invars])
             known |= zip(equation.outvars, results, strict=True)
-            if len(self.graph.op) > MOST:
-                raise Unknown(f"more than {MOST:,} operations")
+            if len(self.graph.op) > self.most:
+                raise Unknown(f"more than {self.most:,} operations")
         return [read(v) for v in jaxpr.outvars]
 
     def closed(self, closed, arguments) -> list[np.ndarray]:
@@ -111,6 +116,15 @@ class _Walk:
         which = int(index.ravel()[0])
         if which < 0:
             return self.closed(branches[int(np.clip(self.graph.value(which), 0, len(branches) - 1))], list(values))
+        if len(branches) == 2:
+            shapes: list[np.ndarray] = []
+
+            def make(branch) -> list[int]:
+                shapes[:] = self.closed(branch, list(values))
+                return self._flat(shapes)
+
+            found = self.graph.branch(self.graph.as_truth(which), [lambda b=b: make(b) for b in branches])
+            return self._unflat(found, shapes)
         outs = [self.closed(b, list(values)) for b in branches]
         merged = outs[-1]
         for k in range(len(branches) - 2, -1, -1):
@@ -235,6 +249,15 @@ class _Walk:
         b = b.transpose([*bb, *fb, *cb]).reshape(int(np.prod(batch)), int(np.prod(right)), count)
         out = np.full((a.shape[0], a.shape[1], b.shape[1]), ZERO)
         mul, add = self.graph.mul, self.graph.add
+        # dense products are a loop: written out they would be most of the code
+        full = min(np.mean(x != ZERO) if x.size else 0.0 for x in (a, b)) > 0.5
+        if full and a.shape[1] * count * b.shape[1] > self.dense and count > 1:
+            rows, columns = a.shape[1], b.shape[1]
+            for n in range(a.shape[0]):
+                numbers = [*a[n].ravel().tolist(), *b[n].T.ravel().tolist()]
+                found = self.graph.external("product", numbers, rows, columns, count, rows * columns)
+                out[n] = np.array(found, int).reshape(rows, columns)
+            return out.reshape([*batch, *left, *right])
         for n in range(a.shape[0]):
             there_a = [np.flatnonzero(row != ZERO).tolist() for row in a[n]]
             there_b = [set(np.flatnonzero(row != ZERO).tolist()) for row in b[n]]
@@ -334,6 +357,44 @@ class _Walk:
                 x[i] = g.mul(total, over[i])
             out[:, c] = x
         return out
+
+    def svd(self, a, *, full_matrices, compute_uv, subset_by_index=None, **_):
+        if subset_by_index is not None or a.ndim != 2 or not a.size:
+            raise Unknown("the operation 'svd' of many matrices, or of a part")
+        m, n = a.shape
+        k = min(m, n)
+        way = _lapack.SINGULAR_VALUES if not compute_uv else _lapack.WHOLE if full_matrices else _lapack.THIN
+        wide = (m, n) if full_matrices else (k, k)
+        count = k + (m * wide[0] + wide[1] * n if compute_uv else 0)
+        out = np.array(self.graph.external("svd", a.T.ravel().tolist(), m, n, way, count), int)
+        if not compute_uv:
+            return [out]
+        U, Vt = np.split(out[k:], [m * wide[0]])
+        return [out[:k], U.reshape(wide[0], m).T, Vt.reshape(n, wide[1]).T]
+
+    def eigh(self, a, *, lower, subset_by_index=None, **_):
+        if subset_by_index is not None or a.ndim != 2 or not a.size:
+            raise Unknown("the operation 'eigh' of many matrices, or of a part")
+        n = len(a)
+        given = a.T if lower else a  # by columns, the lower triangle
+        out = np.array(self.graph.external("eigh", given.ravel().tolist(), n, n, 0, n * n + n), int)
+        return [out[: n * n].reshape(n, n).T, out[n * n :]]
+
+    def lu(self, a, **_):
+        if a.ndim != 2 or not a.size:
+            raise Unknown("the operation 'lu' of many matrices")
+        g, (m, n) = self.graph, a.shape
+        k = min(m, n)
+        out = np.array(g.external("lu", a.T.ravel().tolist(), m, n, 0, m * n + k), int)
+        pivots = out[m * n :].tolist()
+        order = [g.constant(i) for i in range(m)]
+        for i, p in enumerate(pivots):  # rows i and p change places
+            at = [g.compare("eq", p, g.constant(j)) for j in range(m)]
+            there = order[i]
+            for j in range(i + 1, m):
+                there = g.select(at[j], there, order[j])
+            order = [there if j == i else order[j] if j < i else g.select(at[j], order[j], order[i]) for j in range(m)]
+        return [out[: m * n].reshape(n, m).T, np.array(pivots, int), np.array(order, int)]
 
     def each_matrix(self, function, *arrays):
         shape = arrays[0].shape[:-2]
@@ -531,6 +592,8 @@ CALLS = (
     "remat2",
     "checkpoint",
 )
+ALONE = ("unvmap_any", "unvmap_all", "unvmap_max")
+"""Of Equinox: over a batch, and here is none."""
 SCATTERS: dict[str, Callable[[Graph], Callable[[int, int], int]]] = {
     "scatter": lambda g: lambda old, new: new,
     "scatter-add": lambda g: g.add,
@@ -549,7 +612,7 @@ RULES: dict[str, Callable] = {
     **{name: _logic(name) for name in ("and", "or", "not")},
     **{name: _scatter(combine) for name, combine in SCATTERS.items()},
     **dict.fromkeys(CALLS, _Walk.call),
-    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real"), _same),
+    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real", *ALONE), _same),
     "add_any": _elementwise("add"),
     "lt_to": _by_name("compare", "lt"),
     "le_to": _by_name("compare", "le"),
@@ -576,6 +639,9 @@ RULES: dict[str, Callable] = {
     "dot_general": _Walk.dot_general,
     "cholesky": _Walk.cholesky,
     "triangular_solve": _Walk.triangular_solve,
+    "svd": _Walk.svd,
+    "eigh": _Walk.eigh,
+    "lu": _Walk.lu,
     "reduce_sum": _reduce(lambda g: g.add, ZERO),
     "reduce_prod": _reduce(lambda g: g.mul, ONE),
     "reduce_max": _reduce(_larger, None),

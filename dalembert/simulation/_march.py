@@ -38,7 +38,7 @@ from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps, ends
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbstractSystem, compiled, wrapped
+from dalembert.systems import AbstractSystem, compiled, compiled_quickly, wrapped
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
@@ -140,7 +140,7 @@ def _vector_field(problem: Problem, t, y):
     return qdot, motion.wdot, rates, (held, integral_rate)
 
 
-@compiled
+@compiled_quickly
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
     return q, w, jnp.zeros(4), (memory, problem.stabilisation.memory(problem.system))

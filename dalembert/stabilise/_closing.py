@@ -15,7 +15,7 @@ from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble_known, residuals
 from dalembert.linalg import LARGE, Dependence
 from dalembert.stabilise._start import row_sizes
-from dalembert.systems import AbstractSystem, compiled
+from dalembert.systems import AbstractSystem, compiled_quickly
 
 LATER = (0.013, 0.17, 1.9, 23.0)
 """Seconds after which a row is evaluated again to test whether it depends on time."""
@@ -114,13 +114,13 @@ def depends_on_time(system: AbstractSystem, t: Scalar) -> np.ndarray:
     return out
 
 
-@compiled
+@compiled_quickly
 def sizes_of(system: AbstractSystem, equations: Equations):
     """`row_sizes`, compiled."""
     return row_sizes(system, equations)
 
 
-@compiled
+@compiled_quickly
 def retracted(system: AbstractSystem, q, step):
     """`system.retract`, compiled."""
     return system.retract(q, step)

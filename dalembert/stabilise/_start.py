@@ -321,7 +321,8 @@ def _held_mass(mass: BlockMass, free: Float[Array, " n"]) -> BlockMass:
     keep = f[:, :, None] * f[:, None, :]
     # for a full block the inverse of the free part is not the free part of the inverse: make held ones heavy
     heavy = mass.blocks + 1e9 * jnp.max(jnp.abs(mass.blocks), initial=0.0) * (1 - f)[:, :, None] * jnp.eye(d)
-    inverse = jnp.linalg.inv(heavy) * keep
+    L = jnp.linalg.cholesky(heavy)
+    inverse = jax.scipy.linalg.cho_solve((L, True), jnp.broadcast_to(jnp.eye(d), heavy.shape)) * keep
     return BlockMass(heavy, jnp.where(jnp.all(f == 1), mass.inverse, inverse))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -117,6 +117,7 @@ class AbstractSystem(Named):
     consists of bodies, and None for a user's own equations.
     """
 
+    constant: ClassVar[bool] = True
     pattern: eqx.AbstractVar[BlockPattern]
     m_holonomic: eqx.AbstractVar[int]
     owners: eqx.AbstractVar[tuple[RowOwner, ...]]

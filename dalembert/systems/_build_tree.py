@@ -17,7 +17,7 @@ from dalembert.model import FREE, AbstractJoint, Body, Constraint, Link, Marker,
 from dalembert.systems._absolute import AbsoluteSystem
 from dalembert.systems._constraints import rows_of
 from dalembert.systems._frames import Frame
-from dalembert.systems._names import compiled
+from dalembert.systems._names import compiled_quickly
 from dalembert.systems._topology import Tree
 from dalembert.systems._tree import TreeSystem
 
@@ -153,7 +153,7 @@ def tree_system(
     return eqx.tree_at(lambda s: s.v0, system, v0)
 
 
-@compiled
+@compiled_quickly
 def _rates(system: TreeSystem, q, v):
     """The joint rates whose motion is nearest, in the mass metric, to given absolute velocities."""
     chains = system.chains(q)

@@ -15,7 +15,7 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ import numpy as np
 
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
+from dalembert.kernels import Program
 from dalembert.systems._precision import require_float64
 
 P = ParamSpec("P")
@@ -58,6 +59,9 @@ class Renaming:
 class Named(eqx.Module):
     """An object with names in static fields that may be an argument of a compiled function."""
 
+    constant: ClassVar[bool] = False
+    """Whether its numbers are mostly the same from call to call, as those of a system are."""
+
     def names(self) -> tuple[str, ...]:
         """All names but that of a system itself, in an order that depends on the structure alone."""
         return ()
@@ -82,17 +86,33 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return _without_their_names(function, lambda arguments: program)
 
 
-def compiled_quickly(function: Callable[P, R]) -> Callable[P, R]:
-    """`compiled`, for what runs a few times for each machine (a start, a check): small programs are compiled in a
-    third of the time, and run a little slower."""
+def compiled_quickly(function: Callable[P, R], *, host: bool = False) -> Callable[P, R]:
+    """`compiled`, for what runs a few times for each machine (a start, a check), on one state.
+
+    Small programs are written out as machine code (`kernels`), in a tenth of the time that XLA takes; what that refuses
+    XLA compiles with its lowest effort. `host` returns NumPy arrays, for callers that go on in Python.
+    """
     program: Callable[..., R] = eqx.filter_jit(function)
+    native = Program(function, _is_constant)
 
     @functools.cache
     def quick() -> Callable[..., R]:  # queries XLA, so not while modules are imported
         options: Any = {"compiler_options": _quick()}
         return eqx.filter_jit(function, **options)
 
-    return _without_their_names(function, lambda arguments: quick() if _is_small(arguments) else program)
+    def small(*args, **kwargs) -> Any:
+        found = native(*args, **kwargs)
+        if found is None:
+            _keep(quick())
+            return quick()(*args, **kwargs)
+        return found if host else jax.device_put(found)
+
+    return _without_their_names(function, lambda arguments: small if _is_small(arguments) else program)
+
+
+def _is_constant(x) -> bool:
+    """Whether most numbers of an argument are the same from call to call."""
+    return isinstance(x, Named) and x.constant
 
 
 def _without_their_names(function: Callable[P, R], program_for) -> Callable[P, R]:
