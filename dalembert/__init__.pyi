@@ -12,6 +12,7 @@ from dalembert.equations import assemble as assemble
 from dalembert.stabilise import consistent_state as consistent_state
 from dalembert.simulation import prepare as prepare
 from dalembert.simulation import simulate as simulate
+from dalembert.simulation import simulate_many as simulate_many
 from dalembert.simulation import Solution as Solution
 from dalembert.results import open as open
 from dalembert.analysis import check as check

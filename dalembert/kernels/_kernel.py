@@ -7,6 +7,7 @@ machine's geometry is), so machines that differ in other numbers share their cod
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from dalembert.kernels._graph import Graph
 from dalembert.kernels._llvm import Module, Written, code, compile_text
+from dalembert.kernels._native import Function, Numbers, Whole, at, translate
 from dalembert.kernels._scalarise import DENSE, MOST, write_out
 
 
@@ -34,9 +36,20 @@ class Kernel:
 
     @classmethod
     def of(
-        cls, name: str, function: Callable, parameters: Any, inputs: Any, most: int = MOST, dense: int = DENSE
+        cls,
+        name: str,
+        function: Callable,
+        parameters: Any,
+        inputs: Any,
+        *,
+        built_in: np.ndarray | None = None,
+        most: int = MOST,
+        dense: int = DENSE,
     ) -> Kernel:
-        """`function(parameters, inputs)`, all pytrees; raises `Unknown` if it cannot be written out."""
+        """`function(parameters, inputs)`, all pytrees; raises `Unknown` if it cannot be written out.
+
+        `built_in` says which numbers of the parameters are constants; by default zeros and ones are (`fixed`).
+        """
         traced, static = eqx.partition(parameters, eqx.is_array)
         leaves, tree = jax.tree_util.tree_flatten(traced)
         numbers = [np.asarray(x) for x in leaves]
@@ -48,7 +61,8 @@ class Kernel:
         graph = Graph()
         arguments, offset = [], 0
         for x in numbers:
-            arguments.append(_parameters(graph, x, offset))
+            own = fixed(x) if built_in is None else built_in[offset : offset + x.size]
+            arguments.append(_parameters(graph, x, own, offset))
             offset += x.size
         offset = 0
         for x in jax.tree_util.tree_leaves(inputs):
@@ -82,11 +96,11 @@ def flat(tree: Any) -> np.ndarray:
     return np.concatenate([np.zeros(0), *leaves])
 
 
-def _parameters(graph: Graph, x: np.ndarray, offset: int) -> np.ndarray:
-    values = zip(x.ravel().tolist(), fixed(x).ravel().tolist(), strict=True)
+def _parameters(graph: Graph, x: np.ndarray, built_in: np.ndarray, offset: int) -> np.ndarray:
+    values = zip(x.ravel().tolist(), built_in.ravel().tolist(), strict=True)
     out = [
-        graph.constant(value) if built_in else graph.input("parameter", offset + k, graph.setup)
-        for k, (value, built_in) in enumerate(values)
+        graph.constant(value) if constant else graph.input("parameter", offset + k, graph.setup)
+        for k, (value, constant) in enumerate(values)
     ]
     return np.array(out, int).reshape(x.shape)
 
@@ -94,6 +108,31 @@ def _parameters(graph: Graph, x: np.ndarray, offset: int) -> np.ndarray:
 def _inputs(graph: Graph, shape: tuple[int, ...], offset: int) -> np.ndarray:
     size = int(np.prod(shape))
     return np.array([graph.input("input", offset + k, graph.main) for k in range(size)], int).reshape(shape)
+
+
+def each(
+    members: Whole,
+    np_: Whole,
+    ni: Whole,
+    no: Whole,
+    setup: Function,
+    kernel: Function,
+    parameters: Numbers,
+    inputs: Numbers,
+    outputs: Numbers,
+    kept: Numbers,
+):
+    """A kernel for each row of its inputs; with np_ = 0 all have the same parameters."""
+    for member in range(members):
+        if member == 0 or np_ > 0:
+            setup(at(parameters, member * np_), kept)
+        kernel(kept, at(inputs, member * ni), at(outputs, member * no))
+
+
+@functools.cache
+def _each():
+    module = compile_text([translate(each)], 1, 2, passes=True)
+    return module.function("each", *[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 6)
 
 
 class Compiled:
@@ -127,6 +166,18 @@ class Compiled:
         given = self._lanes(inputs)
         self._calls[name](kept.ctypes.data, given.ctypes.data, out.ctypes.data)
         return out[: self.kernels[name].outputs, 0]
+
+    def rows(self, name: str, parameters: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """The outputs for many rows of inputs, with as many rows of parameters or with one for all."""
+        parameters, inputs = (np.ascontiguousarray(np.atleast_2d(x), float) for x in (parameters, inputs))
+        out = np.zeros((len(inputs), self.kernels[name].outputs))
+        kept = np.zeros(self.kept[name] + 1)
+        width = parameters.shape[1] if len(parameters) > 1 else 0
+        counts = (len(inputs), width, inputs.shape[1], out.shape[1])
+        addresses = (self.module.address(f"{name}.setup"), self.module.address(name))
+        arrays = (x.ctypes.data for x in (parameters, inputs, out, kept))
+        _each()(*counts, *addresses, *arrays)
+        return out
 
     def _lanes(self, row: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(np.broadcast_to(np.append(row, 0.0)[:, None], (len(row) + 1, self.lanes)))

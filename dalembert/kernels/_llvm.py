@@ -339,7 +339,9 @@ class Module:
 
     def function(self, name: str, *types: Any) -> Any:
         """A function without a result, callable from Python; it runs without Python's lock."""
-        return ctypes.CFUNCTYPE(None, *types)(self.address(name))
+        found = ctypes.CFUNCTYPE(None, *types)(self.address(name))
+        found.module = self  # which must live as long
+        return found
 
 
 DECLARED = ("tan", "expm1", "log1p", "tanh", "sinh", "cosh", "asin", "acos", "atan", "asinh", "cbrt")

@@ -8,6 +8,7 @@ the caller then leaves the function to JAX.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -271,17 +272,13 @@ class _Walk:
                     out[n, i, j] = total
         return out.reshape([*batch, *left, *right])
 
-    def reduce(self, combine: Callable[[int, int], int], first: int | None, a, *, axes, **_):
+    def reduce(self, combine: Callable[[int, int], int], neutral: float, a, *, axes, **_):
         keep = [i for i in range(a.ndim) if i not in axes]
         shape = [a.shape[i] for i in keep]
         a = a.transpose([*keep, *axes]).reshape(int(np.prod(shape)), int(np.prod([a.shape[i] for i in axes])))
-        out = []
-        for row in a.tolist():
-            total = row[0] if first is None else first
-            for x in row[1:] if first is None else row:
-                total = combine(total, x)
-            out.append(total)
-        return np.array(out, int).reshape(shape)
+        first = self.graph.constant(neutral)
+        rows = a.tolist()
+        return np.array([functools.reduce(combine, row) if row else first for row in rows], int).reshape(shape)
 
     def best(self, op: str, a, *, axes, index_dtype):
         """The index of the largest ("gt") or smallest ("lt") element, the first one of several."""
@@ -561,8 +558,8 @@ def _scatter(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
     return lambda walk, *values, **rest: walk.scatter(combine(walk.graph), *values, **rest)
 
 
-def _reduce(combine: Callable[[Graph], Callable[[int, int], int]], first: int | None) -> Callable:
-    return lambda walk, a, **rest: walk.reduce(combine(walk.graph), first, a, **rest)
+def _reduce(combine: Callable[[Graph], Callable[[int, int], int]], neutral: float) -> Callable:
+    return lambda walk, a, **rest: walk.reduce(combine(walk.graph), neutral, a, **rest)
 
 
 def _running(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
@@ -642,12 +639,12 @@ RULES: dict[str, Callable] = {
     "svd": _Walk.svd,
     "eigh": _Walk.eigh,
     "lu": _Walk.lu,
-    "reduce_sum": _reduce(lambda g: g.add, ZERO),
-    "reduce_prod": _reduce(lambda g: g.mul, ONE),
-    "reduce_max": _reduce(_larger, None),
-    "reduce_min": _reduce(_smaller, None),
-    "reduce_and": _reduce(lambda g: lambda a, b: g.logic("and", a, b), ONE),
-    "reduce_or": _reduce(lambda g: lambda a, b: g.logic("or", a, b), ZERO),
+    "reduce_sum": _reduce(lambda g: g.add, 0.0),
+    "reduce_prod": _reduce(lambda g: g.mul, 1.0),
+    "reduce_max": _reduce(_larger, -np.inf),
+    "reduce_min": _reduce(_smaller, np.inf),
+    "reduce_and": _reduce(lambda g: lambda a, b: g.logic("and", a, b), 1.0),
+    "reduce_or": _reduce(lambda g: lambda a, b: g.logic("or", a, b), 0.0),
     "argmax": lambda walk, a, **rest: walk.best("gt", a, **rest),
     "argmin": lambda walk, a, **rest: walk.best("lt", a, **rest),
     "cumsum": _running(lambda g: g.add),

@@ -29,7 +29,7 @@ from dalembert.kernels import (
     Whole,
     at,
     compile_text,
-    fixed,
+    describe,
     flat,
     translate,
 )
@@ -265,7 +265,7 @@ def _weights(solver, stages: int, _, share):
 class Machine:
     """The machine code of all marches of one structure: its kernels, the loop, and how to read its numbers."""
 
-    def __init__(self, problem: Problem, span: Span, plan: Plan, lanes: int = 1):
+    def __init__(self, problem: Problem, span: Span, plan: Plan, lanes: int, built_in: np.ndarray | None):
         solver: Any = _march.INTEGRATORS[plan.integrator]()
         tableau = solver.tableau
         self.stages, self.lanes, self.fixed = tableau.num_stages, lanes, plan.fixed
@@ -281,7 +281,10 @@ class Machine:
         error = y if not plan.fixed or issubclass(type(solver), diffrax.AbstractAdaptiveSolver) else None
         limits = (t,) * len(LIMITS)
         order = solver.error_order(diffrax.ODETerm(lambda t, y, args: y))
-        of = Kernel.of
+
+        def of(name, function, parameters, given):
+            return Kernel.of(name, function, parameters, given, built_in=built_in if parameters else None)
+
         lanes_of = [
             of("field", _field, problem, (t, y)),
             of("close", _close, problem, (t, y, error)),
@@ -345,8 +348,10 @@ def wanted(plan: Plan) -> bool:
     return plan.engine != "jax" and not plan.careful
 
 
-def machine_for(problem: Problem, span: Span, plan: Plan, lanes: int = 1) -> Machine | str:
-    """The machine code for this march, or why there is none: then JAX marches."""
+def machine_for(
+    problem: Problem, span: Span, plan: Plan, lanes: int = 1, built_in: np.ndarray | None = None
+) -> Machine | str:
+    """The machine code for this march, or why there is none: then JAX marches. `built_in`: see `Kernel.of`."""
     solver: Any = _march.INTEGRATORS[plan.integrator] if plan.solver is None else None
     if solver is None or not issubclass(solver, diffrax.AbstractERK):
         return "its integrator is not one of the explicit ones by name"
@@ -354,21 +359,17 @@ def machine_for(problem: Problem, span: Span, plan: Plan, lanes: int = 1) -> Mac
         return "it has a step-size controller or an event of Diffrax"
     if plan.save == "dense":
         return "samples='dense' needs the polynomials of JAX"
-    numbers, static = eqx.partition(problem, eqx.is_array)
-    leaves, structure = jax.tree_util.tree_flatten(static)
-    leaf = [np.asarray(x) for x in jax.tree_util.tree_leaves(numbers)]
-    pattern = [(x.shape, x.dtype.str, fixed(x).tobytes() if x.dtype.kind == "f" else x.tobytes()) for x in leaf]
-    state = jax.tree_util.tree_structure((span.y0, span.resume))
-    key = (structure, tuple(leaves), tuple(pattern), state, plan.integrator, plan.fixed, plan.save, lanes)
-    try:
-        hash(key)
-    except TypeError:
+    number = describe(problem).number
+    if number is None:
         return "a part of the system has no hash"
+    state = jax.tree_util.tree_structure((span.y0, span.resume))
+    own = None if built_in is None else built_in.tobytes()
+    key = (number, state, plan.integrator, plan.fixed, plan.save, lanes, own)
     if key not in _MACHINES:
         while len(_MACHINES) >= KEPT:
             _MACHINES.pop(next(iter(_MACHINES)))
         try:
-            _MACHINES[key] = Machine(problem, span, plan, lanes)
+            _MACHINES[key] = Machine(problem, span, plan, lanes, built_in)
         except Unknown as reason:
             _MACHINES[key] = f"its equations contain {reason}"
     return _MACHINES[key]
@@ -418,18 +419,27 @@ def run(machine: Machine, kept, ends, limits, times, steps: bool, room: int):
     return ends, out_t, out
 
 
+PAUSED, EXHAUSTED = (int(r._value) for r in (diffrax.RESULTS.event_occurred, diffrax.RESULTS.max_steps_reached))
+"""Results of the step control by which a march ends for a while, or because it may take no more steps."""
+
+
+def status_of(result: int, status: int) -> int:
+    """The status of a march from the result of its last step and the status of its step control."""
+    if status == 0 and result == EXHAUSTED:
+        return Status.max_steps.value
+    if status == 0 and result not in (0, PAUSED):
+        return Status.step_too_small.value
+    return status
+
+
 def _as_march(machine: Machine, problem, span: Span, plan: Plan, times, ends, out_t, out) -> March:
     row, ny, ns = ends[0], machine.y_tree.size, machine.state_tree.size
     result, accepted, rejected, count = row[-4:]
     y, state = machine.y_tree.tree(row[2 : 2 + ny]), machine.state_tree.tree(row[2 + ny : 2 + ny + ns])
     t_end = np.asarray(row[0])
     result = int(result)
-    paused = result == int(diffrax.RESULTS.event_occurred._value)
-    status = int(state[3])
-    if status == 0 and result == int(diffrax.RESULTS.max_steps_reached._value):
-        status = Status.max_steps.value
-    elif status == 0 and result and not paused:
-        status = Status.step_too_small.value
+    paused = result == PAUSED
+    status = status_of(result, int(state[3]))
     ys = machine.saved.unflatten(out[0])
     ts = out_t[0]
     if plan.save == "steps":

@@ -175,7 +175,7 @@ def simulate(
     chosen = strategies(integrator, stepsize_controller, event, derivative, dt, rtol, atol)
     rtol = getattr(chosen.controller, "rtol", None) if rtol is None else rtol
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
-    plan, times = _plan(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, is_traced(system, state))
+    plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, is_traced(system, state))
     rule = rule_of(rule)
     start = time.perf_counter()
     compiled = compile_stopwatch.seconds
@@ -274,7 +274,7 @@ def _go_on(system, t_end, after: Solution, save, max_steps, progress, throw: boo
 
 
 def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[March]:
-    report = _reporter(progress)
+    report = reporter(progress)
     try:
         return _march_on_host(problem, span, plan, times, report)
     finally:
@@ -340,7 +340,7 @@ def _rising_times(save, t0, t_end) -> np.ndarray:
     return times
 
 
-def _plan(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, traced: bool) -> tuple[Plan, Any]:
+def plan_of(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, traced: bool) -> tuple[Plan, Any]:
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
         if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
@@ -413,7 +413,7 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
     stops = [*stops, np.inf]
     most = np.asarray(plan.max_steps)
     known = plan.solver is None and plan.controller is None  # else Diffrax makes their state, and a pause compiles anew
-    resume = _fresh_state(span, plan) if span.resume is None and known else span.resume
+    resume = fresh_state(span, plan) if span.resume is None and known else span.resume
     span = dataclasses.replace(span, resume=resume, most=most)
     pace = _Pace(problem.system.n)
     parts: list[March] = []
@@ -488,7 +488,7 @@ def _with_end(problem: Problem, out: March) -> March:
     return dataclasses.replace(out, ts=ts, ys=ys)
 
 
-def _fresh_state(span: Span, plan: Plan):
+def fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
     assert span.dt0 is not None  # without a controller of the caller's own
     inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
@@ -705,7 +705,7 @@ def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
     return f"The force on body '{bodies.body_names[bad[0] // bodies.dv]}' is the first that is not finite. "
 
 
-def _reporter(progress: bool | Callable[[float], None] | None) -> Callable[[float], None] | None:
+def reporter(progress: bool | Callable[[float], None] | None) -> Callable[[float], None] | None:
     if progress is False or progress is None:
         return None
     if not isinstance(progress, bool):

@@ -9,7 +9,7 @@ from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFi
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
 from dalembert.stabilise._neighbours import free_neighbours
-from dalembert.stabilise._rank import generic_ranks, prepared_at
+from dalembert.stabilise._rank import generic_ranks, prepared_at, start_of
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
@@ -54,6 +54,7 @@ __all__ = [
     "prepared_at",
     "row_sizes",
     "sizes_of",
+    "start_of",
     "taut",
     "velocity_change",
 ]

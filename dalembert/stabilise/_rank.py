@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import qr
 
@@ -13,7 +14,7 @@ from dalembert.equations import Equations, assemble_known
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
 from dalembert.stabilise._neighbours import neighbours
-from dalembert.stabilise._start import consistent_state
+from dalembert.stabilise._start import Assembled, consistent_state, nearest
 from dalembert.stabilise._taut import refuse_dead_end
 from dalembert.systems import AbstractSystem, State, compiled_quickly
 
@@ -97,11 +98,19 @@ def _generic_states(system: AbstractSystem, here: State, t: float) -> tuple[list
     return states, [best, *(d for d in found if d is not best and d.rank == best.rank and d.weakest > GAP)]
 
 
-@compiled_quickly
-def _examined(system: AbstractSystem, t, q, v, kept) -> tuple[Equations, Array]:
+def examined(system: AbstractSystem, t, q, v, kept) -> tuple[Equations, Array]:
     """The equations, and the pivots of the rows that stand for all (`Attempt.pivots`)."""
     equations = assemble_known(system, t, q, v)
     return equations, equations.factorise(kept).attempt(equations.h, equations.Gamma).pivots
+
+
+_examined = compiled_quickly(examined)
+
+
+def start_of(system: AbstractSystem, t, q, v, kept) -> tuple[Assembled, Array]:
+    """The nearest start that meets the constraints, and the pivots there: what a run needs, as one function of JAX."""
+    found = nearest(system, t, q, v, jnp.ones(system.n))
+    return found, examined(system, t, *found.state, kept)[1] if system.m else jnp.zeros(0)
 
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: Scalar = 0.0) -> Ranks:

@@ -148,8 +148,8 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
             raise DalembertError(f"{name} of system '{system.name}' must have shape {wanted}, got {given.shape}.")
 
 
-@compiled_quickly
-def _consistent(system, t, q, v, free) -> Assembled:
+def nearest(system, t, q, v, free) -> Assembled:
+    """The nearest state that meets the constraints, as a function of JAX."""
     if system.m == 0:
         none = jnp.zeros(0)
         return Assembled(State(system.retract(q, jnp.zeros(system.n)), v), none, none, none, none, jnp.zeros(()))
@@ -157,6 +157,9 @@ def _consistent(system, t, q, v, free) -> Assembled:
     if system.m_holonomic:
         found = _newton(*jax.lax.stop_gradient((system, t, q, v, free)))
     return _finish(system, t, q, jax.lax.stop_gradient(found), v, free)
+
+
+_consistent = compiled_quickly(nearest)
 
 
 FALLS, STALE = 0.9, 12

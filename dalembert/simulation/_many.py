@@ -1,0 +1,370 @@
+"""6 · simulation: `simulate_many`, thousands of runs of one machine with other numbers or other starts, at once.
+
+All members share one machine code; each has its own parameters, start, steps and status. Several members march side by
+side in the lanes of one processor core, and the cores share the batch. No member knows of the others: its motion does
+not depend on how many there are, on the number of threads, or on one that fails.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from dalembert._results import AssemblyWarning, DalembertError, Status, warn_caller
+from dalembert.formulations import AbstractFormulation, Proximal
+from dalembert.kernels import Compiled, Kernel, Unknown, fixed, flat, widest
+from dalembert.linalg import NEAR
+from dalembert.model import Model
+from dalembert.reactions import AbstractReactionRule
+from dalembert.simulation import _march, _native
+from dalembert.simulation._march import Plan, Problem, Span
+from dalembert.simulation._prepare import Prepared, prepare
+from dalembert.simulation._simulate import MOVED, RTOL, fresh_state, plan_of, reporter, simulate
+from dalembert.simulation._solution import Solution
+from dalembert.simulation._steps import first_step
+from dalembert.simulation._strategies import strategies
+from dalembert.stabilise import EXACT, AbstractStabilisation, State, start_of
+from dalembert.systems import AbstractSystem, with_fields, without_names
+
+AT_ONCE = 256
+"""Members that one thread takes at a time: enough to keep its lanes busy, few enough to share them out evenly."""
+
+
+def simulate_many(
+    system: AbstractSystem | Model | Prepared,
+    members: Mapping[str, Any] | State | tuple,
+    t_end: float,
+    *,
+    states: State | tuple | None = None,
+    t0: float = 0.0,
+    formulation: AbstractFormulation | None = None,
+    stabilisation: AbstractStabilisation | None = None,
+    integrator: str | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    dt: float | None = None,
+    samples: Any = None,
+    max_steps: int | None = None,
+    rule: AbstractReactionRule | str | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[float], None] = False,
+) -> Solution:
+    """The motions of many machines that differ in named parameters, in their starts, or in both.
+
+    **Arguments**
+
+    - `system`: a model, a system, or what `prepare` made of one.
+    - `members`: {"crank.mass": an array with one value for each member, …} (names: `system.parameters()`; a vector has
+      one row for each member), or a `State` (q, v) with one row for each member.
+    - `t_end`, `t0`: the end and the start, in seconds, of all.
+    - `states`: starts (q, v), one row for each member, besides parameters; default: the model's own. Each is moved onto
+      the constraints of its member.
+    - `formulation`, `stabilisation`, `integrator` (an explicit one by name), `rtol`, `atol`, `dt`, `max_steps`,
+      `rule`: as for `simulate`.
+    - `samples`: a number of equally spaced times (default 201), or an array of times.
+    - `threads`: default: as many as there are processor cores.
+    - `progress`: True for a bar on the terminal, or a function of the finished share.
+
+    **Returns** a `Solution` that is a batch: `solution[k]` is one run with all that a solution can do, `status` is an
+    array; `dataset`, `energy`, `violation` and `reactions(joint)` have a dimension `run`. A member that fails has a
+    status that says so, NaN or infinite times where it did not get to, and no effect on the others.
+
+        >>> import numpy as np
+        >>> import dalembert as da
+        >>> runs = da.simulate_many(da.mechanism("four-bar"), {"crank.mass": np.linspace(1, 3, 5)}, 0.5, samples=6)
+        >>> runs.q.shape, runs[4].status.name
+        ((5, 6, 9), 'done')
+
+    The steps are those of `simulate`: equations (6.1)–(6.4) of docs/theory/simulation.md.
+    """
+    began = time.perf_counter()
+    if isinstance(members, tuple):
+        if states is not None:
+            raise DalembertError("Starts are given twice: as members and as states=.")
+        members, states = {}, members
+    machine = (
+        system
+        if isinstance(system, Prepared)
+        else prepare(system, formulation=formulation, stabilisation=stabilisation, rule=rule, t=t0)
+    )
+    if isinstance(system, Prepared) and (formulation, stabilisation, rule) != (None, None, None):
+        raise DalembertError("What da.prepare has fixed cannot be given again; give it to da.prepare.")
+    chosen = strategies(integrator, None, None, "reverse", dt, rtol, atol)
+    rtol = RTOL if rtol is None else rtol
+    plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, False)
+    if plan.save != "times":
+        raise DalembertError(
+            "The runs of a batch are saved at common times: samples= is a number or an array of times."
+        )
+    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=False)
+    batch = _Batch(machine, members, states, plan, np.asarray(times), (t0, t_end, dt, rtol, atol))
+    report = reporter(progress)
+    try:
+        batch.march(_cores() if threads is None else threads, report)
+    finally:
+        getattr(report, "close", lambda: None)()
+    return batch.solution(began)
+
+
+class _Batch:
+    """All members: their parameters, starts, and what has become of them."""
+
+    def __init__(self, machine: Prepared, members, states, plan: Plan, times: np.ndarray, settings):
+        self.machine, self.plan, self.times = machine, plan, times
+        self.t0, self.t_end, self.dt, self.rtol, self.atol = settings
+        system = machine.system
+        self.numbers, self.count, varied = _replaced(system, members, states)
+        # zeros and ones are built in, but for what varies: the code does not depend on the values of the members
+        self.built_in = _flags(system) & ~varied
+        q0, v0 = np.asarray(system.q0), np.asarray(system.v0)
+        q, v = (None, None) if states is None else states
+        self.q, self.v = (
+            np.broadcast_to(x0 if x is None else np.asarray(x, float), (self.count, *x0.shape))
+            for x0, x in ((q0, q), (v0, v))
+        )
+        self.problem = self._start()
+
+    def _start(self) -> Problem:
+        """Starts that meet the constraints, and the problem of each member as a row of numbers."""
+        machine = self.machine
+        system, formulation = machine.system, machine.formulation
+        kept = getattr(formulation, "kept", None)
+        t0 = np.asarray(self.t0, float)
+        given = (t0, self.q[0], self.v[0])
+
+        def begin(methods, given):
+            found, pivots = start_of(methods[0], *given, kept)
+            w, memory = methods[1].pack(methods[0], given[0], *found.state)
+            return found, pivots, (w, memory)
+
+        methods = (system, formulation)
+        rest = flat(eqx.filter(formulation, eqx.is_array))
+        built_in = np.concatenate([self.built_in, np.ones(len(rest), bool)])
+        kernel = _kernel("begin", begin, without_names(methods), given, built_in)
+        rows = np.concatenate([self.numbers, np.broadcast_to(rest, (self.count, len(rest)))], axis=1)
+        inputs = np.concatenate([np.full((self.count, 1), t0), self.q, self.v], axis=1)
+        out = Compiled([kernel], effort=0).rows("begin", rows, inputs)
+        found, pivots, packed = kernel.unflatten(out)
+        gaps = np.concatenate([np.abs(found.position), np.abs(found.velocity), np.zeros((self.count, 1))], axis=1)
+        self.open = ~(np.max(gaps, axis=1) <= EXACT)
+        moved = int(np.sum(found.moved > MOVED))
+        if moved:
+            warn_caller(
+                f"{system.name}: {moved} of {self.count} starts were moved by more than {MOVED:g} of the machine's "
+                "size to close their joints.",
+                AssemblyWarning,
+            )
+        self.start = State(*found.state)
+        self.packed, self.sizes = packed, found.sizes
+        formulations = np.broadcast_to(rest, (self.count, len(rest)))
+        self.special = np.zeros(self.count, bool)
+        if isinstance(formulation, Proximal) and system.m:
+            usual = pivots if kept is None else np.maximum(pivots, np.asarray(formulation.usual))
+            self.special = ~(np.min(usual, axis=1) > NEAR) & (kept is None)
+            formulation = dataclasses.replace(formulation, usual=usual[0])
+            formulations = np.concatenate([np.broadcast_to(flat(kept), (self.count, flat(kept).size)), usual], axis=1)
+        stabilisation, stabilisations = machine.stabilisation, np.zeros((self.count, 0))
+        numbers = flat(eqx.filter(stabilisation, eqx.is_array))
+        if getattr(stabilisation, "usual", None) is not None and isinstance(formulation, Proximal) and system.m:
+            usual = np.min(formulations[:, -pivots.shape[1] :], axis=1)
+            stabilisation = dataclasses.replace(stabilisation, usual=usual[0])
+            stabilisations = usual[:, None]
+        elif len(numbers):
+            stabilisations = np.broadcast_to(numbers, (self.count, len(numbers)))
+        stabilisation = stabilisation.with_time_scale(self.dt, self.t_end - self.t0)
+        self.rows = np.concatenate([self.numbers, formulations, stabilisations, self.sizes], axis=1)
+        self.methods = (formulation, stabilisation)
+        return Problem(system, formulation, stabilisation, self.sizes[0], None)
+
+    # ---- the march -------------------------------------------------------------------------------------------
+
+    def march(self, threads: int, report) -> None:
+        first = np.asarray(first_step(self.t0, self.t_end, np) if self.dt is None else self.dt, float)
+        tolerances = [np.asarray(x, float) for x in (self.rtol, self.rtol if self.atol is None else self.atol)]
+        y = jax.tree_util.tree_map(
+            np.asarray, self.problem.pack(np.asarray(self.t0, float), self.start.q[0], self.start.v[0])
+        )
+        ends = (np.asarray(x, float) for x in (self.t0, self.t_end))
+        span = Span(*ends, first, y, *tolerances, np.asarray(np.inf), None, most=np.asarray(self.plan.max_steps))
+        span = dataclasses.replace(span, resume=fresh_state(span, self.plan))
+        problem = without_names(dataclasses.replace(self.problem, loop="ask"))
+        built_in = np.concatenate([self.built_in, np.zeros(self.rows.shape[1] - len(self.built_in), bool)])
+        lanes = widest()  # for one member too: its bits do not depend on the others
+        code = _native.machine_for(problem, span, self.plan, lanes, built_in)
+        if isinstance(code, str):
+            raise DalembertError(f"simulate_many cannot march this: {code}. Use jax.vmap over da.simulate instead.")
+        kept = code.kept(self.rows)
+        begin = self._begin(code, span)
+        limits = np.array([span.t1, np.inf, _march.COUNTED, self.plan.max_steps, *tolerances], float)
+        outs: list[Any] = [None] * -(-self.count // AT_ONCE)
+
+        def some(chunk: int):
+            part = slice(chunk * AT_ONCE, (chunk + 1) * AT_ONCE)
+            outs[chunk] = _native.run(code, kept[part], begin[part], limits, self.times, False, max(len(self.times), 1))
+
+        done = 0
+        with ThreadPoolExecutor(max(1, int(threads))) as pool:
+            for _ in pool.map(some, range(len(outs))):
+                done += 1
+                if report is not None:
+                    report(done / len(outs))
+        self._read(code, *(np.concatenate(x) for x in zip(*outs, strict=True)))
+
+    def _begin(self, code: _native.Machine, span: Span) -> np.ndarray:
+        """The row of each member before its first step."""
+        ny = code.y_tree.size
+        w, memory = self.packed
+        integral = self.each(span.y0[3][1])
+        parts = jax.tree_util.tree_leaves((self.start.q, w, np.zeros((self.count, 4)), (memory, integral)))
+        y = np.concatenate([np.asarray(p, float).reshape(self.count, -1) for p in parts], axis=1)
+        assert y.shape[1] == ny and span.dt0 is not None
+        state = flat(fresh_state(span, self.plan)[1])
+        # the state of the step control contains y: found by changing it
+        other = jax.tree_util.tree_map(lambda x: x + 1, span.y0)
+        changed = flat(fresh_state(dataclasses.replace(span, y0=other), self.plan)[1]) != state
+        states = np.tile(state, (self.count, 1))
+        states[:, changed] = y
+        head = np.tile([float(span.t0), float(min(span.t0 + span.dt0, span.t1))], (self.count, 1))
+        return np.ascontiguousarray(np.concatenate([head, y, states, np.zeros((self.count, 4))], axis=1))
+
+    def _read(self, code: _native.Machine, ends, ts, out) -> None:
+        ny, ns = code.y_tree.size, code.state_tree.size
+        state = code.state_tree.tree(ends[:, 2 + ny : 2 + ny + ns])
+        self.accepted, self.rejected = (ends[:, k].astype(int) for k in (-3, -2))
+        self.reached = ends[:, 0].copy()
+        q, v, work = code.saved.unflatten(out)
+        self.saved = [ts.copy(), q.copy(), v.copy(), work.copy()]
+        self.codes = np.array([_native.status_of(int(r), int(s)) for r, s in zip(ends[:, -4], state[3], strict=True)])
+        for k in np.flatnonzero(self.open):
+            self._nothing(k, Status.not_assembled)
+        # members beside singular positions are marched one by one
+        for k in np.flatnonzero(((self.codes == _march.CARE) | self.special) & ~self.open):
+            self._alone(int(k))
+
+    def _nothing(self, k: int, status: Status) -> None:
+        self.codes[k], self.reached[k] = status.value, self.t0
+        self.accepted[k] = self.rejected[k] = 0
+        for x, nothing in zip(self.saved, (np.inf, np.nan, np.nan, np.nan), strict=True):
+            x[k] = nothing
+
+    def _alone(self, k: int) -> None:
+        one = simulate(
+            self.system_of(k), self.t_end, State(self.start.q[k], self.start.v[k]), t0=self.t0, rtol=self.rtol,
+            atol=self.atol, dt=self.dt, integrator=self.plan.integrator, samples=self.times, throw=False,
+            max_steps=self.plan.max_steps,
+        )  # fmt: skip
+        self._nothing(k, one.status)
+        n = len(one.t)
+        for x, y in zip(self.saved, (one.t, one.q, one.v, one.work), strict=True):
+            x[k, :n] = y
+        self.reached[k] = float(one.t_end)
+        self.accepted[k], self.rejected[k] = int(one.stats["accepted"]), int(one.stats["rejected"])
+
+    # ---- what comes out --------------------------------------------------------------------------------------
+
+    def systems(self) -> AbstractSystem:
+        """The system of all members: every array has one row for each."""
+        return _with_rows(self.machine.system, self.numbers)
+
+    def system_of(self, k: int) -> AbstractSystem:
+        return jax.tree_util.tree_map(lambda x: x[0], _with_rows(self.machine.system, self.numbers[k : k + 1]))
+
+    def each(self, tree):
+        """The same for each member."""
+        return jax.tree_util.tree_map(lambda x: np.broadcast_to(np.asarray(x), (self.count, *np.shape(x))), tree)
+
+    def solution(self, began: float) -> Solution:
+        stats = {"accepted": self.accepted, "rejected": self.rejected, "steps": self.accepted + self.rejected}
+        stats |= self.each({"wall_s": time.perf_counter() - began, "compile_s": 0.0})
+        stats |= self.each({"rtol": float(self.rtol)} if self.dt is None else {"dt": float(self.dt)})
+        formulation, stabilisation = self.methods
+        t, q, v, work = self.saved
+        ends = (self.codes, self.reached, stats, None, self.plan.integrator)
+        first = Solution(self.machine.system, formulation, stabilisation, t[0], q[0], v[0], work[0], *ends)
+        return with_fields(
+            first,
+            system=self.systems(),
+            formulation=self.each(formulation),
+            stabilisation=self.each(stabilisation),
+            t=t,
+            q=q,
+            v=v,
+            work=work,
+            chosen=self.each(self.machine.rule),
+        )
+
+
+def _replaced(system: AbstractSystem, members: Mapping[str, Any], states) -> tuple[np.ndarray, int, np.ndarray]:
+    """The numbers of each member's system, one row each; how many there are; and which numbers may vary."""
+    values = {}
+    for name, given in members.items():
+        x = np.asarray(given, float)
+        if not x.ndim or not len(x):
+            raise DalembertError(f"'{name}' needs an array with one value for each member, not {given!r}.")
+        if not np.all(np.isfinite(x)):
+            raise DalembertError(
+                f"'{name}' of member {int(np.argwhere(~np.isfinite(x))[0][0])} is not a finite number."
+            )
+        values[name] = x
+    lengths = {f"'{n}'": len(x) for n, x in values.items()}
+    if states is not None:
+        lengths |= {w: len(np.asarray(x)) for w, x in zip("qv", states, strict=True) if x is not None}
+    if not lengths:
+        raise DalembertError("simulate_many needs members: named parameters, or states, with one row for each member.")
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{n} has {k}" for n, k in lengths.items())
+        raise DalembertError(f"All members need one value of everything: {counts}.")
+    (count,) = set(lengths.values())
+    own = flat(eqx.filter(system, eqx.is_array))
+    if not values:
+        return np.tile(own, (count, 1)), count, np.zeros(len(own), bool)
+    for name, x in values.items():  # the checks of `replace`, at the extremes
+        size = x.reshape(count, -1).sum(1)
+        for k in (int(np.argmin(size)), int(np.argmax(size))):
+            system.replace({name: x[k]})
+
+    def changed(system, values):
+        return [x for x in jax.tree_util.tree_leaves(system.replace(values)) if eqx.is_array(x)]
+
+    kernel = _kernel("replaced", changed, system, {n: x[0] for n, x in values.items()}, None)
+    inputs = np.concatenate([values[n].reshape(count, -1) for n in sorted(values)], axis=1)
+    other = np.concatenate([inputs[:1] * 1.1 + 0.1, inputs[:1] * 1.2 - 0.3])  # whatever the members have, this varies
+    found = Compiled([kernel], effort=0).rows("replaced", own, np.concatenate([inputs, other]))
+    return found[:count], count, np.any(found != found[0], axis=0)
+
+
+def _kernel(name: str, function, parameters, given, built_in) -> Kernel:
+    try:
+        return Kernel.of(name, function, parameters, given, built_in=built_in)
+    except Unknown as reason:
+        raise DalembertError(
+            f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate instead."
+        ) from None
+
+
+def _flags(system: AbstractSystem) -> np.ndarray:
+    leaves = [np.asarray(x) for x in jax.tree_util.tree_leaves(eqx.filter(system, eqx.is_array))]
+    return np.concatenate([np.zeros(0, bool), *(fixed(x).ravel() for x in leaves)])
+
+
+def _with_rows(system: AbstractSystem, numbers: np.ndarray) -> AbstractSystem:
+    arrays, static = eqx.partition(system, eqx.is_array)
+    leaves, structure = jax.tree_util.tree_flatten(arrays)
+    out, k = [], 0
+    for x in leaves:
+        x = np.asarray(x)
+        out.append(numbers[:, k : k + x.size].reshape(len(numbers), *x.shape).astype(x.dtype))
+        k += x.size
+    return eqx.combine(jax.tree_util.tree_unflatten(structure, out), static)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,115 @@
+"""`simulate_many`: each member as `simulate` marches it alone, whatever else is in the batch."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.simulation import Status
+
+
+@pytest.fixture(scope="module")
+def four_bar():
+    return da.build(da.mechanism("four-bar"))
+
+
+MASSES = np.linspace(0.8, 1.5, 11)
+
+
+@pytest.fixture(scope="module")
+def runs(four_bar):
+    return da.simulate_many(four_bar, {"crank.mass": MASSES}, 1.0, rtol=1e-6, samples=6)
+
+
+@pytest.mark.parametrize("k", [0, 7, 10])
+def test_a_member_is_what_simulate_gives(four_bar, runs, k):
+    one = da.simulate(four_bar.replace({"crank.mass": MASSES[k]}), 1.0, rtol=1e-6, samples=6)
+    np.testing.assert_allclose(runs[k].q, one.q, rtol=0, atol=1e-12)  # the same steps: rounding only
+    np.testing.assert_allclose(runs[k].v, one.v, rtol=0, atol=1e-11)
+    assert int(runs.stats["accepted"][k]) == int(one.stats["accepted"])
+    assert max(runs[k].violation.values()) < 1e-12
+
+
+def test_the_batch_does_not_matter(four_bar, runs):
+    """Bit for bit: alone, in another order, by one thread."""
+    for chosen, threads in ((slice(3, 4), None), (slice(None, None, -1), None), (slice(None), 1)):
+        again = da.simulate_many(four_bar, {"crank.mass": MASSES[chosen]}, 1.0, rtol=1e-6, samples=6, threads=threads)
+        np.testing.assert_array_equal(again.q, runs.q[chosen])
+        np.testing.assert_array_equal(again.work, runs.work[chosen])
+
+
+def test_labelled_data_and_reactions_have_a_run(runs):
+    data = runs.reactions("A")
+    assert data.sizes["run"] == 11
+    assert runs.dataset.sizes["run"] == 11
+
+
+def test_starts_vary(four_bar):
+    start = da.consistent_state(four_bar)
+    speeds = np.array([0.5, 1.0, 2.0])
+    starts = (np.tile(start.q, (3, 1)), speeds[:, None] * np.asarray(start.v) + 0.0)
+    runs = da.simulate_many(four_bar, starts, 0.5, samples=3)
+    for k in range(3):
+        one = da.simulate(four_bar, 0.5, (starts[0][k], starts[1][k]), samples=3)
+        np.testing.assert_allclose(runs.q[k], one.q, rtol=0, atol=1e-12)
+
+
+def _mass(t, q, p):
+    return jnp.eye(1)
+
+
+def _force(t, q, v, p):
+    return jnp.array([p["push"] / (1.0 - t * p["pole"])])
+
+
+@pytest.mark.parametrize("dt", [None, 0.01])
+def test_a_member_that_fails_leaves_the_others_alone(dt):
+    """A force with a pole at t = 1/pole: the member stops there, the others are the same bit for bit."""
+    system = da.FunctionSystem(_mass, _force, q0=[0.0], v0=[0.0], parameters={"push": 1.0, "pole": 0.1})
+    given = {"rtol": 1e-6} if dt is None else {"dt": dt, "integrator": "tsit5"}
+    poles = np.array([0.1, 2.0, 0.2, 0.3, 0.4])
+    runs = da.simulate_many(system, {"pole": poles}, 1.0, samples=11, **given)
+    good = [0, 2, 3, 4]
+    alone = da.simulate_many(system, {"pole": poles[good]}, 1.0, samples=11, **given)
+    np.testing.assert_array_equal(runs.q[good], alone.q)
+    assert [s is Status.done for s in runs.status] == [True, False, True, True, True]
+    one = da.simulate(system.replace({"pole": 2.0}), 1.0, samples=11, throw=False, **given)
+    assert runs.t_end[1] == pytest.approx(float(one.t_end), abs=1e-6)
+    # ∫∫ 1/(1 − p t): q = t/p + (1 − p t) ln(1 − p t)/p²
+    t, p = runs.t[0], poles[0]
+    exact = t / p + (1 - p * t) * np.log(1 - p * t) / p**2
+    np.testing.assert_allclose(runs.q[0, :, 0], exact, atol=1e-6)
+
+
+def test_a_start_that_does_not_close_is_that_members_alone(four_bar):
+    lengths = {n: x for n, x in four_bar.parameters().items() if np.ndim(x) == 1}
+    name = next(n for n in lengths if n.startswith("C."))
+    points = np.tile(lengths[name], (3, 1))
+    points[1] += 100.0
+    with pytest.warns(da.errors.AssemblyWarning, match="starts were moved"):
+        runs = da.simulate_many(four_bar, {name: points}, 0.2, samples=3)
+    assert [s.name for s in runs.status] == ["done", "not_assembled", "done"]
+    assert np.all(np.isnan(runs.q[1]))
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"crank.mas": MASSES}, "has no parameter 'crank.mas'.*'crank.mass'"),
+        ({"crank.mass": 1.0}, "one value for each member"),
+        ({"crank.mass": MASSES, "coupler.mass": MASSES[:3]}, "'crank.mass' has 11, 'coupler.mass' has 3"),
+        ({"crank.mass": [1.0, np.nan]}, "'crank.mass' of member 1 is not a finite number"),
+        ({"crank.mass": [1.0, -1.0]}, "must be greater than zero"),
+        ({}, "needs members"),
+    ],
+)
+def test_wrong_members_are_refused_by_name(four_bar, members, words):
+    with pytest.raises(da.errors.DalembertError, match=words):
+        da.simulate_many(four_bar, members, 1.0)
+
+
+def test_saved_steps_are_refused(four_bar):
+    with pytest.raises(da.errors.DalembertError, match="common times"):
+        da.simulate_many(four_bar, {"crank.mass": MASSES}, 1.0, samples="steps")
