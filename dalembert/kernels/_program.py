@@ -71,11 +71,18 @@ def described(module: eqx.Module) -> Description:
 class Program:
     """A function as machine code for each structure of its arguments."""
 
-    def __init__(self, function: Callable, is_parameter: Callable[[Any], bool]):
-        self.function, self.is_parameter = function, is_parameter
+    def __init__(self, function: Callable, is_parameter: Callable[[Any], bool], mapped: int = 0):
+        self.function, self.is_parameter, self.mapped = function, is_parameter, mapped
         self._made: dict[Hashable, _Made | None] = {}
 
     def __call__(self, *args, **kwargs) -> Any:
+        rows = None
+        if self.mapped:  # the last arguments have a row for each call
+            common, each = args[: -self.mapped], args[-self.mapped :]
+            if any(not eqx.is_array(x) for x in each):
+                return None
+            rows = [np.asarray(x) for x in each]
+            args = (*common, *(x[0] if len(x) else np.zeros(x.shape[1:]) for x in rows))
         leaves, structure = jax.tree_util.tree_flatten((args, kwargs), is_leaf=self.is_parameter)
         parameters = [x for x in leaves if self.is_parameter(x)]
         descriptions = [described(x) for x in parameters]
@@ -99,7 +106,8 @@ class Program:
         made = self._made[tuple(key)]
         if made is None:
             return None
-        return made(np.concatenate([np.zeros(0), *(d.numbers for d in descriptions)]), inputs)
+        numbers = np.concatenate([np.zeros(0), *(d.numbers for d in descriptions)])
+        return made(numbers, inputs) if rows is None else made.each(numbers, inputs[: -self.mapped], rows)
 
     def _make(self, leaves, structure, parameters, inputs) -> _Made | None:
         is_parameter = self.is_parameter
@@ -127,3 +135,10 @@ class _Made:
     def __call__(self, parameters: np.ndarray, inputs: list[np.ndarray]) -> Any:
         given = np.concatenate([np.zeros(0), *(x.astype(float).ravel() for x in inputs)])
         return self.kernel.unflatten(self.code.call("program", parameters, given))
+
+    def each(self, parameters: np.ndarray, inputs: list[np.ndarray], rows: list[np.ndarray]) -> Any:
+        """The outputs for each row, stacked."""
+        count = len(rows[0])
+        common = np.concatenate([np.zeros(0), *(x.astype(float).ravel() for x in inputs)])
+        parts = [np.broadcast_to(common, (count, len(common))), *(x.astype(float).reshape(count, -1) for x in rows)]
+        return self.kernel.unflatten(self.code.rows("program", parameters, np.concatenate(parts, axis=1)))

@@ -356,8 +356,10 @@ class _Walk:
         return out
 
     def svd(self, a, *, full_matrices, compute_uv, subset_by_index=None, **_):
-        if subset_by_index is not None or a.ndim != 2 or not a.size:
-            raise Unknown("the operation 'svd' of many matrices, or of a part")
+        if subset_by_index is not None or not a.size:
+            raise Unknown("the operation 'svd' of a part")
+        if a.ndim > 2:
+            return self._stacked(lambda x: self.svd(x, full_matrices=full_matrices, compute_uv=compute_uv), a)
         m, n = a.shape
         k = min(m, n)
         way = _lapack.SINGULAR_VALUES if not compute_uv else _lapack.WHOLE if full_matrices else _lapack.THIN
@@ -370,16 +372,20 @@ class _Walk:
         return [out[:k], U.reshape(wide[0], m).T, Vt.reshape(n, wide[1]).T]
 
     def eigh(self, a, *, lower, subset_by_index=None, **_):
-        if subset_by_index is not None or a.ndim != 2 or not a.size:
-            raise Unknown("the operation 'eigh' of many matrices, or of a part")
+        if subset_by_index is not None or not a.size:
+            raise Unknown("the operation 'eigh' of a part")
+        if a.ndim > 2:
+            return self._stacked(lambda x: self.eigh(x, lower=lower), a)
         n = len(a)
         given = a.T if lower else a  # by columns, the lower triangle
         out = np.array(self.graph.external("eigh", given.ravel().tolist(), n, n, 0, n * n + n), int)
         return [out[: n * n].reshape(n, n).T, out[n * n :]]
 
     def lu(self, a, **_):
-        if a.ndim != 2 or not a.size:
-            raise Unknown("the operation 'lu' of many matrices")
+        if a.ndim > 2:
+            return self._stacked(self.lu, a)
+        if not a.size:
+            raise Unknown("the operation 'lu' of an empty matrix")
         g, (m, n) = self.graph, a.shape
         k = min(m, n)
         out = np.array(g.external("lu", a.T.ravel().tolist(), m, n, 0, m * n + k), int)
@@ -392,6 +398,12 @@ class _Walk:
                 there = g.select(at[j], there, order[j])
             order = [there if j == i else order[j] if j < i else g.select(at[j], order[j], order[i]) for j in range(m)]
         return [out[: m * n].reshape(n, m).T, np.array(pivots, int), np.array(order, int)]
+
+    def _stacked(self, function, a) -> list[np.ndarray]:
+        """The results of `function` for each matrix of an array of them."""
+        before = a.shape[:-2]
+        found = [function(x) for x in a.reshape(-1, *a.shape[-2:])]
+        return [np.stack(x).reshape([*before, *x[0].shape]) for x in zip(*found, strict=True)]
 
     def each_matrix(self, function, *arrays):
         shape = arrays[0].shape[:-2]

@@ -18,7 +18,7 @@ import numpy as np
 from dalembert.linalg import RANK_TOLERANCE, WEAK
 from dalembert.results._observe import Observation, observe_all
 from dalembert.simulation import project_all, qdot_all
-from dalembert.systems import compiled_quickly
+from dalembert.systems import compiled_for_each
 
 BELIEVED = 1e-6
 """Relative change under perturbation up to which a reaction component counts as known."""
@@ -213,7 +213,9 @@ def _numbers(found: Observation) -> Observation:
     return jax.tree_util.tree_map(np.asarray, found)
 
 
-@compiled_quickly
-def kinetic_all(system, t, q, v):
-    """The kinetic energy at many states."""
-    return jax.vmap(lambda t, q, v: 0.5 * v @ system.mass(t, q).mv(v))(t, q, v)
+def _kinetic(system, t, q, v):
+    return 0.5 * v @ system.mass(t, q).mv(v)
+
+
+kinetic_all = compiled_for_each(_kinetic, 3)
+"""The kinetic energy at many states."""

@@ -20,7 +20,7 @@ from dalembert.reactions import (
     reaction_on_bodies,
 )
 from dalembert.stabilise import row_sizes
-from dalembert.systems import AbstractSystem, BodySystem, compiled_quickly
+from dalembert.systems import AbstractSystem, BodySystem, compiled_for_each
 
 HELD = 1e-6
 """Share of all reactions that may be left unbalanced by the radial forces of teeth and belts."""
@@ -115,13 +115,7 @@ def _on_sides(system: AbstractSystem, rule, bodies: Equations, r, cut, lam, wren
     return jnp.where(held, sides, 0.0), picked
 
 
-def _observe_all(system, formulation, rule, t, q, v) -> Observation:
-    # one instant after the other: XLA's batched LAPACK kernels share its threads and have been seen to deadlock
-    # on a machine with two cores
-    return jax.lax.map(lambda state: observe(system, formulation, rule, *state), (t, q, v))
-
-
-observe_all = compiled_quickly(_observe_all)
+observe_all = compiled_for_each(observe, 3)
 """`observe` at many instants, compiled."""
 
 
@@ -150,14 +144,13 @@ def _joint_coordinates(system: BodySystem, q) -> Array:
     return jnp.stack(out) if out else jnp.zeros(0)
 
 
-@compiled_quickly
-def coordinate_rates(system: BodySystem, q, v) -> Float[Array, "times joint_coordinates"]:
-    """Rates of the joint coordinates at many states."""
+def rates_at(system: BodySystem, q, v) -> Float[Array, " joint_coordinates"]:
+    """Rates of the joint coordinates at one state."""
+    return jax.jvp(lambda x: _joint_coordinates(system, x), (q,), (system.qdot(q, v),))[1]
 
-    def one(q, v):
-        return jax.jvp(lambda x: _joint_coordinates(system, x), (q,), (system.qdot(q, v),))[1]
 
-    return jax.vmap(one)(q, v)
+coordinate_rates = compiled_for_each(rates_at, 2)
+"""Rates of the joint coordinates at many states."""
 
 
 def joint_coordinate_names(system: AbstractSystem) -> list[tuple[str, str]]:

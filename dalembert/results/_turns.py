@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from dalembert.results._observe import coordinate_rates
-from dalembert.systems import BodySystem, compiled_quickly
+from dalembert.results._observe import rates_at
+from dalembert.systems import BodySystem, compiled_for_each
 
 SURE = 1.0
 """Largest deviation, in rad, of an angle from what its rates predict for its full turns to be known."""
@@ -37,14 +37,9 @@ def with_turns(values: np.ndarray, growth: np.ndarray) -> np.ndarray:
     return out
 
 
-@compiled_quickly
-def coordinate_motion(system: BodySystem, q, v, vdot):
-    """Rates and accelerations of the joint coordinates at many states."""
+def _coordinate_motion(system: BodySystem, q, v, vdot):
+    return jax.jvp(lambda q, v: rates_at(system, q, v), (q, v), (system.qdot(q, v), vdot))
 
-    def one(q, v, vdot):
-        def rates(q, v):
-            return coordinate_rates(system, q[None], v[None])[0]
 
-        return jax.jvp(rates, (q, v), (system.qdot(q, v), vdot))
-
-    return jax.vmap(one)(q, v, vdot)
+coordinate_motion = compiled_for_each(_coordinate_motion, 3)
+"""Rates and accelerations of the joint coordinates at many states."""

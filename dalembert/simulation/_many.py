@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,14 +20,15 @@ import numpy as np
 
 from dalembert._results import AssemblyWarning, DalembertError, Status, warn_caller
 from dalembert.formulations import AbstractFormulation, Proximal
-from dalembert.kernels import Compiled, Kernel, Unknown, fixed, flat, widest
+from dalembert.kernels import Compiled, Kernel, Unknown, describe, fixed, flat, widest
 from dalembert.linalg import NEAR
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule
 from dalembert.simulation import _march, _native
+from dalembert.simulation._begin import MOVED
 from dalembert.simulation._march import Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, prepare
-from dalembert.simulation._simulate import MOVED, RTOL, fresh_state, plan_of, reporter, simulate
+from dalembert.simulation._simulate import RTOL, fresh_state, plan_of, reporter, simulate
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
@@ -54,6 +55,7 @@ def simulate_many(
     samples: Any = None,
     max_steps: int | None = None,
     rule: AbstractReactionRule | str | None = None,
+    derivatives: Sequence[str] = (),
     threads: int | None = None,
     progress: bool | Callable[[float], None] = False,
 ) -> Solution:
@@ -70,12 +72,15 @@ def simulate_many(
     - `formulation`, `stabilisation`, `integrator` (an explicit one by name), `rtol`, `atol`, `dt`, `max_steps`,
       `rule`: as for `simulate`.
     - `samples`: a number of equally spaced times (default 201), or an array of times.
+    - `derivatives`: names of parameters (single numbers) by which all motions are differentiated; members need not
+      differ in them. The derivatives are integrated along with the motion and are those of its own steps.
     - `threads`: default: as many as there are processor cores.
     - `progress`: True for a bar on the terminal, or a function of the finished share.
 
     **Returns** a `Solution` that is a batch: `solution[k]` is one run with all that a solution can do, `status` is an
     array; `dataset`, `energy`, `violation` and `reactions(joint)` have a dimension `run`. A member that fails has a
-    status that says so, NaN or infinite times where it did not get to, and no effect on the others.
+    status that says so, NaN or infinite times where it did not get to, and no effect on the others. With `derivatives`,
+    `solution.derivatives` is a `State` (q, v) of arrays (members, parameters, times, coordinates).
 
         >>> import numpy as np
         >>> import dalembert as da
@@ -105,7 +110,7 @@ def simulate_many(
             "The runs of a batch are saved at common times: samples= is a number or an array of times."
         )
     plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=False)
-    batch = _Batch(machine, members, states, plan, np.asarray(times), (t0, t_end, dt, rtol, atol))
+    batch = _Batch(machine, members, states, plan, np.asarray(times), (t0, t_end, dt, rtol, atol), tuple(derivatives))
     report = reporter(progress)
     try:
         batch.march(_cores() if threads is None else threads, report)
@@ -117,11 +122,13 @@ def simulate_many(
 class _Batch:
     """All members: their parameters, starts, and what has become of them."""
 
-    def __init__(self, machine: Prepared, members, states, plan: Plan, times: np.ndarray, settings):
+    def __init__(self, machine: Prepared, members, states, plan: Plan, times: np.ndarray, settings, along):
+        self.along: tuple[str, ...] = along
         self.machine, self.plan, self.times = machine, plan, times
         self.t0, self.t_end, self.dt, self.rtol, self.atol = settings
         system = machine.system
-        self.numbers, self.count, varied = _replaced(system, members, states)
+        self.numbers, self.slopes, varied = _replaced(system, members, states, along)
+        self.count = len(self.numbers)
         # zeros and ones are built in, but for what varies: the code does not depend on the values of the members
         self.built_in = _flags(system) & ~varied
         q0, v0 = np.asarray(system.q0), np.asarray(system.v0)
@@ -138,21 +145,34 @@ class _Batch:
         system, formulation = machine.system, machine.formulation
         kept = getattr(formulation, "kept", None)
         t0 = np.asarray(self.t0, float)
-        given = (t0, self.q[0], self.v[0])
+        methods = without_names((system, formulation))
+        directions = _changes(methods[0], self.slopes[0], len(self.along)) if self.along else None
+        given = (t0, self.q[0], self.v[0], directions)
 
         def begin(methods, given):
-            found, pivots = start_of(methods[0], *given, kept)
-            w, memory = methods[1].pack(methods[0], given[0], *found.state)
-            return found, pivots, (w, memory)
+            (system, formulation), (t, q, v, slopes) = methods, given
 
-        methods = (system, formulation)
+            def found(system):
+                found, pivots = start_of(system, t, q, v, kept)
+                return found, pivots, formulation.pack(system, t, *found.state)
+
+            def moving(system):
+                start, _, (w, memory) = found(system)
+                return eqx.filter((start.state.q, w, memory), eqx.is_inexact_array)
+
+            changes = None
+            if slopes is not None:
+                changes = jax.vmap(lambda d: eqx.filter_jvp(moving, (system,), (d,))[1])(slopes)
+            return *found(system), changes
+
         rest = flat(eqx.filter(formulation, eqx.is_array))
         built_in = np.concatenate([self.built_in, np.ones(len(rest), bool)])
-        kernel = _kernel("begin", begin, without_names(methods), given, built_in)
+        fixed = None if kept is None else np.asarray(kept).tobytes()
+        kernel, code = _made("begin", begin, methods, given, built_in, fixed)
         rows = np.concatenate([self.numbers, np.broadcast_to(rest, (self.count, len(rest)))], axis=1)
-        inputs = np.concatenate([np.full((self.count, 1), t0), self.q, self.v], axis=1)
-        out = Compiled([kernel], effort=0).rows("begin", rows, inputs)
-        found, pivots, packed = kernel.unflatten(out)
+        inputs = np.concatenate([np.full((self.count, 1), t0), self.q, self.v, self.slopes], axis=1)
+        out = code.rows("begin", rows, inputs)
+        found, pivots, packed, self.start_changes = kernel.unflatten(out)
         gaps = np.concatenate([np.abs(found.position), np.abs(found.velocity), np.zeros((self.count, 1))], axis=1)
         self.open = ~(np.max(gaps, axis=1) <= EXACT)
         moved = int(np.sum(found.moved > MOVED))
@@ -182,7 +202,12 @@ class _Batch:
         stabilisation = stabilisation.with_time_scale(self.dt, self.t_end - self.t0)
         self.rows = np.concatenate([self.numbers, formulations, stabilisations, self.sizes], axis=1)
         self.methods = (formulation, stabilisation)
-        return Problem(system, formulation, stabilisation, self.sizes[0], None)
+        problem = Problem(system, formulation, stabilisation, self.sizes[0], None)
+        if self.along:  # sizes and margins measure errors; nothing is differentiated through them
+            wide = flat(eqx.filter(problem, eqx.is_inexact_array)).size * len(self.along)
+            nothing = np.zeros((self.count, wide - self.slopes.shape[1]))
+            self.rows = np.concatenate([self.rows, self.slopes, nothing], axis=1)
+        return problem
 
     # ---- the march -------------------------------------------------------------------------------------------
 
@@ -196,9 +221,12 @@ class _Batch:
         span = Span(*ends, first, y, *tolerances, np.asarray(np.inf), None, most=np.asarray(self.plan.max_steps))
         span = dataclasses.replace(span, resume=fresh_state(span, self.plan))
         problem = without_names(dataclasses.replace(self.problem, loop="ask"))
-        built_in = np.concatenate([self.built_in, np.zeros(self.rows.shape[1] - len(self.built_in), bool)])
+        built_in = np.zeros(self.rows.shape[1], bool)
+        built_in[: len(self.built_in)] = self.built_in
+        changes = slice(flat(eqx.filter(problem, eqx.is_array)).size, None)
+        built_in[changes] = np.all(self.rows[:, changes] == 0, axis=0)
         lanes = widest()  # for one member too: its bits do not depend on the others
-        code = _native.machine_for(problem, span, self.plan, lanes, built_in)
+        code = _native.machine_for(problem, span, self.plan, lanes, built_in, len(self.along))
         if isinstance(code, str):
             raise DalembertError(f"simulate_many cannot march this: {code}. Use jax.vmap over da.simulate instead.")
         kept = code.kept(self.rows)
@@ -220,12 +248,17 @@ class _Batch:
 
     def _begin(self, code: _native.Machine, span: Span) -> np.ndarray:
         """The row of each member before its first step."""
-        ny = code.y_tree.size
         w, memory = self.packed
-        integral = self.each(span.y0[3][1])
-        parts = jax.tree_util.tree_leaves((self.start.q, w, np.zeros((self.count, 4)), (memory, integral)))
-        y = np.concatenate([np.asarray(p, float).reshape(self.count, -1) for p in parts], axis=1)
-        assert y.shape[1] == ny and span.dt0 is not None
+        integral, work = self.each(span.y0[3][1]), np.zeros((self.count, 4))
+        y = self._rows((self.start.q, w, work, (memory, integral)))
+        whole = y
+        if self.along:
+            several = (self.count, len(self.along))
+            none = eqx.filter(span.y0[3][1], eqx.is_inexact_array)
+            none = jax.tree_util.tree_map(lambda x: np.zeros((*several, *np.shape(x))), none)
+            q, w, memory = self.start_changes
+            whole = np.concatenate([y, self._rows((q, w, np.zeros((*several, 4)), (memory, none)))], axis=1)
+        assert whole.shape[1] == code.y_tree.size and span.dt0 is not None
         state = flat(fresh_state(span, self.plan)[1])
         # the state of the step control contains y: found by changing it
         other = jax.tree_util.tree_map(lambda x: x + 1, span.y0)
@@ -233,14 +266,22 @@ class _Batch:
         states = np.tile(state, (self.count, 1))
         states[:, changed] = y
         head = np.tile([float(span.t0), float(min(span.t0 + span.dt0, span.t1))], (self.count, 1))
-        return np.ascontiguousarray(np.concatenate([head, y, states, np.zeros((self.count, 4))], axis=1))
+        return np.ascontiguousarray(np.concatenate([head, whole, states, np.zeros((self.count, 4))], axis=1))
+
+    def _rows(self, tree) -> np.ndarray:
+        leaves = jax.tree_util.tree_leaves(tree)
+        return np.concatenate([np.asarray(x, float).reshape(self.count, -1) for x in leaves], axis=1)
 
     def _read(self, code: _native.Machine, ends, ts, out) -> None:
         ny, ns = code.y_tree.size, code.state_tree.size
         state = code.state_tree.tree(ends[:, 2 + ny : 2 + ny + ns])
         self.accepted, self.rejected = (ends[:, k].astype(int) for k in (-3, -2))
         self.reached = ends[:, 0].copy()
-        q, v, work = code.saved.unflatten(out)
+        saved = code.saved.unflatten(out)
+        (q, v, work), changes = saved if self.along else (saved, [])
+        self.derivatives = None
+        if self.along:
+            self.derivatives = State(*(np.moveaxis(np.array(x), 2, 1) for x in changes[:2]))
         self.saved = [ts.copy(), q.copy(), v.copy(), work.copy()]
         self.codes = np.array([_native.status_of(int(r), int(s)) for r, s in zip(ends[:, -4], state[3], strict=True)])
         for k in np.flatnonzero(self.open):
@@ -254,6 +295,9 @@ class _Batch:
         self.accepted[k] = self.rejected[k] = 0
         for x, nothing in zip(self.saved, (np.inf, np.nan, np.nan, np.nan), strict=True):
             x[k] = nothing
+        if self.derivatives is not None:
+            for x in self.derivatives:
+                x[k] = np.nan
 
     def _alone(self, k: int) -> None:
         one = simulate(
@@ -299,11 +343,15 @@ class _Batch:
             v=v,
             work=work,
             chosen=self.each(self.machine.rule),
+            derivatives=self.derivatives,
         )
 
 
-def _replaced(system: AbstractSystem, members: Mapping[str, Any], states) -> tuple[np.ndarray, int, np.ndarray]:
-    """The numbers of each member's system, one row each; how many there are; and which numbers may vary."""
+def _replaced(
+    system: AbstractSystem, members: Mapping[str, Any], states, along: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The numbers of each member's system, one row each; their derivatives by the parameters `along`; and which numbers
+    may vary."""
     values = {}
     for name, given in members.items():
         x = np.asarray(given, float)
@@ -324,30 +372,69 @@ def _replaced(system: AbstractSystem, members: Mapping[str, Any], states) -> tup
         raise DalembertError(f"All members need one value of everything: {counts}.")
     (count,) = set(lengths.values())
     own = flat(eqx.filter(system, eqx.is_array))
-    if not values:
-        return np.tile(own, (count, 1)), count, np.zeros(len(own), bool)
     for name, x in values.items():  # the checks of `replace`, at the extremes
         size = x.reshape(count, -1).sum(1)
         for k in (int(np.argmin(size)), int(np.argmax(size))):
             system.replace({name: x[k]})
+    known = system.parameters()
+    for name in along:
+        if np.ndim(known.get(name, 0.0)):
+            raise DalembertError(f"derivatives: '{name}' is not a single number; a motion has none by all of it.")
+        values.setdefault(name, np.full(count, float(known[name])) if name in known else np.zeros(count))
+    system.replace({n: x[0] for n, x in values.items()})  # names that are not known
+    if not values:
+        return np.tile(own, (count, 1)), np.zeros((count, 0)), np.zeros(len(own), bool)
+    units = {n: np.zeros((len(along), *x.shape[1:])) for n, x in values.items()}
+    for k, name in enumerate(along):
+        units[name][k] = 1.0
 
     def changed(system, values):
-        return [x for x in jax.tree_util.tree_leaves(system.replace(values)) if eqx.is_array(x)]
+        def numbers(values, wanted=eqx.is_array):
+            return [x for x in jax.tree_util.tree_leaves(system.replace(values)) if wanted(x)]
 
-    kernel = _kernel("replaced", changed, system, {n: x[0] for n, x in values.items()}, None)
+        def slope(direction):
+            return jax.jvp(lambda v: numbers(v, eqx.is_inexact_array), (values,), (direction,))[1]
+
+        return numbers(values), jax.vmap(slope)(units) if along else ()
+
+    one = {n: x[0] for n, x in values.items()}
+    _, code = _made("replaced", changed, system, one, None, along)
     inputs = np.concatenate([values[n].reshape(count, -1) for n in sorted(values)], axis=1)
     other = np.concatenate([inputs[:1] * 1.1 + 0.1, inputs[:1] * 1.2 - 0.3])  # whatever the members have, this varies
-    found = Compiled([kernel], effort=0).rows("replaced", own, np.concatenate([inputs, other]))
-    return found[:count], count, np.any(found != found[0], axis=0)
+    found = code.rows("replaced", own, np.concatenate([inputs, other]))
+    numbers = found[:, : len(own)]
+    return numbers[:count], found[:count, len(own) :], np.any(numbers != numbers[0], axis=0)
 
 
-def _kernel(name: str, function, parameters, given, built_in) -> Kernel:
-    try:
-        return Kernel.of(name, function, parameters, given, built_in=built_in)
-    except Unknown as reason:
-        raise DalembertError(
-            f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate instead."
-        ) from None
+def _changes(system: AbstractSystem, row: np.ndarray, count: int):
+    """A row of numbers as `count` changes of a system."""
+    leaves, structure = jax.tree_util.tree_flatten(eqx.filter(system, eqx.is_inexact_array))
+    ends = count * np.cumsum([0, *(np.size(x) for x in leaves)])
+    parts = [row[i:j].reshape(count, *np.shape(x)) for i, j, x in zip(ends, ends[1:], leaves, strict=False)]
+    return jax.tree_util.tree_unflatten(structure, parts)
+
+
+_MADE: dict[tuple, tuple[Kernel, Compiled]] = {}
+
+
+def _made(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
+    """A function of many rows as machine code; remembered for arguments of this structure, `own` being its others."""
+    structure, shapes = jax.tree_util.tree_structure(given), [np.shape(x) for x in jax.tree_util.tree_leaves(given)]
+    chosen = None if built_in is None else built_in.tobytes()
+    key = (name, describe(parameters).number, structure, tuple(shapes), chosen, own)
+    if key not in _MADE:
+        try:
+            kernel = Kernel.of(name, function, parameters, given, built_in=built_in)
+        except Unknown as reason:
+            raise DalembertError(
+                f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate "
+                "instead."
+            ) from None
+        while len(_MADE) >= _native.KEPT:
+            _MADE.pop(next(iter(_MADE)))
+        _MADE[key] = kernel, Compiled([kernel], effort=0)
+        kernel.written.graph.clear()
+    return _MADE[key]
 
 
 def _flags(system: AbstractSystem) -> np.ndarray:

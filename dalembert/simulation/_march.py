@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -64,6 +65,18 @@ NEWTON_FLOOR = 1e-12
 """Smallest tolerance of the stages of Diffrax's implicit solvers: below it rounding keeps Newton from converging."""
 
 
+def record(*static: str):
+    """A frozen dataclass that JAX can look into; `static` fields are not numbers. Made in a tenth of the time that an
+    `equinox.Module` takes: a run makes a dozen of them."""
+
+    def decorate(cls):
+        cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
+        data = [f.name for f in dataclasses.fields(cls) if f.name not in static]
+        return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=list(static))
+
+    return decorate
+
+
 class Dropped(eqx.Module):
     """Rows that were eliminated as redundant: the system that still has them, and the drift allowed for each."""
 
@@ -80,7 +93,8 @@ class Dropped(eqx.Module):
         return gap.at[:h].max(jnp.abs(Phi) / self.sizes[:h])[jnp.array(self.rows)]
 
 
-class Problem(eqx.Module):
+@record("loop")
+class Problem:
     """What is marched: a system under a formulation and a stabilisation."""
 
     system: AbstractSystem
@@ -88,7 +102,7 @@ class Problem(eqx.Module):
     stabilisation: AbstractStabilisation
     sizes: Array  # of the constraint rows at the start: scales of their gaps
     dropped: Dropped | None = None
-    loop: str = eqx.field(static=True, default="lax")  # see `AbstractFormulation.motion`
+    loop: str = "lax"  # see `AbstractFormulation.motion`
 
     def vector_field(self, t, y, args):
         """ẏ at (t, y)."""
@@ -133,14 +147,15 @@ def _vector_field(problem: Problem, t, y):
     # rows that do not move do no work at a velocity that they allow
     idle = formulation.tangent and system.scleronomic
     power = jnp.zeros(()) if idle else acceleration.r @ v
-    # rounding changes sign from stage to stage, and so does its estimate
-    noise = motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
+    # rounding changes sign from stage to stage, and so does its estimate; a march that asks for care has none
+    noise = motion.noise if problem.loop == "ask" else motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
+    noise = jnp.asarray(noise, float)
     rates = jnp.stack([equations.h @ v + stored_rate, power, noise, jnp.asarray(motion.near, float)])
     held = jax.tree_util.tree_map(jnp.zeros_like, memory)
     return qdot, motion.wdot, rates, (held, integral_rate)
 
 
-@compiled_quickly
+@functools.partial(compiled_quickly, host=True)
 def _pack(problem: Problem, t, q, v):
     w, memory = problem.formulation.pack(problem.system, t, q, v)
     return q, w, jnp.zeros(4), (memory, problem.stabilisation.memory(problem.system))
@@ -404,7 +419,8 @@ def _local(tolerance) -> jax.Array:
     return jnp.maximum(LOCAL * tolerance, jnp.minimum(tolerance, 1e-13))
 
 
-class Span(eqx.Module):
+@record()
+class Span:
     """Start state and time of a march, and its numbers: all leaves, so that no change of a number recompiles."""
 
     t0: Array
@@ -419,16 +435,17 @@ class Span(eqx.Module):
     most: Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
-class Plan(eqx.Module):
+@record("integrator", "fixed", "save", "max_steps", "adjoint", "careful", "engine")
+class Plan:
     """The static choices of a march."""
 
-    integrator: str = eqx.field(static=True)
-    fixed: bool = eqx.field(static=True)
-    save: str = eqx.field(static=True)  # "times", "steps" or "dense"
-    max_steps: int = eqx.field(static=True)
-    adjoint: str = eqx.field(static=True)
-    careful: bool = eqx.field(static=True, default=True)  # else pause before the first step that needs it
-    engine: str = eqx.field(static=True, default="auto")  # "native", "jax", or "auto": native where it fits
+    integrator: str
+    fixed: bool
+    save: str  # "times", "steps" or "dense"
+    max_steps: int
+    adjoint: str
+    careful: bool = True  # else pause before the first step that needs it
+    engine: str = "auto"  # "native", "jax", or "auto": native where it fits
     # objects of Diffrax that were given; None: what the names above say
     solver: diffrax.AbstractSolver | None = None
     controller: diffrax.AbstractStepSizeController | None = None
@@ -436,7 +453,8 @@ class Plan(eqx.Module):
     derivative: diffrax.AbstractAdjoint | None = None
 
 
-class March(eqx.Module):
+@record("engine")
+class March:
     """What a march returns."""
 
     ts: jax.Array
@@ -449,7 +467,7 @@ class March(eqx.Module):
     dense: object
     status: jax.Array
     paused: jax.Array
-    engine: str = eqx.field(static=True, default="jax")
+    engine: str = "jax"
 
 
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import inspect
+import weakref
 from typing import Any
 
 import diffrax
@@ -252,6 +253,36 @@ def _saved(plan: Plan, problem: Problem, given):
     return q, v, work
 
 
+def _with_derivatives(function, given_problem, y, changes):
+    """`function(problem, y)`, and how it changes along all directions in which problem and y change."""
+    problem, directions = given_problem
+    rates = jax.vmap(lambda *change: eqx.filter_jvp(function, (problem, y), change)[1])(directions, changes)
+    return function(problem, y), rates
+
+
+def _field_along(given_problem, given):
+    t, (y, changes) = given
+    return _with_derivatives(lambda p, y: p.vector_field(t, y, None), given_problem, y, changes)
+
+
+def _close_along(given_problem, given):
+    t, (y, changes), errors = given
+    closed, error = _march.closed_step(given_problem[0], t, y, None if errors is None else errors[0])
+    _, rates = _with_derivatives(lambda p, y: p.settle(t, y)[0], given_problem, y, changes)
+    return (closed, rates), None if errors is None else (error, errors[1])
+
+
+def _adapt_along(plan: Plan, order, given_problem, given):
+    """Derivatives follow the motion: they do not control its steps."""
+    t0, t1, (y0, _), (y1, _), errors, state, limits = given
+    return _adapt(plan, order, given_problem[0], (t0, t1, y0, y1, None if errors is None else errors[0], state, limits))
+
+
+def _saved_along(plan: Plan, given_problem, given):
+    t, (y, changes) = given
+    return _with_derivatives(lambda p, y: _saved(plan, p, (t, y)), given_problem, y, changes)
+
+
 def _weights(solver, stages: int, _, share):
     """What y0, y1 and h·(each stage) count in the state at a share of the step: the interpolation of units."""
     unit = jnp.eye(2 + stages)
@@ -265,7 +296,9 @@ def _weights(solver, stages: int, _, share):
 class Machine:
     """The machine code of all marches of one structure: its kernels, the loop, and how to read its numbers."""
 
-    def __init__(self, problem: Problem, span: Span, plan: Plan, lanes: int, built_in: np.ndarray | None):
+    def __init__(
+        self, problem: Problem, span: Span, plan: Plan, lanes: int, built_in: np.ndarray | None, directions: int = 0
+    ):
         solver: Any = _march.INTEGRATORS[plan.integrator]()
         tableau = solver.tableau
         self.stages, self.lanes, self.fixed = tableau.num_stages, lanes, plan.fixed
@@ -275,7 +308,20 @@ class Machine:
             self.A[i + 1, : len(row)] = row
         self.c = np.concatenate([[0.0], tableau.c])
         self.b, self.e = (np.asarray(x, float) for x in (tableau.b_sol, tableau.b_error))
+        assert span.resume is not None
         y, state = span.y0, span.resume[1]
+        functions = (_field, _close, _adapt, _saved)
+        given: Any = problem
+        if directions:
+            functions = (_field_along, _close_along, _adapt_along, _saved_along)
+            changes, problems = (
+                jax.tree_util.tree_map(
+                    lambda x: np.zeros((directions, *np.shape(x))), eqx.filter(tree, eqx.is_inexact_array)
+                )
+                for tree in (y, problem)
+            )
+            y, given = (y, changes), (problem, problems)
+        field, close, adapt, saved = functions
         self.y_tree, self.state_tree = _Row(y), _Row(state)
         t = np.zeros(())
         error = y if not plan.fixed or issubclass(type(solver), diffrax.AbstractAdaptiveSolver) else None
@@ -283,28 +329,33 @@ class Machine:
         order = solver.error_order(diffrax.ODETerm(lambda t, y, args: y))
 
         def of(name, function, parameters, given):
-            return Kernel.of(name, function, parameters, given, built_in=built_in if parameters else None)
+            return Kernel.of(name, function, parameters, given, built_in=None if parameters == () else built_in)
 
         lanes_of = [
-            of("field", _field, problem, (t, y)),
-            of("close", _close, problem, (t, y, error)),
-            of("adapt", lambda p, x: _adapt(plan, order, p, x), problem, (t, t, y, y, error, state, limits)),
+            of("field", field, given, (t, y)),
+            of("close", close, given, (t, y, error)),
+            of("adapt", lambda p, x: adapt(plan, order, p, x), given, (t, t, y, y, error, state, limits)),
         ]
         single = [
-            of("saved", lambda p, x: _saved(plan, p, x), problem, (t, y)),
+            of("saved", lambda p, x: saved(plan, p, x), given, (t, y)),
             of("weights", lambda p, x: _weights(solver, S, p, x), (), t),
         ]
-        self.size = sum(len(k.written.graph.op) for k in lanes_of)
         self.many, self.one = Compiled(lanes_of, lanes), Compiled(single, 1)
+        for kernel in (*lanes_of, *single):
+            kernel.written.graph.clear()
         self.saved = single[0]
         self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
         self.loop = loop_code(lanes)
         types = [ctypes.c_int64 if kind == "Whole" else ctypes.c_void_p for kind in ARGUMENTS.values()]
         self.run = self.loop.function("loop", *types)
-
-    @property
-    def counts(self) -> list[int]:
-        return [compiled.kept[name] for compiled, name in self.parts]
+        kf, kc, ka, ks = (compiled.kept[name] for compiled, name in self.parts)
+        ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
+        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl + S * ny) * W + S + ny + 8
+        self.values: dict[str, int] = {"first": 0, "ny": ny, "ns": ns, "nl": nl, "nx": self.saved.outputs, "stages": S}
+        self.values |= {"kf": kf, "kc": kc, "ka": ka, "ks": ks}
+        self.values |= {k: getattr(self, k).ctypes.data for k in ("A", "b", "e", "c")}
+        self.values |= {k: self.many.module.address(k) for k in ("field", "close", "adapt")}
+        self.values |= {k: self.one.module.address(k) for k in ("saved", "weights")}
 
     def kept(self, parameters: np.ndarray) -> np.ndarray:
         """What the kernels keep, one row for each row of parameters."""
@@ -348,49 +399,80 @@ def wanted(plan: Plan) -> bool:
     return plan.engine != "jax" and not plan.careful
 
 
-def machine_for(
-    problem: Problem, span: Span, plan: Plan, lanes: int = 1, built_in: np.ndarray | None = None
-) -> Machine | str:
-    """The machine code for this march, or why there is none: then JAX marches. `built_in`: see `Kernel.of`."""
+def _unfit(plan: Plan) -> str:
+    """Why a march cannot be native, by its plan alone; empty if it can."""
     solver: Any = _march.INTEGRATORS[plan.integrator] if plan.solver is None else None
     if solver is None or not issubclass(solver, diffrax.AbstractERK):
         return "its integrator is not one of the explicit ones by name"
     if plan.controller is not None or plan.event is not None:
         return "it has a step-size controller or an event of Diffrax"
-    if plan.save == "dense":
-        return "samples='dense' needs the polynomials of JAX"
+    return "samples='dense' needs the polynomials of JAX" if plan.save == "dense" else ""
+
+
+def machine_for(
+    problem: Problem,
+    span: Span,
+    plan: Plan,
+    lanes: int = 1,
+    built_in: np.ndarray | None = None,
+    directions: int = 0,
+) -> Machine | str:
+    """The machine code for this march, or why there is none: then JAX marches.
+
+    `built_in`: see `Kernel.of`; `directions`: in how many the motion is differentiated.
+    """
+    reason = _unfit(plan)
+    if reason:
+        return reason
     number = describe(problem).number
     if number is None:
         return "a part of the system has no hash"
     state = jax.tree_util.tree_structure((span.y0, span.resume))
     own = None if built_in is None else built_in.tobytes()
-    key = (number, state, plan.integrator, plan.fixed, plan.save, lanes, own)
+    key = (number, state, plan.integrator, plan.fixed, plan.save, lanes, own, directions)
     if key not in _MACHINES:
         while len(_MACHINES) >= KEPT:
             _MACHINES.pop(next(iter(_MACHINES)))
         try:
-            _MACHINES[key] = Machine(problem, span, plan, lanes, built_in)
+            _MACHINES[key] = Machine(problem, span, plan, lanes, built_in, directions)
         except Unknown as reason:
             _MACHINES[key] = f"its equations contain {reason}"
     return _MACHINES[key]
 
 
+_READY: dict[int, tuple[weakref.ref, dict[tuple, tuple[Machine, np.ndarray] | str]]] = {}
+
+
+def _ready(problem: Problem, span: Span, plan: Plan) -> tuple[Machine, np.ndarray] | str:
+    """The machine code and what its kernels keep for this problem; remembered as long as that lives."""
+    number, reason = id(problem), _unfit(plan)
+    if reason:
+        return reason
+    if number not in _READY:
+        _READY[number] = weakref.ref(problem, lambda _: _READY.pop(number, None)), {}
+    known, key = _READY[number][1], (plan.integrator, plan.fixed, plan.save)
+    if key not in known:
+        nameless = without_names(dataclasses.replace(problem, loop="ask"))
+        found = machine_for(nameless, span, plan)
+        kept = found if isinstance(found, str) else found.kept(flat(eqx.filter(nameless, eqx.is_array)))
+        known[key] = kept if isinstance(kept, str) else (found, kept)  # pyright: ignore[reportArgumentType]
+    return known[key]
+
+
 def march(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March | None:
     """As `_march.march`, in machine code; None where JAX must do it."""
-    problem = without_names(dataclasses.replace(problem, loop="ask"))
-    machine = machine_for(problem, span, plan)
-    if isinstance(machine, str):
+    found = _ready(problem, span, plan)
+    if isinstance(found, str):
         if plan.engine == "native":
-            raise DalembertError(f"engine='native' cannot march this: {machine}. Use engine='auto'.")
+            raise DalembertError(f"engine='native' cannot march this: {found}. Use engine='auto'.")
         return None
-    parameters = flat(eqx.filter(problem, eqx.is_array))
-    limits = [span.t1, span.pause_at, span.pause_after, span.most, span.rtol, span.atol]
+    machine, kept = found
+    limits = np.array([span.t1, span.pause_at, span.pause_after, span.most, span.rtol, span.atol], float)
     assert span.resume is not None
     begin = np.concatenate([[float(span.t0), _first_end(span)], flat(span.y0), flat(span.resume[1]), np.zeros(4)])
-    room = len(times) if plan.save == "times" else plan.max_steps
-    found = run(machine, machine.kept(parameters), begin[None], np.asarray(limits, float), np.asarray(times, float),
-                plan.save == "steps", max(room, 1))  # fmt: skip
-    return _as_march(machine, problem, span, plan, times, *found)
+    room = max(len(times) if plan.save == "times" else plan.max_steps, 1)
+    outs = run(machine, kept, begin[None], limits, np.asarray(times, float), plan.save == "steps", room)
+    return _as_march(machine, problem, span, plan, times, *outs)
 
 
 def _first_end(span: Span) -> float:
@@ -401,20 +483,13 @@ def _first_end(span: Span) -> float:
 def run(machine: Machine, kept, ends, limits, times, steps: bool, room: int):
     """Run the loop over all members in `ends`, here and now; (ends, times, states)."""
     members = len(ends)
-    ny, ns, nx = machine.y_tree.size, machine.state_tree.size, machine.saved.outputs
-    S, W, nl = machine.stages, machine.lanes, len(LIMITS)
-    kf, kc, ka, ks = machine.counts
-    out_t, out = np.full((members, room), np.inf), np.zeros((members, room, nx))
-    need = (kf + kc + ka + 2 + 3 * ny + ns + nl + 4 + ns + 1 + 2 * ny + S * ny + ny + 1) * W + S + 2 + 1 + ny
-    scratch = np.zeros(need + 64)
-    kept = np.ascontiguousarray(np.broadcast_to(kept, (members, kept.shape[1])))
-    values = {"first": 0, "last": members, "ny": ny, "ns": ns, "nl": nl, "nx": nx, "stages": S, "ntimes": len(times)}
-    values |= {"steps": int(steps), "room": room, "kf": kf, "kc": kc, "ka": ka, "ks": ks}
-    arrays = {"A": machine.A, "b": machine.b, "e": machine.e, "c": machine.c, "times": times, "limits": limits}
-    arrays |= {"kept": kept, "ends": ends, "out_t": out_t, "out": out, "scratch": scratch}
+    out_t, out = np.full((members, room), np.inf), np.zeros((members, room, machine.saved.outputs))
+    scratch = np.zeros(machine.scratch)
+    kept = np.ascontiguousarray(kept if len(kept) == members else np.broadcast_to(kept, (members, kept.shape[1])))
+    values = machine.values | {"last": members, "ntimes": len(times), "steps": int(steps), "room": room}
+    arrays = {"times": times, "limits": limits, "kept": kept, "ends": ends, "out_t": out_t, "out": out}
+    arrays["scratch"] = scratch
     values |= {k: a.ctypes.data for k, a in arrays.items()}
-    values |= {k: machine.many.module.address(k) for k in ("field", "close", "adapt")}
-    values |= {k: machine.one.module.address(k) for k in ("saved", "weights")}
     machine.run(*(values[k] for k in ARGUMENTS))
     return ends, out_t, out
 

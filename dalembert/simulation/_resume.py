@@ -18,7 +18,7 @@ from dalembert._results import DalembertError, Status
 from dalembert._typing import is_traced
 from dalembert.model import Model
 from dalembert.reactions import RowElimination, row_numbers
-from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Span
+from dalembert.simulation._march import INTEGRATORS, Dropped, Plan, Problem, Span, record
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, step_to
 from dalembert.stabilise import EXACT, State, prepared_at
@@ -28,7 +28,8 @@ GOES_ON = (Status.done, Status.event, Status.max_steps)
 """The statuses of runs that can be continued."""
 
 
-class Restart(eqx.Module):
+@record("save", "tolerance", "let_go", "engine")
+class Restart:
     """What a run needs to continue, besides a `Solution`'s data: the march at its last natural step, and settings."""
 
     mark: Mark
@@ -38,10 +39,10 @@ class Restart(eqx.Module):
     atol: Any
     dt: Any  # None for steps that adapt
     slots: int  # how many times the compiled program saves
-    save: str = eqx.field(static=True)  # "times", "steps" or "dense"
-    tolerance: float = eqx.field(static=True, default=EXACT)  # for closing
-    let_go: tuple[int, ...] = eqx.field(static=True, default=())  # rows dropped because they close only approximately
-    engine: str = eqx.field(static=True, default="jax")  # of the last part
+    save: str  # "times", "steps" or "dense"
+    tolerance: float = EXACT  # for closing
+    let_go: tuple[int, ...] = ()  # rows dropped because they close only approximately
+    engine: str = "jax"  # of the last part
     whole_sizes: Any = None  # then: of all rows, `sizes` being those of the others
 
 

@@ -5,53 +5,32 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import (
-    AssemblyWarning,
-    DalembertError,
-    SimulationError,
-    SingularWarning,
-    Status,
-    StiffnessWarning,
-    warn_caller,
-)
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
-from dalembert.equations import assemble, loads_at, residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.loads import bearing_names
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, RowElimination, row_name, row_numbers, rule_of
+from dalembert.reactions import AbstractReactionRule, rule_of
 from dalembert.simulation import _march, _native
+from dalembert.simulation._begin import begin
+from dalembert.simulation._diagnose import cause, warn_of_light_bodies
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Problem, Span
-from dalembert.simulation._prepare import Prepared, unpacked, with_ranks, with_rule
+from dalembert.simulation._prepare import Prepared, unpacked
 from dalembert.simulation._resume import Restart, joined, resumed, solver_state
-from dalembert.simulation._singular import beside, singular_positions
+from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
-from dalembert.simulation._stiff import MANY, STIFF, stiffness
+from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
-from dalembert.stabilise import (
-    CHANGED,
-    EXACT,
-    AbstractStabilisation,
-    State,
-    assembled,
-    check_tolerance,
-    correction_sentence,
-    loosened,
-    open_rows,
-    out_of_reach,
-    row_sizes,
-    velocity_change,
-)
-from dalembert.systems import AbstractSystem, build, compiled, refuse_wound, wrapped
+from dalembert.stabilise import EXACT, AbstractStabilisation, State, check_tolerance
+from dalembert.systems import AbstractSystem, build, compiled
 
 _jitted_march: Callable[..., March] = compiled(_march.march)
 
@@ -60,23 +39,6 @@ ENGINES = ("auto", "native", "jax")
 
 RTOL = 1e-8
 """The relative tolerance of an adaptive run, where none is given."""
-
-MOVED = 1e-4
-"""Warn if projection moves a start by more than this fraction of the machine's size."""
-
-NEAR_PARADOX = 1e-3
-"""A march that cannot continue is reported as friction without a solution if det(1 − ∂N/∂s) is below this."""
-
-BLOWN_UP = 1e6
-"""Vanishing steps are reported as a diverging motion above this speed, in machine sizes (or radians) per second."""
-
-LIGHT, LEFT, AT_LEAST = 1e-5, 2e-16, 1e-8
-"""Usual margin of the rows (`Proximal.margin`) below which some bodies are so light beside their neighbours that a
-passage through a singular position leaves an error whatever the tolerance: `LEFT` over the margin, `AT_LEAST` this.
-Measured on a four-bar with cranks of 1e-6, 1e-8 and 1e-10 of its coupler's mass: 8e-9, 2e-8 and 9e-7."""
-
-DIVERGING = 1e-6
-"""Vanishing steps are reported as divergence if the speeds double within this share of the time since the start."""
 
 
 def simulate(
@@ -176,76 +138,45 @@ def simulate(
     rtol = getattr(chosen.controller, "rtol", None) if rtol is None else rtol
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, is_traced(system, state))
-    rule = rule_of(rule)
-    start = time.perf_counter()
-    compiled = compile_stopwatch.seconds
-    q, v = (None, None) if state is None else state
-    given = system.v0 if v is None else v
-    loose = None
-    if not is_traced(system, t0, q, v) and check_tolerance(tolerance) > EXACT:
-        loose = loosened(system, q, v, t=t0, tolerance=tolerance)
-    if loose is not None:
-        warn_caller(f"{system.name}: {loose.message}", AssemblyWarning)
-    found = assembled(system, q, v, t=t0) if loose is None else loose.found
-    (q, v), sizes = found.state, found.sizes
-    if not is_traced(found.moved) and found.moved > MOVED:
-        warn_caller(f"{system.name}: {correction_sentence(system, found)}", AssemblyWarning)
-    changed = 0.0
-    if not is_traced(system, t0, q) and t0 == 0:  # later, earlier full turns are not known
-        refuse_wound(system, q)
-    if not is_traced(system, given, v):
-        changed, sentence = velocity_change(system, given, v)
-        if changed > CHANGED:
-            warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
-    whole, rule = (system, rule) if ready else _ruled(system, State(q, v), t0, rule)
-    system, dropped = whole, None
-    if loose is not None:
-        reduced = whole.without_rows(loose.rows)  # with its loads decided
-        system = reduced.with_loads(None) if reduced.bodies is reduced else reduced  # its rows are independent
-        dropped = _march.Dropped(whole, jnp.asarray(loose.sizes), loose.rows, 10 * tolerance)
-    elif isinstance(rule, RowElimination) and whole.bodies is whole:  # a tree satisfies most rows by itself
-        rows = row_numbers(whole, rule.rows)
-        system, dropped = whole.without_rows(rows).with_loads(None), _march.Dropped(whole, sizes, rows)
-        sizes = sizes[np.setdiff1d(np.arange(whole.m), rows)]
-    if not ready or formulation is None or stabilisation is None:
-        formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
-    stabilisation = stabilisation.with_time_scale(dt, t_end - t0)
-    problem = Problem(system, formulation, stabilisation, sizes, dropped)
-    traced = is_traced(problem, t0, t_end, q, v, rtol, times)
+    start, compiled = time.perf_counter(), compile_stopwatch.seconds
+    begun = begin(system, state, t0, formulation, stabilisation, rule_of(rule), tolerance, ready)
+    for sentence in begun.warnings:
+        warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
+    problem, rule, found = begun.problem, begun.rule, begun.found
+    stabilisation = problem.stabilisation.with_time_scale(dt, t_end - t0)
+    if stabilisation is not problem.stabilisation:
+        problem = dataclasses.replace(problem, stabilisation=stabilisation)
+    traced = begun.traced or is_traced(problem.stabilisation, t0, t_end, rtol, atol, dt, times)
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t_end, float)
     first = xp.asarray(first_step(start_at, end, xp) if dt is None else dt, float)
     if isinstance(plan.controller, diffrax.StepTo):  # it knows
         first = None
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
-    y0 = problem.pack(start_at, q, v)
-    span = Span(start_at, end, first, y0, *errors, xp.asarray(np.inf), None)
+    span = Span(start_at, end, first, begun.pack(problem, start_at), *errors, xp.asarray(np.inf), None)
     if traced:
         out = _march.march(problem, span, plan, times)
-        found = _solution(problem, plan, [out], [out.ts], [out.ys], out.status, {})
-        return dataclasses.replace(found, system=whole, chosen=rule)
+        return _solution(problem, plan, [out], out.status, {}, rule, None)
     # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
     short = plan.save != "dense" and _march.waits(plan)
     plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=not short, engine=engine)
     parts = _reported(problem, span, plan, np.asarray(times), progress)
     compile_s = compile_stopwatch.seconds - compiled
     clock = {"compile_s": compile_s, "wall_s": time.perf_counter() - start - compile_s}
-    clock |= {"start_moved": float(found.moved), "start_velocity_changed": changed}
+    clock |= {"start_moved": float(found.moved), "start_velocity_changed": begun.changed}
+    loose = begun.loose
     if loose is not None:
         clock |= {"misfit": loose.misfit}
     clock |= {k: float(x) for k, x in zip(("rtol", "atol"), errors, strict=True)} if dt is None else {"dt": float(dt)}
     steps = None if dt is None else np.asarray(dt, float)
-    restart = Restart(_mark_of(parts), np.asarray(found.sizes), start_at, *errors, steps, len(times), plan.save)
-    restart = dataclasses.replace(restart, engine=parts[-1].engine)
-    if loose is not None:
-        restart = dataclasses.replace(
-            restart, tolerance=float(tolerance), let_go=tuple(map(int, loose.rows)), whole_sizes=loose.sizes
-        )
-    if not chosen.restartable:
-        restart = None
-    solution = _conclude(
-        problem, plan, parts, float(start_at), clock, throw, rule, lambda s: dataclasses.replace(s, restart=restart)
-    )
+    restart = None
+    if chosen.restartable:
+        own = {} if loose is None else {"tolerance": float(tolerance), "let_go": tuple(map(int, loose.rows))}
+        own |= {} if loose is None else {"whole_sizes": loose.sizes}
+        sizes = np.asarray(found.sizes)
+        restart = Restart(_mark_of(parts), sizes, start_at, *errors, steps, len(times), plan.save, **own,
+                          engine=parts[-1].engine)  # fmt: skip
+    solution = _conclude(problem, plan, parts, float(start_at), clock, throw, rule, restart)
     return solution if singular == "pass" else _stop_at_singular(solution, throw)
 
 
@@ -270,7 +201,7 @@ def _go_on(system, t_end, after: Solution, save, max_steps, progress, throw: boo
     def whole(more: Solution) -> Solution:
         return dataclasses.replace(joined(after, more, now), restart=restart)
 
-    return _conclude(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, whole)
+    return _conclude(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, restart, whole)
 
 
 def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[March]:
@@ -284,31 +215,6 @@ def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> l
 def _mark_of(parts: list[March]) -> Mark:
     """Where the march can be continued; None if it was under the control of the caller's own objects."""
     return jax.tree_util.tree_map(np.asarray, parts[-1].controller[4])
-
-
-def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:
-    """The system with its joint loads decided, and the rule prepared; under jit, vmap and grad both as given."""
-    if not is_traced(system, state, t0):
-        return with_rule(system, state, t0, rule)
-    if isinstance(rule, RowElimination) and not rule.rows:
-        raise DalembertError(
-            "RowElimination() looks at numbers to find the rows to drop, which it cannot do under jit, vmap and grad. "
-            "Say machine = da.prepare(system, rule=da.reactions.RowElimination()) outside, and simulate that; or name "
-            "the rows: RowElimination(('C[1]', …))."
-        )
-    bodies = system.bodies
-    if bodies is not None and bodies.bearings and rule is not None:
-        raise DalembertError(
-            "Under jit, vmap and grad the rule for joint loads must be decided before: machine = "
-            "da.prepare(system, rule=…), then simulate that without rule=."
-        )
-    if bodies is None or rule is not None:
-        return system, rule
-    return system, cast(AbstractReactionRule | None, bodies.load_rule)  # as `decide_loads` made it
-
-
-def _lifted(system: AbstractSystem, state: State) -> State:
-    return system.lift(*(jnp.asarray(x, float) for x in state))
 
 
 def _is_number(value) -> bool:
@@ -500,18 +406,41 @@ def fresh_state(span: Span, plan: Plan):
     return solver_state(plan, span.y0, carried), (inner, bad, span.dt0, zero, mark, zero, first)
 
 
-def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
+def _conclude(
+    problem, plan, parts: list[March], t0: float, clock, throw: bool, rule, restart, complete=lambda s: s
+) -> Solution:
+    """Join the parts, name the failure, raise if `throw`; `complete` completes the solution."""
+    marches = [p if p.engine == "native" else _on_host(p) for p in parts]
+    last = marches[-1]
+    status, words = Status(int(last.status)), ""
+    if status is not Status.done or sum(int(m.stats["num_accepted_steps"]) for m in marches) >= MANY:
+        status, words = cause(problem, plan, marches, status, t0)
+    warn_of_light_bodies(problem, last, clock.get("rtol", RTOL))
+    solution = complete(_solution(problem, plan, marches, np.asarray(status.value), clock, rule, restart))
+    if throw and status not in (Status.done, Status.event):
+        raise SimulationError(f"{words}It stopped at t = {float(last.t_end):.6g} s.", solution)
+    return solution
+
+
+def _on_host(part: March) -> March:
+    # `dense` stays as it is: its polynomials are evaluated by JAX
+    return dataclasses.replace(jax.device_get(dataclasses.replace(part, dense=None)), dense=part.dense)
+
+
+def _solution(problem, plan, parts: list[March], status, clock, rule, restart) -> Solution:
     stats = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
     repeated = sum(p.status == _march.CARE for p in parts) if len(parts) > 1 else 0  # steps that were tried twice
     stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts) - repeated
     stats["steps"] = stats["accepted"] + stats["rejected"]
-    joined = jax.tree_util.tree_map(lambda *a: a[0] if len(a) == 1 else np.concatenate(a), *ys)
-    q, v, work = joined
+    ts, ys = parts[0].ts, parts[0].ys
+    if len(parts) > 1:
+        ts, ys = jax.tree_util.tree_map(lambda *a: np.concatenate(a), *((p.ts, p.ys) for p in parts))
+    q, v, work = ys
     return Solution(
-        system=problem.system,
+        system=problem.system if problem.dropped is None else problem.dropped.whole,
         formulation=problem.formulation,
         stabilisation=problem.stabilisation,
-        t=ts[0] if len(ts) == 1 else np.concatenate(ts),
+        t=ts,
         q=q,
         v=v,
         work=work,
@@ -520,67 +449,9 @@ def _solution(problem, plan, parts, ts, ys, status, clock) -> Solution:
         stats=stats | clock,
         dense=parts[-1].dense,
         integrator=plan.integrator,
+        chosen=rule,
+        restart=restart,
     )
-
-
-def _conclude(problem, plan, parts: list[March], t0: float, clock, throw: bool, rule, complete) -> Solution:
-    """Join the parts, name the failure, raise if `throw`; `complete` completes the solution."""
-    # `dense` stays as it is: its polynomials are evaluated by JAX
-    marches = [dataclasses.replace(jax.device_get(dataclasses.replace(p, dense=None)), dense=p.dense) for p in parts]
-    last = marches[-1]
-    ts, ys = [p.ts for p in marches], [p.ys for p in marches]
-    status = Status(int(last.status))
-    words = f"{status.message} "
-    if status in (Status.step_too_small, Status.not_finite):
-        status, words = _diagnose(problem, plan, last, status, float(last.t_end) - t0)
-    elif status is Status.eliminated_drifts:
-        words += _drifting(problem, last)
-    elif status is Status.wound:
-        away = wrapped(problem.system.windings(last.t_end, problem.state(last.t_end, last.y_end)[0]))
-        far = np.abs(np.asarray(away)) > 0.5 * np.pi
-        names = dict.fromkeys(f"'{n}'" for n, out in zip(problem.system.wound, far, strict=True) if out)
-        words += f"The law is {' or '.join(names)}. "
-    words += _stiffness(problem, plan, marches, t0, status)
-    _warn_of_light_bodies(problem, last, clock.get("rtol", RTOL))
-    solution = _solution(problem, plan, marches, ts, ys, np.asarray(status.value), clock)
-    whole = problem.system if problem.dropped is None else problem.dropped.whole
-    solution = complete(dataclasses.replace(solution, system=whole, chosen=rule))
-    if throw and status not in (Status.done, Status.event):
-        raise SimulationError(f"{words}It stopped at t = {float(last.t_end):.6g} s.", solution)
-    return solution
-
-
-def _warn_of_light_bodies(problem: Problem, last: March, rtol: float) -> None:
-    """Warn if a run was beside singular positions and light bodies cause an error above its tolerance there."""
-    beside_for, margin = float(last.y_end[2][3]), float(getattr(problem.formulation, "margin", 1.0))
-    left = max(LEFT / margin, AT_LEAST)
-    if beside_for > 0 and margin < LIGHT and left > rtol:
-        warn_caller(
-            f"{problem.system.name}: for {beside_for:.2g} s in all the motion was beside singular positions, and some "
-            f"bodies are very light compared with their neighbours. That leaves an error of about {left:.0e} of the "
-            "machine's size, which no smaller rtol removes: make light bodies heavier, or leave them out.",
-            SingularWarning,
-        )
-
-
-def _stiffness(problem: Problem, plan: Plan, marches: list[March], t0: float, status: Status) -> str:
-    """Whether stability kept the steps short, where relevant; for a run that reached its end it is a warning."""
-    steps = sum(int(m.stats["num_accepted_steps"]) for m in marches)
-    relevant = status in (Status.max_steps, Status.step_too_small) or (status is Status.done and steps >= MANY)
-    if plan.fixed or not relevant or plan.integrator not in STIFF:
-        return ""
-    last, reached = marches[-1], [float(m.t_end) for m in marches]
-    # at the limit of stability steps fluctuate: neither the last one nor the mean of a long run says it alone
-    step = float(last.controller[2])
-    mean = (reached[-1] - reached[-2]) if len(reached) > 1 else reached[0] - t0
-    mean /= max(int(last.stats["num_accepted_steps"]), 1)
-    step = min(max(step, mean), 2 * step)
-    verdict = stiffness(problem, plan.integrator, last.t_end, last.y_end, step)
-    if status is Status.done:
-        if verdict:
-            warn_caller(f"{problem.system.name}: {steps} steps. {verdict}", StiffnessWarning)
-        return ""
-    return (verdict or "It does not look stiff there, so integrator='radau5' would not help.") + " "
 
 
 def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
@@ -595,20 +466,6 @@ def _stop_at_singular(solution: Solution, throw: bool) -> Solution:
     return cut
 
 
-def _drifting(problem: Problem, last: March) -> str:
-    """The eliminated rows that no longer hold."""
-    dropped = problem.dropped
-    assert dropped is not None
-    q, v, _ = problem.state(last.t_end, last.y_end)
-    gaps = np.asarray(dropped.drift(last.t_end, q, v))
-    names = [
-        f"'{row_name(dropped.whole, r)}' ({g:.1e} of the machine's size)"
-        for r, g in zip(dropped.rows, gaps, strict=True)
-        if g > dropped.open
-    ]
-    return f"{', '.join(names)}: keep it and drop another. "
-
-
 def _until(solution: Solution, count: int, t, status: Status) -> Solution:
     """The first `count` saved instants of a motion that ends at t."""
     return dataclasses.replace(
@@ -620,89 +477,6 @@ def _until(solution: Solution, count: int, t, status: Status) -> Solution:
         t_end=np.asarray(t),
         status_code=np.asarray(status.value),
     )
-
-
-def _diagnose(problem: Problem, plan: Plan, last: March, status: Status, elapsed: float) -> tuple[Status, str]:
-    """The cause of a failure, as text: diverging numbers, or constraints that cannot be met after the last state."""
-    system = problem.system
-    q, v, _ = problem.state(last.t_end, last.y_end)
-
-    def with_cause(status: Status, detail: str) -> tuple[Status, str]:
-        singular = beside(system, last.t_end, q, v, float(last.controller[2]))
-        return status, f"{status.message} {detail}{singular}"
-
-    rates = problem.vector_field(last.t_end, last.y_end, None)
-    if system.bodies is not None and system.bodies.bearings:
-        unsettled = _without_load(system, last, q, v, rates)
-        if unsettled:
-            return with_cause(Status.no_load, unsettled)
-    if not all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]):
-        return with_cause(Status.not_finite, _first_bad_force(system, last.t_end, q, v))
-    fastest = np.max(np.abs(np.asarray(v)) / np.asarray(system.scale()), initial=0.0)
-    t = last.t_end + 1e-6 * jnp.maximum(jnp.abs(last.t_end), 1e-3)
-    q_last, v_last = q, v
-    q, v = problem.stabilisation.project(system, t, q, v)
-    Phi, phi = residuals(system, t, q, v)
-    sizes = np.asarray(row_sizes(system, assemble(system, t, q, v)))
-    for residual in (np.asarray(Phi) / sizes[: len(Phi)], np.asarray(phi) / sizes):
-        if residual.size and np.max(np.abs(residual)) > 1e-9:
-            cause = out_of_reach(system, float(t), q_last, v_last)
-            opened = open_rows(system, residual, 0.1 * np.max(np.abs(residual)))
-            return with_cause(Status.inconsistent, f"{cause}{opened} ")
-    if fastest > BLOWN_UP or _doubling_time(problem, last, rates) < DIVERGING * elapsed:
-        return Status.not_finite, _blow_up(system, *problem.state(last.t_end, last.y_end)[:2])
-    if plan.fixed:
-        return with_cause(status, "All is finite at its last state: the fixed step dt is too long for what follows. ")
-    if status is Status.not_finite:  # the run stops before what is not finite
-        ahead = (float(last.controller[2]) * 4.0**k for k in range(6))
-        found = (_first_bad_force(system, last.t_end + dt, q_last + dt * rates[0], v_last) for dt in ahead)
-        return with_cause(status, next(filter(None, found), ""))
-    return with_cause(status, "")
-
-
-def _doubling_time(problem: Problem, last: March, rates) -> float:
-    """In how many seconds the velocities would double at their present growth; infinite where they do not grow."""
-    w, wdot = np.asarray(last.y_end[1]), np.asarray(rates[1])
-    scale = np.asarray(problem.formulation.scale(problem.system, last.y_end[3][0]))
-    growth = np.sum(w * wdot / scale**2)
-    return float(np.sum((w / scale) ** 2) / growth) if growth > 0 else np.inf
-
-
-def _blow_up(system: AbstractSystem, q, v) -> str:
-    """A message with the body, or the coordinate, that is fastest for the machine's size."""
-    v, machine, bodies = _lifted(system, State(q, v)).v, system.machine, system.bodies
-    fastest = int(np.argmax(np.abs(np.asarray(v)) / np.asarray(machine.scale())))
-    what = f"velocity {fastest + 1} (v[{fastest}])"
-    if bodies is not None:
-        what = f"body '{bodies.body_names[fastest // bodies.dv]}'"
-    return (
-        f"The motion blows up: the speed of {what} grows without bound (it has reached {abs(float(v[fastest])):.2g}); "
-        "look at the forces that grow with it. "
-    )
-
-
-def _without_load(system: AbstractSystem, last: March, q, v, rates) -> str:
-    """The bearing whose load cannot be found at the last good state, or a few steps on."""
-    wdot, bodies = rates[1], system.bodies
-    assert bodies is not None
-    known = all(bool(jnp.all(jnp.isfinite(r))) for r in rates[:2]) and wdot.shape == v.shape
-    step = float(last.controller[2])
-    for ahead in (0.0, *(step * 4.0**k for k in range(6))) if known else (0.0,):
-        moved = (q + ahead * rates[0], v + ahead * wdot) if ahead else (q, v)
-        loads = loads_at(system, last.t_end + ahead, *moved)
-        if not loads.settled or loads.margin < NEAR_PARADOX:
-            return f"The friction is '{bearing_names(bodies)[loads.culprit()]}'. "
-    return ""
-
-
-def _first_bad_force(system: AbstractSystem, t, q, v) -> str:
-    bodies = system.bodies
-    if bodies is None:
-        return ""
-    bad = np.flatnonzero(~np.isfinite(np.asarray(bodies.force(t, *system.lift(q, v)))))
-    if not bad.size:
-        return ""
-    return f"The force on body '{bodies.body_names[bad[0] // bodies.dv]}' is the first that is not finite. "
 
 
 def reporter(progress: bool | Callable[[float], None] | None) -> Callable[[float], None] | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -19,7 +18,7 @@ from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import AbstractReactionRule
 from dalembert.simulation import _batch
 from dalembert.stabilise import AbstractStabilisation, State
-from dalembert.systems import AbstractSystem, compiled, compiled_quickly
+from dalembert.systems import AbstractSystem, compiled, compiled_for_each
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,6 +51,7 @@ class Solution(eqx.Module):
     integrator: str = eqx.field(static=True)
     chosen: AbstractReactionRule | None = None
     restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
+    derivatives: Any = None  # of a batch, by parameters: `simulate_many`
 
     # ---- how it ended ------------------------------------------------------------------------------------
 
@@ -280,16 +280,18 @@ class Solution(eqx.Module):
         return self.results.html()
 
 
-@compiled_quickly
-def project_all(system, stabilisation, t, q, v):
-    """States projected onto the constraints, one after the other."""
-    return jax.lax.map(lambda s: tuple(stabilisation.project(system, *s)), (jnp.asarray(t), q, v))
+def _project(system, stabilisation, t, q, v):
+    return tuple(stabilisation.project(system, t, q, v))
 
 
-@compiled_quickly
-def qdot_all(system, q, v):
-    """q̇ at many states."""
-    return jax.vmap(system.qdot)(q, v)
+def _qdot(system, q, v):
+    return system.qdot(q, v)
+
+
+project_all = compiled_for_each(_project, 3)
+"""States projected onto the constraints."""
+qdot_all = compiled_for_each(_qdot, 2)
+"""q̇ at many states."""
 
 
 @compiled

@@ -90,7 +90,7 @@ def consistent_state(
     """
     system = build(system) if isinstance(system, Model) else system
     q, v = (None, None) if state is None else state
-    return assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state
+    return State(*map(jnp.asarray, assembled(system, q, v, t=t, hold=hold, tolerance=tolerance).state))
 
 
 def assembled(
@@ -159,7 +159,7 @@ def nearest(system, t, q, v, free) -> Assembled:
     return _finish(system, t, q, jax.lax.stop_gradient(found), v, free)
 
 
-_consistent = compiled_quickly(nearest)
+_consistent = compiled_quickly(nearest, host=True)
 
 
 FALLS, STALE = 0.9, 12

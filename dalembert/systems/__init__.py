@@ -12,7 +12,15 @@ from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._functions import ConstrainedPoint, FunctionSystem
 from dalembert.systems._geometry import geometry
-from dalembert.systems._names import Named, Renaming, compiled, compiled_quickly, with_fields, without_names
+from dalembert.systems._names import (
+    Named,
+    Renaming,
+    compiled,
+    compiled_for_each,
+    compiled_quickly,
+    with_fields,
+    without_names,
+)
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import in_double, require_float64
 from dalembert.systems._rows import Family
@@ -41,6 +49,7 @@ __all__ = [
     "TreeSystem",
     "build",
     "compiled",
+    "compiled_for_each",
     "compiled_quickly",
     "geometry",
     "in_double",

@@ -92,13 +92,32 @@ def compiled_quickly(function: Callable[P, R], *, host: bool = False) -> Callabl
     Small programs are written out as machine code (`kernels`), in a tenth of the time that XLA takes; what that refuses
     XLA compiles with its lowest effort. `host` returns NumPy arrays, for callers that go on in Python.
     """
-    program: Callable[..., R] = eqx.filter_jit(function)
-    native = Program(function, _is_constant)
+    return _quickly(function, function, Program(function, _is_constant), host)
+
+
+def compiled_for_each(function: Callable[..., R], mapped: int) -> Callable[..., R]:
+    """The function at many instants, compiled quickly: its last `mapped` arguments have a row for each, as its results.
+
+    One instant after the other: XLA's batched LAPACK kernels share its threads and have been seen to deadlock on a
+    machine with two cores.
+    """
+
+    @functools.wraps(function)
+    def each(*args):
+        common, rows = args[:-mapped], args[-mapped:]
+        return jax.lax.map(lambda row: function(*common, *row), rows)
+
+    return _quickly(function, each, Program(function, _is_constant, mapped), True)
+
+
+def _quickly(function, whole, native: Program, host: bool) -> Callable:
+    """`native`, or where that refuses `whole`, compiled by XLA."""
+    program: Callable = eqx.filter_jit(whole)
 
     @functools.cache
-    def quick() -> Callable[..., R]:  # queries XLA, so not while modules are imported
+    def quick() -> Callable:  # queries XLA, so not while modules are imported
         options: Any = {"compiler_options": _quick()}
-        return eqx.filter_jit(function, **options)
+        return eqx.filter_jit(whole, **options)
 
     def small(*args, **kwargs) -> Any:
         found = native(*args, **kwargs)
