@@ -27,36 +27,11 @@ from dalembert.stabilise._taut import Taut, taut
 from dalembert.systems import State
 
 __all__ = [
-    "CHANGED",
-    "EXACT",
-    "NEARLY",
-    "PI",
-    "AbstractStabilisation",
-    "Assembled",
-    "Baumgarte",
-    "Closing",
-    "Loosened",
-    "NoStabilisation",
-    "Projection",
-    "State",
-    "Taut",
-    "VelocityFilter",
-    "all_stabilisations",
-    "assembled",
-    "check_tolerance",
-    "consistent_state",
-    "correction_sentence",
-    "free_neighbours",
-    "generic_ranks",
-    "loosened",
-    "open_rows",
-    "out_of_reach",
-    "prepared_at",
-    "row_sizes",
-    "sizes_of",
-    "taut",
-    "velocity_change",
-]
+    "CHANGED", "EXACT", "NEARLY", "PI", "AbstractStabilisation", "Assembled", "Baumgarte", "Closing", "Loosened",
+    "NoStabilisation", "Projection", "State", "Taut", "VelocityFilter", "all_stabilisations", "assembled",
+    "check_tolerance", "consistent_state", "correction_sentence", "free_neighbours", "generic_ranks", "loosened",
+    "open_rows", "out_of_reach", "prepared_at", "row_sizes", "sizes_of", "taut", "velocity_change",
+]  # fmt: skip
 
 
 def all_stabilisations() -> dict[str, AbstractStabilisation]:

@@ -18,27 +18,7 @@ from dalembert.view._scene import Scene, scene_of
 from dalembert.view._serve import Server
 
 __all__ = [
-    "Lines",
-    "Mark",
-    "Motion",
-    "Picture",
-    "Scene",
-    "Section",
-    "Server",
-    "Source",
-    "Table",
-    "Words",
-    "animate_dataset",
-    "check_figure",
-    "draw_graph",
-    "html_console",
-    "html_run",
-    "html_table",
-    "html_words",
-    "need_matplotlib",
-    "page_of_dataset",
-    "plot_comparison",
-    "plot_dataset",
-    "report_page",
-    "scene_of",
-]
+    "Lines", "Mark", "Motion", "Picture", "Scene", "Section", "Server", "Source", "Table", "Words", "animate_dataset",
+    "check_figure", "draw_graph", "html_console", "html_run", "html_table", "html_words", "need_matplotlib",
+    "page_of_dataset", "plot_comparison", "plot_dataset", "report_page", "scene_of",
+]  # fmt: skip
