@@ -158,6 +158,8 @@ class SpringDamper(AbstractForce):
     free length; default: the distance at the start.
     """
 
+    drawn_as = Look(between="spring")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     at_i: Vector | None = None
@@ -167,9 +169,6 @@ class SpringDamper(AbstractForce):
     length: Number | None = None
     pull: Formula | None = None
     parameters: Parameters | None = None
-
-    def look(self, space):
-        return Look(between="spring")
 
     def place(self, on):
         mi, mj = on.point_markers()
@@ -196,6 +195,8 @@ class Bushing(AbstractForce):
     Rotations are the rotation vector of j against i; in space a run ends where they pass half a turn.
     """
 
+    drawn_as = Look("bushing")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     stiffness: Matrix
@@ -203,9 +204,6 @@ class Bushing(AbstractForce):
     at: Vector | None = None
     axis: Vector | None = None
     x: Vector | None = None
-
-    def look(self, space):
-        return Look("bushing")
 
     def place(self, on):
         size = 3 if on.space == "plane" else 6
@@ -236,6 +234,8 @@ class Beam(AbstractForce):
     twist. `damping` is a time: damping matrix = damping · stiffness matrix.
     """
 
+    drawn_as = Look("bushing", between="rod")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     at_i: Vector | None = None
@@ -249,9 +249,6 @@ class Beam(AbstractForce):
     J: Positive | None = None
     damping: Number = 0.0
     y: Vector | None = None
-
-    def look(self, space):
-        return Look("bushing", between="rod")
 
     def place(self, on):
         d = on.dimension

@@ -52,6 +52,8 @@ class Gear(AbstractMesh):
     then that of the normal section. The wheels lie in the plane through `at`, by default through the first joint.
     """
 
+    drawn_as = Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")), inside=True)
+
     joint: Wheel = field(kw_only=False)
     other: Wheel = field(kw_only=False)
     ratio: Number | None = None
@@ -60,10 +62,6 @@ class Gear(AbstractMesh):
     pressure_angle: Number = PRESSURE_ANGLE
     helix_angle: Number = 0.0
     at: Vector | None = None
-
-    def look(self, space):
-        wheels = ((0, "radius_i"), (1, "radius_j"))
-        return Look("hubs", foot=False, holds=False, wheels=wheels, inside=True)
 
     def place(self, on):
         ratio = None if self.ratio is None else on.number("ratio")
@@ -92,6 +90,7 @@ class Belt(AbstractMesh):
     """
 
     assumption = "no pretension is given: the tight span bears all, the slack one nothing"
+    drawn_as = Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")))
 
     joint: Wheel = field(kw_only=False)
     other: Wheel = field(kw_only=False)
@@ -100,9 +99,6 @@ class Belt(AbstractMesh):
     crossed: Flag = False
     pretension: Positive | None = None
     at: Vector | None = None
-
-    def look(self, space):
-        return Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")))
 
     def place(self, on):
         r1, r2 = on.positive("radius"), on.positive("radius_other")
@@ -153,14 +149,13 @@ class RackAndPinion(AbstractMesh):
     tan(pressure_angle) times as much away from the pinion. In space the teeth lie in the plane through `at`.
     """
 
+    drawn_as = Look("rack", foot=False, holds=False, wheels=((0, "radius"),))
+
     pinion: Wheel = field(kw_only=False)
     rack: JointName = field(kw_only=False)
     radius: Number
     pressure_angle: Number = PRESSURE_ANGLE
     at: Vector | None = None
-
-    def look(self, space):
-        return Look("rack", foot=False, holds=False, wheels=((0, "radius"),))
 
     def place(self, on):
         signed = on.number("radius")

@@ -34,15 +34,11 @@ class PointInPlane(Joint):
     """A point of j stays on a plane of i through `at`, across `normal`. Coordinates: x, y."""
 
     spaces = ("space",)
+    free_coordinates = {"x": 0, "y": 1}
+    drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
 
     at: Vector | None = None
     normal: Vector | None = None
-
-    def coordinates(self, space):
-        return {"x": 0, "y": 1}
-
-    def look(self, space):
-        return Look("pad", sides=(1,), foot=False, holds=False)
 
     def markers(self, on):
         return on.joint_markers("normal")
@@ -55,13 +51,12 @@ class PointOnCurve(Joint):
     point can stray from it. By a marker j, its origin is the point; by a marker i, `points` are in its axes.
     """
 
+    drawn_as = Look("curve", sides=(1,), foot=False, curve=True)
+
     points: Vectors
     at: Vector | None = None
     closed: Flag = False
     degree: Whole = 5
-
-    def look(self, space):
-        return Look("curve", sides=(1,), foot=False, curve=True)
 
     def place(self, on):
         pi, pj = on.place("i"), on.place("j")
@@ -104,12 +99,11 @@ def _curve_points(on) -> np.ndarray:
 class Distance(Joint):
     """A massless rod of fixed length between a point of i and a point of j (default: centres of mass)."""
 
+    drawn_as = Look("rod_ends", between="rod")
+
     at_i: Vector | None = None
     at_j: Vector | None = None
     length: Positive | None = None
-
-    def look(self, space):
-        return Look("rod_ends", between="rod")
 
     def place(self, on):
         mi, mj = on.point_markers()
@@ -123,17 +117,13 @@ class RevoluteSphericalRod(Joint):
     """
 
     spaces = ("space",)
+    free_coordinates = {"angle": None}
+    drawn_as = Look("rod_ends", between="rod")
 
     at_i: Vector | None = None
     at_j: Vector | None = None
     axis: Vector | None = None
     length: Positive | None = None
-
-    def coordinates(self, space):
-        return {"angle": None}
-
-    def look(self, space):
-        return Look("rod_ends", between="rod")
 
     def place(self, on):
         mi, mj = on.point_markers()
@@ -155,11 +145,10 @@ class KnifeEdge(Joint):
     j's y axis is zero; in space the edge's sideways direction y is taken perpendicular to i's marker z axis.
     """
 
+    drawn_as = Look("blade", sides=(1,), foot=False, holds=False)
+
     at: Vector | None = None
     direction: Vector | None = None
-
-    def look(self, space):
-        return Look("blade", sides=(1,), foot=False, holds=False)
 
     def markers(self, on):
         return on.joint_markers("direction", axis_is_x=True)
@@ -173,13 +162,12 @@ class RollingDisc(Joint):
     By markers: z axis of marker i is the normal (y axis in the plane), z axis of marker j the spin axis.
     """
 
+    drawn_as = Look("hub", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),))
+
     radius: Positive
     at: Vector | None = None
     axis: Vector | None = None
     normal: Vector | None = None
-
-    def look(self, space):
-        return Look("hub", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),))
 
     def place(self, on):
         d, radius = on.dimension, on.positive("radius")
@@ -210,13 +198,11 @@ class RollingSphere(Joint):
     """
 
     spaces = ("space",)
+    drawn_as = Look("band", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),), round=True)
 
     radius: Positive
     at: Vector | None = None
     normal: Vector | None = None
-
-    def look(self, space):
-        return Look("band", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),), round=True)
 
     def place(self, on):
         d, numbers = on.dimension, {"radius": np.asarray(on.positive("radius"))}
@@ -237,15 +223,13 @@ class NoSlip(Joint):
     negative. Hold the centres by other joints. In space the discs lie across `axis` (z axis of marker i).
     """
 
+    drawn_as = Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")), axis_of_i=True)
+
     radius_i: Number
     radius_j: Number
     at_i: Vector | None = None
     at_j: Vector | None = None
     axis: Vector | None = None
-
-    def look(self, space):
-        wheels = ((0, "radius_i"), (1, "radius_j"))
-        return Look("hubs", foot=False, holds=False, wheels=wheels, axis_of_i=True)
 
     def place(self, on):
         numbers = {}
