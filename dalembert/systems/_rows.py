@@ -73,41 +73,25 @@ class RowSystem(AbstractSystem):
 
     @property
     @abstractmethod
-    def dq(self) -> int:
-        """Coordinates of a block."""
+    def kinematics(self) -> Any:
+        """How one block moves; of a body: `Plane` or `Space`.
+
+        `dq` and `dv` are the numbers of its coordinates x and velocities u, `qdot(x, u)` is N(q) v, `retract(x, δ)` a
+        small displacement q ⊕ δ. `place(x)` is what rows see of x: a tree X, for a body its frame (p, R).
+        `twist(X, u)` is what nonholonomic rows see of u: a tree, linear in u, constant while u is. `rate(X, twist)` is
+        Ẋ, with the structure of X and linear in the twist, `bias(X, twist)` Ẍ while u is held. `ground()` is x of the
+        ground, which is the block number `blocks` of the row pattern.
+        """
 
     @property
-    @abstractmethod
+    def dq(self) -> int:
+        """Coordinates of a block."""
+        return self.kinematics.dq
+
+    @property
     def dv(self) -> int:
         """Velocities of a block."""
-
-    @abstractmethod
-    def block_qdot(self, x: Float[Array, " dq"], u: Float[Array, " dv"]) -> Float[Array, " dq"]:
-        """N(q) v for one block."""
-
-    @abstractmethod
-    def block_retract(self, x: Float[Array, " dq"], delta: Float[Array, " dv"]) -> Float[Array, " dq"]:
-        """q ⊕ δ for one block: a small displacement given as a velocity times a unit of time."""
-
-    @abstractmethod
-    def block_place(self, x: Float[Array, " dq"]) -> Any:
-        """What constraint rows see of one block's coordinates: a tree X(x), for a body its frame (p, R)."""
-
-    @abstractmethod
-    def block_twist(self, place, u: Float[Array, " dv"]):
-        """What nonholonomic rows see of one block's velocities: a tree, linear in u, constant while u is."""
-
-    @abstractmethod
-    def block_rate(self, place, twist):
-        """Ẋ, with the structure of X and linear in the twist."""
-
-    @abstractmethod
-    def block_bias(self, place, twist):
-        """Ẍ while u is held."""
-
-    @abstractmethod
-    def fixed_block(self) -> Float[Array, " dq"]:
-        """Coordinates of the ground, which is the block number `blocks` of the row pattern."""
+        return self.kinematics.dv
 
     def _blocks(self, q: Coordinates, v: Velocities):
         """q and v, one row per block; a block may be empty, where nothing can move."""
@@ -115,11 +99,11 @@ class RowSystem(AbstractSystem):
 
     def qdot(self, q: Coordinates, v: Velocities) -> Coordinates:
         """q̇ = N(q) v."""
-        return jax.vmap(self.block_qdot)(*self._blocks(q, v)).ravel()
+        return jax.vmap(self.kinematics.qdot)(*self._blocks(q, v)).ravel()
 
     def retract(self, q: Coordinates, delta: Velocities) -> Coordinates:
         """q ⊕ δ, staying on unit quaternions."""
-        return jax.vmap(self.block_retract)(*self._blocks(q, delta)).ravel()
+        return jax.vmap(self.kinematics.retract)(*self._blocks(q, delta)).ravel()
 
     def position_residual(self, t: Scalar, q: Coordinates) -> HolonomicRows:
         """Φ(t, q): the holonomic rows."""
@@ -142,11 +126,13 @@ class RowSystem(AbstractSystem):
 
     def places(self, q: Coordinates):
         """The places of all blocks, stacked, with the ground's last."""
-        return jax.vmap(self.block_place)(jnp.concatenate([q.reshape(-1, self.dq), self.fixed_block()[None]]))
+        K = self.kinematics
+        return jax.vmap(K.place)(jnp.concatenate([q.reshape(-1, K.dq), K.ground()[None]]))
 
     def twists(self, places, v: Velocities):
         """The twists of all blocks, stacked, with the ground's (zero) last."""
-        return jax.vmap(self.block_twist)(places, jnp.concatenate([v.reshape(-1, self.dv), jnp.zeros((1, self.dv))]))
+        K = self.kinematics
+        return jax.vmap(K.twist)(places, jnp.concatenate([v.reshape(-1, K.dv), jnp.zeros((1, K.dv))]))
 
     def _order(self, holonomic: bool) -> np.ndarray:
         """Families' rows, one after the other → the order of C."""
@@ -254,24 +240,24 @@ class _Motion:
     """Where all blocks are and how they move, stacked, once for all families: X, twist, Ẋ, Ẍ (u held)."""
 
     def __init__(self, system: RowSystem, places, twists):
-        self.system = system
+        self.kinematics = system.kinematics
         self.places, self.twists = places, twists
-        self.rates = jax.vmap(system.block_rate)(self.places, self.twists)
+        self.rates = jax.vmap(self.kinematics.rate)(self.places, self.twists)
 
     @functools.cached_property
     def biases(self):
-        return jax.vmap(self.system.block_bias)(self.places, self.twists)
+        return jax.vmap(self.kinematics.bias)(self.places, self.twists)
 
     @functools.cached_property
     def units(self):
         """Twist and Ẋ for each unit velocity of each block: leaves (blocks + 1, dv, …)."""
-        system = self.system
+        K = self.kinematics
 
         def one(place, e):
-            twist = system.block_twist(place, e)
-            return twist, system.block_rate(place, twist)
+            twist = K.twist(place, e)
+            return twist, K.rate(place, twist)
 
-        return jax.vmap(lambda place: jax.vmap(lambda e: one(place, e))(jnp.eye(system.dv)))(self.places)
+        return jax.vmap(lambda place: jax.vmap(lambda e: one(place, e))(jnp.eye(K.dv)))(self.places)
 
 
 def _velocity_residual(f: Family, t, places, twists, rates, p) -> tuple[Array, Array]:
