@@ -12,16 +12,9 @@ if TYPE_CHECKING:
 
 def as_dict(check: Check) -> dict:
     """Plain data, ready for JSON."""
-    left_out = (
-        "singular_values",
-        "contradictions",
-        "solvability",
-        "solvability_here",
-        "friction",
-        "motion",
-        "free_motions",
-    )
-    out = {k: getattr(check, k) for k in check.__dataclass_fields__ if k not in left_out}
+    below = {"singular_values", "contradictions", "friction", "free_motions"}
+    below |= {"solvability", "solvability_here", "motion"}
+    out = {k: getattr(check, k) for k in check.__dataclass_fields__ if k not in below}
     values = check.singular_values
     out["consistent"] = check.consistent
     out["smallest_singular_values"] = [float(x) for x in values[-min(6, len(values)) :]]
@@ -60,14 +53,7 @@ def _solvability(found: Solvability) -> dict:
     return {
         "axes": "joint",  # of all components: the joint's own (marker i), not the world's
         "reactions": [
-            {
-                "joint": j.name,
-                "kind": j.kind,
-                "unique": j.unique,
-                "components": j.components,
-                "values": j.values,
-                "methods": j.methods,
-            }
+            {"joint": j.name} | {k: getattr(j, k) for k in ("kind", "unique", "components", "values", "methods")}
             for j in found.joints
         ],
         "unique_sums": [

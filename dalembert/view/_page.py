@@ -50,18 +50,12 @@ def write_page(scene: Scene, path) -> Path:
 def plain(s: Scene) -> dict:
     """The scene for JSON: numbers over time as float32 in base64."""
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
-    links = [x | {"v": _base64(x["v"])} if "v" in x else x for x in s.links]
+    as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "joints", "links", "traces")
     return {
-        "title": s.title,
-        "space": s.space,
-        "notes": s.notes,
-        "up": s.up.tolist(),
-        "look": s.look.tolist(),
-        "reach": s.reach.tolist(),
-        "radius": s.radius,
-        "floor": s.floor,
+        **{k: getattr(s, k) for k in as_it_is},
+        **{k: getattr(s, k).tolist() for k in ("up", "look", "reach")},
+        **{k: _base64(getattr(s, k)) for k in ("t", "centre", "force", "torque", "in_joint")},
         "cell": _nice(s.radius / 5),
-        "lift": s.lift,
         "arrow": 0.0085 * min(s.radius, 4.0 * s.typical),
         "arrow_length": 0.30 * min(s.radius, 4.0 * s.typical),
         "typical_force": _typical(s.force),
@@ -69,17 +63,8 @@ def plain(s: Scene) -> dict:
         "colours": SOLVABILITY,
         "words": SOLVABILITY_WORDS,
         "curve_colours": CURVES,
-        "bodies": s.bodies,
-        "joints": s.joints,
-        "links": links,
-        "traces": s.traces,
         "panels": panels,
-        "t": _base64(s.t),
         "places": _base64(s.places[:, :-1]),
-        "centre": _base64(s.centre),
-        "force": _base64(s.force),
-        "torque": _base64(s.torque),
-        "in_joint": _base64(s.in_joint),
     }
 
 
