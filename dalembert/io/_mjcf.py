@@ -8,6 +8,7 @@ what has no counterpart here is named before anything is compiled.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -78,7 +79,7 @@ class _Source:
         self.read: set[str] = {root.path.name}
         self.files: dict[str, bytes] = {}
         self.meshes: dict[str, str] = {}  # of each mesh its file
-        self.left_out: dict[str, list[str]] = {}
+        self.left_out: defaultdict[str, list[str]] = defaultdict(list)
         self.warnings: list[str] = []
         self.lines: list[Element] = []  # of each line of the text that is compiled
         self._include(root, 0)
@@ -131,13 +132,13 @@ class _Source:
             if section.tag not in (*UNUSED, *SETTINGS):
                 continue
             for child in section.children:
-                self.left_out.setdefault(f"<{section.tag}> {child.tag}", []).append(child.attributes.get("name", ""))
+                self.left_out[f"<{section.tag}> {child.tag}"].append(child.attributes.get("name", ""))
                 known = SETTINGS.get(section.tag, child.tag).split()
                 if child.tag not in known:
                     hint = did_you_mean(child.tag, known)
                     self._wrong(child, f"<{child.tag}> in <{section.tag}> is unknown.{hint}")
             if not section.children and section.attributes:
-                self.left_out.setdefault(f"<{section.tag}>", []).append("")
+                self.left_out[f"<{section.tag}>"].append("")
             if section.tag in SETTINGS:
                 self._guard_files(section)
         for equality in self.root.all("equality"):
@@ -172,7 +173,7 @@ class _Source:
                     child, f"<{child.tag}> is not known here: bodies are rigid, and nothing is computed by plugins."
                 )
             if child.tag in (*UNSEEN, *PAINT) or _is_field(child):
-                self.left_out.setdefault(f"<{child.tag}>", []).append(child.attributes.get("name", ""))
+                self.left_out[f"<{child.tag}>"].append(child.attributes.get("name", ""))
                 self._guard_files(child)
         element.children = [c for c in element.children if c.tag not in (*PAINT, *FOREIGN) and not _is_field(c)]
         for child in element.children:
@@ -232,7 +233,7 @@ class _Source:
                 continue
             for parent, child in used.get(name, []):
                 parent.children = [c for c in parent.children if c is not child]
-            self.left_out.setdefault("<mesh> that cannot be read (a picture only)", []).append(name)
+            self.left_out["<mesh> that cannot be read (a picture only)"].append(name)
         for asset in self.root.all("asset"):
             asset.children = [
                 c
@@ -448,7 +449,7 @@ class _Compiled:
                 if site:
                     link.frames.append((site, pose_of(m.site_pos[s], m.site_quat[s])))
                 else:
-                    self.source.left_out.setdefault("<site> without a name", []).append("")
+                    self.source.left_out["<site> without a name"].append("")
         if m.body_mocapid[b] >= 0:
             self.remarks.append(f"Body '{name}' is moved from outside (mocap) in MuJoCo; here it stands still.")
         return link
@@ -515,7 +516,7 @@ class _Compiled:
                 int(G.mjGEOM_MESH): ("mesh", []),
             }  # fmt: skip
             if kind not in sizes:
-                self.source.left_out.setdefault("<geom> of a kind unknown here", []).append(name)
+                self.source.left_out["<geom> of a kind unknown here"].append(name)
                 continue
             picture.kind, numbers = sizes[kind]
             picture.size = tuple(numbers)
@@ -531,7 +532,7 @@ class _Compiled:
         m = self.m
         name = self.name_of(self.kind.mjOBJ_MESH, k)
         if name not in self.source.meshes:
-            self.source.left_out.setdefault("<mesh> that is no file", []).append(name)
+            self.source.left_out["<mesh> that is no file"].append(name)
             return False
         picture.pose = picture.pose @ pose_of(m.mesh_pos[k], m.mesh_quat[k]).inverse
         picture.file = self.source.meshes[name]

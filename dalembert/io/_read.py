@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from dalembert._results import Complaint, ConversionWarning, DalembertError, FileError, did_you_mean
-from dalembert.io._disk import read_text
+from dalembert.io._disk import file_text, read_text
 from dalembert.io._schema import FORMAT, HEAD, TOP, Head, Run
 from dalembert.io._yaml import Node, read_tree, resolve
 from dalembert.model import (
@@ -73,11 +73,7 @@ def read(path, **options) -> ModelFile:
     if path.suffix.lower() not in ("", *FILE_ENDINGS, ".json"):  # JSON is YAML, too
         endings = ", ".join(FILE_ENDINGS + ROBOT_ENDINGS[:3])
         raise DalembertError(f"'{path}' is not a model file: the name of one ends in {endings}.")
-    try:
-        text = read_text(path)
-    except DalembertError as error:
-        raise FileError(path, [Complaint(0, 0, str(error))]) from None
-    return read_from_text(text, path)
+    return read_from_text(file_text(path), path)
 
 
 def read_from_text(text: str, path: Path) -> ModelFile:
