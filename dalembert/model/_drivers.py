@@ -231,12 +231,9 @@ def _coupled(on: Placing, given: list[tuple], constant) -> Constraint:
         terms.append(Term(joint, which, (i, j)))
     angles = [f for _, which, f in found if which.startswith("angle")]
     turns = 0.0 if on.space == "plane" else turn_sum(angles)
-    numbers = {
-        "factors": np.array([factor for *_, factor in found]),
-        "turns": np.asarray(0.0 if turns is None else turns),
-    }
+    numbers = {"factors": np.array([factor for *_, factor in found]), "turns": 0.0 if turns is None else turns}
     if constant is not None:
-        numbers["constant"] = np.asarray(on.number("constant"))
+        numbers["constant"] = on.number("constant")
     return on.constraint([on.centre(b) for b in order], numbers, terms=tuple(terms), speeds=turns is None)
 
 

@@ -243,7 +243,7 @@ class Joint(AbstractJoint, abstract=True):
         """Where it sits in its two bodies."""
         return on.joint_markers()
 
-    def numbers(self, on: Placing) -> dict[str, np.ndarray]:
+    def numbers(self, on: Placing) -> dict[str, Any]:
         """Its parameters."""
         return {}
 

@@ -82,7 +82,7 @@ class CentralGravity(AbstractForce):
     at: Vector | None = None
 
     def place(self, on):
-        return on.force((), {"mu": np.asarray(on.positive("mu")), "centre": on.vector("at")})
+        return on.force((), {"mu": on.positive("mu"), "centre": on.vector("at")})
 
 
 class Drag(AbstractForce):
@@ -97,7 +97,7 @@ class Drag(AbstractForce):
 
     def place(self, on):
         b = on.body("body")
-        numbers = {k: np.asarray(on.number(k, negative=False)) for k in ("linear", "quadratic", "angular")}
+        numbers = {k: on.number(k, negative=False) for k in ("linear", "quadratic", "angular")}
         numbers["wind"] = on.vector("wind")
         return on.force((on.fixed(b, on.vector("at", default=b.position), b.rotation),), numbers)
 
@@ -175,11 +175,7 @@ class SpringDamper(AbstractForce):
         apart = float(np.linalg.norm(mj.start_position - mi.start_position))
         if apart <= 0:
             on.wrong("at_i and at_j are the same point; a line needs a direction.", "at_i", "at_j")
-        numbers = {
-            "stiffness": np.asarray(on.number("stiffness")),
-            "damping": np.asarray(on.number("damping")),
-            "length": np.asarray(on.number("length", default=apart)),
-        }
+        numbers = {k: on.number(k) for k in ("stiffness", "damping")} | {"length": on.number("length", default=apart)}
         functions = ()
         if self.pull is not None:
             own, function = on.formula("pull", ("length", "rate"))
@@ -207,11 +203,7 @@ class Bushing(AbstractForce):
 
     def place(self, on):
         size = 3 if on.space == "plane" else 6
-        numbers = {
-            "stiffness": on.stiffness("stiffness", size),
-            "damping": on.stiffness("damping", size),
-            "rest": np.zeros(size),
-        }
+        numbers = {k: on.stiffness(k, size) for k in ("stiffness", "damping")} | {"rest": np.zeros(size)}
         return on.force(_bushing_markers(on), numbers)
 
 

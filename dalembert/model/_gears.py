@@ -74,7 +74,7 @@ class Gear(AbstractMesh):
         numbers = _wheel_numbers(on.space, *radii, distance)
         numbers |= _sided(math.copysign(_radial_slope(on), radii[0] * radii[1]) / math.cos(helix))
         if helix:
-            numbers["helix"] = np.asarray(math.copysign(math.tan(helix), helix * radii[0]))
+            numbers["helix"] = math.copysign(math.tan(helix), helix * radii[0])
         return _meshed(on, markers, numbers)
 
 
@@ -137,7 +137,7 @@ class Pretension(AbstractForce, abstract=True):
     share: float
 
     def place(self, on: Placing) -> Force:
-        numbers = {"tension": np.asarray(self.tension), "share": np.asarray(self.share)}
+        numbers = {"tension": self.tension, "share": self.share}
         return on.force(self.belt.markers, numbers, target=self.belt)
 
 
@@ -187,7 +187,7 @@ class RackAndPinion(AbstractMesh):
             centre = _in_mesh_plane(on, wheel.centre, wheel.centre, z)
         markers = [on.fixed(wheel.body, centre, frame), on.fixed(slide.body, centre + r * n, frame)]
         turns = 0.0 if on.space == "plane" else 2 * math.pi * r
-        numbers = {"radius": np.asarray(r), "turns": np.asarray(turns), "distance": np.asarray(r)} | _sided(slope)
+        numbers = {"radius": r, "turns": turns, "distance": r} | _sided(slope)
         return _meshed(on, markers, numbers)
 
 
@@ -196,22 +196,21 @@ class RackAndPinion(AbstractMesh):
 
 def _meshed(on: Placing, markers, numbers) -> Constraint:
     speeds = math.isnan(numbers["turns"])
-    return on.constraint(markers, numbers | ({"turns": np.asarray(0.0)} if speeds else {}), speeds=speeds)
+    return on.constraint(markers, numbers | ({"turns": 0.0} if speeds else {}), speeds=speeds)
 
 
 def _only_in_space(on: Placing) -> None:
     on.wrong(f"{on.arg('at')} is for space: in the plane all lies in one plane.", "at")
 
 
-def _wheel_numbers(space: str, radius_i: float, radius_j: float, distance: float) -> dict[str, np.ndarray]:
+def _wheel_numbers(space: str, radius_i: float, radius_j: float, distance: float) -> dict[str, float]:
     if space == "plane":  # the wheels' turns are counted, those of the line of centres are not
         total = abs(radius_i + radius_j)
         turns = 2 * math.pi * total if total > PARALLEL * distance else 0.0
     else:
         found = turn_sum([radius_i, radius_j])
         turns = math.nan if found is None else found
-    words = {"radius_i": radius_i, "radius_j": radius_j, "distance": distance, "turns": turns}
-    return {k: np.asarray(x) for k, x in words.items()}
+    return {"radius_i": radius_i, "radius_j": radius_j, "distance": distance, "turns": turns}
 
 
 def _pitch_radii(on: Placing, ratio: float | None, distance: float) -> tuple[float, float]:
@@ -377,6 +376,6 @@ def _pinion(on: Placing) -> tuple[Turning | None, Turning | None]:
     return _wheel(on, "pinion", one, two), _moving(on, two, one, 0 if on.space == "plane" else 2)
 
 
-def _sided(slope: float) -> dict[str, np.ndarray]:
+def _sided(slope: float) -> dict[str, float]:
     """The radial part of the force, whose side follows the load; none where there is no such force."""
-    return {"slope": np.asarray(slope), "side": np.asarray(0.0)} if slope else {}
+    return {"slope": slope, "side": 0.0} if slope else {}

@@ -123,7 +123,7 @@ class Screw(Joint):
         if pitch == 0.0:
             on.wrong("pitch is zero: that is a revolute joint, use revolute.", "pitch")
             pitch = 1.0
-        return {"pitch": np.asarray(pitch)}
+        return {"pitch": pitch}
 
 
 class Spherical(Joint):
@@ -340,7 +340,7 @@ class ConstantAngle(Joint):
             text = f"at an angle of {value:g} the axes are parallel: use parallel_axes."
             on.wrong(text, "angle", "axis_i", "axis_j")
             value = 1.0
-        return on.constraint(markers, {"angle": np.asarray(value)})
+        return on.constraint(markers, {"angle": value})
 
 
 def _two_axes(on):

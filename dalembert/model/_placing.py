@@ -91,14 +91,14 @@ class Placing:
 
     def constraint(self, markers: Iterable[Marker], numbers=None, functions=(), **more) -> Constraint:
         """Add the constraint that the element is."""
-        made = Constraint(self.name, self.element, tuple(markers), dict(numbers or {}), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
+        made = Constraint(self.name, self.element, tuple(markers), _arrays(numbers), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
         self._without_words(made.numbers, OF_ROWS)
         self.register(self.model.constraints, made)
         return made
 
     def force(self, markers: Iterable[Marker], numbers=None, functions=(), **more) -> Force:
         """Add the force that the element is."""
-        made = Force(self.name, self.element, tuple(markers), dict(numbers or {}), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
+        made = Force(self.name, self.element, tuple(markers), _arrays(numbers), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
         self._without_words(made.numbers, OF_MARKERS)
         self.register(self.model.forces, made)
         return made
@@ -199,11 +199,10 @@ class Placing:
         value = default if value is None else value
         tell_single_precision(self._words(path), value)
         try:
-            found = float(value)  # pyright: ignore[reportArgumentType]
+            found = None if isinstance(value, bool | str) else float(value)  # pyright: ignore[reportArgumentType]
         except (TypeError, ValueError):
-            self._bad(path, f"must be a number, not {value!r}.", Cause.RELATION)
-            return 1.0
-        if isinstance(value, bool | str):
+            found = None
+        if found is None:
             self._bad(path, f"must be a number, not {value!r}.", Cause.RELATION)
             return 1.0
         if not np.isfinite(found):
@@ -407,10 +406,10 @@ class Placing:
             return mi
         return Marker(mi.body, mi.position, mi.body.local_rotation(self.axis_frame()))
 
-    def length(self, mi: Marker, mj: Marker) -> np.ndarray:
+    def length(self, mi: Marker, mj: Marker) -> float:
         """The argument `length`, by default the distance at the start."""
         apart = float(np.linalg.norm(mj.start_position - mi.start_position))
-        return np.asarray(self.positive("length", apart))
+        return self.positive("length", apart)
 
     # ---- functions ---------------------------------------------------------------------------------------------
 
@@ -487,11 +486,11 @@ class Placing:
             parts.append(part)
         return numbers, TimedVector(tuple(parts))
 
-    def formula(self, key: str, variables: tuple[str, ...]) -> tuple[dict[str, np.ndarray], Callable]:
+    def formula(self, key: str, variables: tuple[str, ...]) -> tuple[dict[str, Any], Callable]:
         """Numbers and a function (t, *variables, p) from a number, a formula of the variables, or a JAX function."""
         value, numbers = self.given(key), self.parameters()
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return {"effort": np.asarray(self.number(key))}, constant_effort
+            return {"effort": self.number(key)}, constant_effort
         if isinstance(value, Function | dict):
             own, function = self.motion(key)
             return own, OfTime(function)
@@ -511,8 +510,13 @@ class Placing:
                 )
         except FormulaError as error:
             self.formula_mistake(key, error)
-            return {"effort": np.asarray(0.0)}, constant_effort
+            return {"effort": 0.0}, constant_effort
         return numbers, Timed(Shape("expression", tree=tree, names=tuple(numbers)), "", variables)
+
+
+def _arrays(numbers: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """An element's numbers, plain ones as arrays."""
+    return {k: np.asarray(x) if isinstance(x, float) else x for k, x in (numbers or {}).items()}
 
 
 def _shown(name: str) -> str:

@@ -171,7 +171,7 @@ class RollingDisc(Joint):
 
     def place(self, on):
         d, radius = on.dimension, on.positive("radius")
-        numbers = {"radius": np.asarray(radius)}
+        numbers = {"radius": radius}
         if (pair := on.pair()) is not None:
             return on.constraint(pair, numbers)
         bi, bj = on.body("i"), on.body("j")
@@ -205,7 +205,7 @@ class RollingSphere(Joint):
     normal: Vector | None = None
 
     def place(self, on):
-        d, numbers = on.dimension, {"radius": np.asarray(on.positive("radius"))}
+        d, numbers = on.dimension, {"radius": on.positive("radius")}
         if (pair := on.pair()) is not None:
             return on.constraint(pair, numbers)
         bi, bj = on.body("i"), on.body("j")
@@ -234,7 +234,7 @@ class NoSlip(Joint):
     def place(self, on):
         numbers = {}
         for key in ("radius_i", "radius_j"):
-            numbers[key] = np.asarray(on.number(key))
+            numbers[key] = on.number(key)
             if numbers[key] == 0.0:
                 on.wrong(f"{key} must not be zero.", key)
         mi, mj = on.point_markers()
