@@ -28,15 +28,7 @@ from dalembert.reactions._rules import (
     RowElimination,
     Weighted,
 )
-from dalembert.reactions._unique import (
-    LABELS,
-    Direction,
-    JointRows,
-    Uniqueness,
-    joint_rows,
-    row_name,
-    row_numbers,
-)
+from dalembert.reactions._unique import LABELS, Direction, JointRows, Uniqueness, joint_rows, row_name, row_numbers
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [

@@ -25,7 +25,7 @@ from dalembert.systems._frames import SPACES
 from dalembert.systems._laws import law_of
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
-from dalembert.systems._prescribed import coupled_row
+from dalembert.systems._prescribed import coupling_rows
 from dalembert.systems._rows import Family
 from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
@@ -139,8 +139,9 @@ def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
     if "constant" not in numbers and not c.speeds:
         K = SPACES[model.space]
         places = [K.place(np.asarray(_block(model.space, b))) for b in c.bodies]
-        row = coupled_row(c, model.space)
-        at_start = row.position(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
+        row = coupling_rows(c, model.space).position
+        assert row is not None
+        at_start = row(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
         numbers["constant"] = np.asarray(at_start)[0]
     return numbers
 

@@ -70,10 +70,7 @@ def _freedom(model: Model, c: Constraint) -> int:
 
 
 def tree_system(
-    model: Model,
-    carrier: AbsoluteSystem,
-    absolute: AbsoluteSystem,
-    carriers: dict[str, tuple[str, Constraint | None]],
+    model: Model, carrier: AbsoluteSystem, absolute: AbsoluteSystem, carriers: dict[str, tuple[str, Constraint | None]]
 ) -> TreeSystem:
     """Joint coordinates of a model whose cut joints are the rows of `carrier`, and all joints those of `absolute`."""
     for _, joint in carriers.values():

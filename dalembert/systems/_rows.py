@@ -97,16 +97,13 @@ class RowSystem(AbstractSystem):
         """q and v, one row per block; a block may be empty, where nothing can move."""
         return q.reshape(self.pattern.blocks, self.dq), v.reshape(self.pattern.blocks, self.dv)
 
-    def qdot(self, q: Coordinates, v: Velocities) -> Coordinates:
-        """q̇ = N(q) v."""
+    def qdot(self, q, v):
         return jax.vmap(self.kinematics.qdot)(*self._blocks(q, v)).ravel()
 
-    def retract(self, q: Coordinates, delta: Velocities) -> Coordinates:
-        """q ⊕ δ, staying on unit quaternions."""
+    def retract(self, q, delta):
         return jax.vmap(self.kinematics.retract)(*self._blocks(q, delta)).ravel()
 
-    def position_residual(self, t: Scalar, q: Coordinates) -> HolonomicRows:
-        """Φ(t, q): the holonomic rows."""
+    def position_residual(self, t, q):
         return self.position_rows(t, self.places(q))
 
     def position_rows(self, t: Scalar, places) -> HolonomicRows:
@@ -114,8 +111,7 @@ class RowSystem(AbstractSystem):
         out = [f.rows_of(f.position, t, places) for f in self.families if f.position is not None]
         return jnp.concatenate(out)[self._order(True)] if out else jnp.zeros(0)
 
-    def motion_residual(self, t: Scalar, q: Coordinates, v: Velocities) -> MotionRows:
-        """Ψ(t, q) v + ψ(t, q): the nonholonomic rows."""
+    def motion_residual(self, t, q, v):
         places = self.places(q)
         return self.motion_rows(t, places, self.twists(places, v))
 
