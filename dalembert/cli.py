@@ -317,8 +317,7 @@ def run(
     samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
     changes: Changes = None,
     coordinates: Annotated[
-        str | None,
-        typer.Option(help="absolute (the default) or joint.", autocompletion=_kinds_of_coordinates),
+        str | None, typer.Option(help="absolute (the default) or joint.", autocompletion=_kinds_of_coordinates)
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN.nc", help="Go on with this run, as if it had not stopped.")
@@ -511,9 +510,7 @@ def compare(
 
 
 @app.command()
-def demo(
-    folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out"),
-) -> None:
+def demo(folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out")) -> None:
     """The main job on built-in mechanisms: describe, simulate, save, plot, and a report to send."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -50,7 +50,8 @@ class Comparison:
 
     def best(self, by: str = "error") -> Entry:
         """The entry with the smallest of a column."""
-        return min(self.entries, key=lambda e: _or_inf(getattr(e, by)))
+        known = [e for e in self.entries if math.isfinite(getattr(e, by))]
+        return min(known or self.entries[:1], key=lambda e: getattr(e, by))
 
     def as_dict(self) -> dict:
         found = dataclasses.asdict(self)
@@ -176,7 +177,3 @@ def _chosen(given, table: Mapping, what: str) -> dict:
         if name not in table:
             raise DalembertError(f"There is no {what} '{name}'; there are {', '.join(table)}.")
     return {name: table[name] for name in names}
-
-
-def _or_inf(x: float) -> float:
-    return x if math.isfinite(x) else math.inf

@@ -139,10 +139,7 @@ class _Instant:
 
     def rates(self, turning: np.ndarray | None = None) -> np.ndarray:
         """∂(δq̇, δv̇)/∂(δq, δv), in axes that turn with the machine."""
-        if turning is None or not np.any(turning):
-            return self._rates
-        seen = self._axes(lambda body: turning, lambda body: body.R.T @ turning)
-        return self._rates - np.kron(np.eye(2), seen)
+        return self._rates if turning is None else self._rates - np.kron(np.eye(2), self._turned(turning))
 
     def basis(self) -> np.ndarray:
         """Displacements that keep the rows, as orthonormal columns."""
@@ -207,10 +204,11 @@ class _Instant:
 
     def apart(self, turning: np.ndarray | None) -> np.ndarray:
         """The accelerations (in machine sizes) that are left in axes that turn with the machine."""
-        if turning is None or not np.any(turning):
-            return self.vdot
-        seen = self._axes(lambda body: turning, lambda body: body.R.T @ turning)
-        return self.vdot - seen @ self.v / self.scale
+        return self.vdot if turning is None else self.vdot - self._turned(turning) @ self.v / self.scale
+
+    def _turned(self, turning: np.ndarray) -> np.ndarray:
+        """The n × n matrix of the rates by which all displacements turn with the machine."""
+        return self._axes(lambda body: turning, lambda body: body.R.T @ turning)
 
     def later(self, dt: float, turning: np.ndarray | None) -> tuple[_Instant, np.ndarray]:
         """The state after a time if the motion is steady, and the rotation back to the present axes."""

@@ -75,16 +75,7 @@ from dalembert.model._element import (
     is_required,
 )
 from dalembert.model._forces import Beam, Bushing, CentralGravity, Drag, ForceLaw, PointForce, SpringDamper, Torque
-from dalembert.model._frames import (
-    Body,
-    Marker,
-    axis_angle,
-    deg,
-    frame_on_axis,
-    quaternion_of,
-    rotation_matrix,
-    turn,
-)
+from dalembert.model._frames import Body, Marker, axis_angle, deg, frame_on_axis, quaternion_of, rotation_matrix, turn
 from dalembert.model._functions import FORMULA_WORDS, Function, quintic, sketching, spline_jet, value_of
 from dalembert.model._gears import AbstractMesh, Belt, Gear, Pretension, RackAndPinion
 from dalembert.model._information import Limit, LimitEntry, Shape, ShapeEntry
@@ -117,17 +108,7 @@ from dalembert.model._joints import (
     Weld,
 )
 from dalembert.model._model import Model
-from dalembert.model._placed import (
-    FREE,
-    Bearing,
-    Constraint,
-    Force,
-    Link,
-    Look,
-    Term,
-    slide_along,
-    turn_about,
-)
+from dalembert.model._placed import FREE, Bearing, Constraint, Force, Link, Look, Term, slide_along, turn_about
 from dalembert.model._placing import Placing
 from dalembert.model._points import (
     Distance,

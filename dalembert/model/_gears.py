@@ -233,7 +233,7 @@ def _pitch_radii(on: Placing, ratio: float | None, distance: float) -> tuple[flo
         else:
             on.wrong(
                 f"the axes are {distance:g} apart; pitch radii of {one:g} and {two:g} need "
-                f"{one + two:g}, or {abs(one - two):g} for a wheel in a ring.",
+                f"{one + two:g}, or {abs(one - two):g} for a wheel in a ring."
             )
     elif ratio == 0.0:
         on.wrong("ratio must not be zero.", "ratio")
@@ -287,7 +287,7 @@ def _wheel_markers(on: Placing) -> tuple[Marker, Marker, float] | None:
         if two.axis is not None and np.linalg.norm(np.cross(z, two.axis)) > PARALLEL:
             on.wrong(
                 "the axes are not parallel; bevel, worm and crossed gears are not supported as contacts. "
-                "Couple their angles with gear_ratio or coupling: without the tooth force.",
+                "Couple their angles with gear_ratio or coupling: without the tooth force."
             )
             return None
         first, second = (_in_mesh_plane(on, w.centre, one.centre, z) for w in pair)

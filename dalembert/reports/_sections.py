@@ -46,12 +46,8 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data)))
         kinds = {"coordinates": "joint coordinates", "energy": "energy", "violation": "constraint violation"}
-        out.append(
-            Section(
-                "Curves",
-                [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()],
-            )
-        )
+        curves = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
+        out.append(Section("Curves", curves))
     out.append(Section("Settings and versions", [Table(("", ""), _settings(system, solution))]))
     return out
 
