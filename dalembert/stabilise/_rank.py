@@ -41,10 +41,6 @@ def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> boo
     return formulation.needs_rank
 
 
-def _consistent(system: AbstractSystem, state: State | tuple | None, t: Scalar) -> State:
-    return consistent_state(system, state, t=t)
-
-
 def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> tuple[np.ndarray | None, np.ndarray]:
     """Rows that stand for all (1) and those that depend on them at generic states (0), or None if all are independent;
     and the pivots of those that stand for all (`Attempt.pivots`), the largest at the states examined."""
@@ -106,7 +102,7 @@ def _examined(system: AbstractSystem, t, q, v, kept) -> tuple[Equations, Array]:
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: Scalar = 0.0) -> Ranks:
     """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
-    return _generic_ranks(system, _consistent(system, state, t), t)
+    return _generic_ranks(system, consistent_state(system, state, t=t), t)
 
 
 def _generic_ranks(system: AbstractSystem, here: State, t: Scalar) -> Ranks:
