@@ -36,6 +36,7 @@ COUNTS = ("dim", "nsample", "actdim", "maxhullvert")  # what makes MuJoCo's memo
 MESHES = (".stl", ".obj", ".msh")
 LARGEST_MESH, MOST_FILES, MOST_COPIES = 50_000_000, 500, 2000
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
+_NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE)
 _STUCK: list[bool] = []  # whether the compiler failed with an unknown exception
 
 
@@ -192,8 +193,7 @@ class _Source:
                 before = len(self.complaints.found)
                 self._mesh(child)
                 if len(self.complaints.found) > before and not self.strict:
-                    name = child.attributes.get("name") or PurePosixPath(child.attributes.get("file", "")).stem
-                    self.unread[name] = self.complaints.found.pop()
+                    self.unread[_mesh_name(child)] = self.complaints.found.pop()
             for key, value in child.attributes.items():
                 if not value.strip():
                     self._wrong(child, f"<{child.tag}>: {key} is empty.")
@@ -201,12 +201,8 @@ class _Source:
                     self._wrong(child, f"<{child.tag}>: {key} must be a whole number below 1000, not '{value[:40]}'.")
                 if key.startswith("file") and not (child.tag == "mesh" and element.tag == "asset"):
                     self._wrong(child, f"<{child.tag}>: {key}='{value[:60]}': only meshes may be files here.")
-                if re.search(r"(?<![\w.])[-+]?(?:nan|inf)", value, re.IGNORECASE) and key not in (
-                    "name",
-                    "class",
-                    "file",
-                ):
-                    self._not_a_number(child, key, value)
+                if key not in ("name", "class", "file") and any(map(_NOT_FINITE.fullmatch, value.split())):
+                    self._wrong(child, f"<{child.tag}>: {key} must be finite numbers, not '{value[:60]}'.")
             self._clean(child, number)
 
     def _leave_out_unread(self) -> None:
@@ -214,38 +210,25 @@ class _Source:
         if not self.unread:
             return
         given = all(e.attributes.get("inertiafromgeom", "auto") != "true" for e in self.root.all("compiler"))
-        used: dict[str, list[tuple[Element, Element]]] = {}
+        used: defaultdict[str, list[tuple[Element, Element]]] = defaultdict(list)
+        for parent in self.root.walk():
+            for child in parent.children:
+                if "mesh" in child.attributes:
+                    used[child.attributes["mesh"]].append((parent, child))
         fixed: set[str] = set()  # whose geoms all belong to bodies with an inertia, or to the ground
-        everywhere = [(e, c) for e in self.root.walk() for c in e.children if "mesh" in c.attributes]
-        for parent, child in everywhere:
-            used.setdefault(child.attributes["mesh"], []).append((parent, child))
-        for name in self.unread:
-            ends = used.get(name, [])
-            sound = all(
-                c.tag == "geom" and (p.tag == "worldbody" or (p.tag == "body" and given and p.all("inertial")))
-                for p, c in ends
-            )
-            if sound:
-                fixed.add(name)
         for name, why in self.unread.items():
-            if name not in fixed:
+            if not all(
+                c.tag == "geom" and (p.tag == "worldbody" or (p.tag == "body" and given and p.all("inertial")))
+                for p, c in used[name]
+            ):
                 self.complaints.found.append(why)
                 continue
-            for parent, child in used.get(name, []):
+            fixed.add(name)
+            for parent, child in used[name]:
                 parent.children = [c for c in parent.children if c is not child]
             self.left_out["<mesh> that cannot be read (a picture only)"].append(name)
         for asset in self.root.all("asset"):
-            asset.children = [
-                c
-                for c in asset.children
-                if c.tag != "mesh"
-                or (c.attributes.get("name") or PurePosixPath(c.attributes.get("file", "")).stem) not in fixed
-            ]
-
-    def _not_a_number(self, element: Element, key: str, value: str) -> None:
-        words = value.split()
-        if any(re.fullmatch(r"[-+]?(?:nan|inf|infinity)", w, re.IGNORECASE) for w in words):
-            self._wrong(element, f"<{element.tag}>: {key} must be finite numbers, not '{value[:60]}'.")
+            asset.children = [c for c in asset.children if c.tag != "mesh" or _mesh_name(c) not in fixed]
 
     def _mesh(self, element: Element) -> None:
         name = element.attributes.get("file", "")
@@ -332,6 +315,10 @@ class _Source:
 
     def element_of(self, tag: str, name: str) -> Element | None:
         return next((e for e in self.lines if e.tag == tag and e.attributes.get("name") == name), None)
+
+
+def _mesh_name(element: Element) -> str:
+    return element.attributes.get("name") or PurePosixPath(element.attributes.get("file", "")).stem
 
 
 def _is_field(element: Element) -> bool:
