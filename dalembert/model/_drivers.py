@@ -24,9 +24,8 @@ from dalembert.model._arguments import (
     Whole,
 )
 from dalembert.model._element import AbstractJoint
-from dalembert.model._formulas import FrameFormulas
 from dalembert.model._functions import FormulaError
-from dalembert.model._laws import Prefixed, with_parameters
+from dalembert.model._laws import FrameFormulas, Prefixed, with_parameters
 from dalembert.model._placed import Constraint, Look, Term
 from dalembert.model._placing import Placing
 

@@ -21,10 +21,9 @@ from dalembert.model._arguments import (
     Vector,
 )
 from dalembert.model._element import AbstractForce
-from dalembert.model._formulas import FrameFormulas
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import FormulaError
-from dalembert.model._laws import Shares, with_parameters
+from dalembert.model._laws import FrameFormulas, Shares, with_parameters
 from dalembert.model._placed import Force, Look
 from dalembert.model._placing import Placing
 

@@ -18,8 +18,7 @@ from dalembert.systems._bodies import BodySystem, ForceFamily, JointView
 from dalembert.systems._frames import marker_frames
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._origin import Origin
-from dalembert.systems._reduce import some_rows
-from dalembert.systems._rows import Family
+from dalembert.systems._rows import Family, some_rows
 
 
 class AbsoluteSystem(BodySystem):

@@ -1,4 +1,4 @@
-"""edge · pictures: the animated page, one HTML file with everything in it."""
+"""edge · pictures: a result in motion: the animated page, one HTML file with everything in it, or a film."""
 
 from __future__ import annotations
 
@@ -11,10 +11,41 @@ from pathlib import Path
 import numpy as np
 
 from dalembert._disk import write_in_place
-from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
+from dalembert._results import check_output
+from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene, scene_of
 
 SCRIPTS = ("scene", "vectors", "mesh", "gl", "motion", "draw", "plots", "controls")
 """The files of the page's program, joined in this order into one function: each uses names of those before it."""
+ENDINGS = (".html", ".gif", ".mp4")
+PAGE_NUMBERS = 850_000
+"""Numbers over time in one page, which keep it under 5 MB; of a longer or larger run fewer times are shown."""
+
+
+def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps: int = 25) -> Path:
+    """Write a result in motion: .html, one page that plays and needs no network; .gif and .mp4 for slides.
+
+    `traces` are the points whose path is drawn: names of bodies (their centres of mass) or (body, point in its frame).
+    `speed` and `fps` are for films: how many seconds of the motion pass in one, and pictures in a second.
+    """
+    path = Path(path)
+    check_output(path, ENDINGS)
+    if path.suffix == ".html":
+        text = page_of_dataset(data, traces=traces)
+        return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+    from dalembert.view._movie import write_movie
+
+    return write_movie(scene_of(data, traces=traces), path, speed=speed, fps=fps)
+
+
+def page_of_dataset(data, *, traces=None, live: str | None = None, numbers: int = PAGE_NUMBERS) -> str:
+    """The page as text, for a report, or with its server's stamp (`live`) for a `Server`."""
+    return page_of(scene_of(data, traces=traces, frames=_frames(data, numbers)), live=live)
+
+
+def _frames(data, numbers: int) -> int:
+    """Times that fit into a page: 7 numbers per body, 12 per joint, some dozens of curves."""
+    each = 7 * data.sizes.get("body", 0) + 12 * data.sizes.get("joint", 0) + 40
+    return max(50, min(2000, numbers // each))
 
 
 def page_of(scene: Scene, *, live: str | None = None) -> str:
@@ -39,12 +70,6 @@ def page_with(scene: dict, *, live: str | None = None) -> str:
     ):
         text = text.replace(mark, value, 1)
     return text
-
-
-def write_page(scene: Scene, path) -> Path:
-    """The page as a file."""
-    text = page_of(scene)
-    return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
 
 def plain(s: Scene) -> dict:
