@@ -351,7 +351,7 @@ class _Reader:
         for mistake in mistakes:
             entry = None if mistake.element is None else entry_of.get(id(mistake.element))
             if entry is not None:
-                path = next((p for p in mistake.paths if _is_there(entry.node, p)), ())
+                path = next((p for p in mistake.paths if entry.node.has(p)), ())
                 doubtful = entry.wrong or id(entry) in unsure or self._refers_to_lost(entry)
                 if doubtful and not self._stands_alone(mistake, entry, path):
                     continue
@@ -377,13 +377,3 @@ class _Reader:
 
 def _known(classes: dict[str, type[Element]], word: Any) -> type[Element] | None:
     return classes.get(word) if isinstance(word, str) else None
-
-
-def _is_there(node: Node, path: tuple) -> bool:
-    """Whether something stands in the file at a path."""
-    for step in path:
-        try:
-            node = node.value[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True

@@ -233,6 +233,9 @@ class AbstractJoint(Element, abstract=True):
 class Joint(AbstractJoint, abstract=True):
     """A joint between two places: bodies or markers i and j."""
 
+    frame_axis: ClassVar[str | None] = None  # the argument that its frame stands on; without one it has world axes
+    needs_point: ClassVar[bool] = True  # its point must be given: it is not that of a body
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
 
@@ -241,7 +244,7 @@ class Joint(AbstractJoint, abstract=True):
 
     def markers(self, on: Placing) -> tuple[Marker, Marker]:
         """Where it sits in its two bodies."""
-        return on.joint_markers()
+        return on.joint_markers(self.frame_axis, needs_point=self.needs_point)
 
     def numbers(self, on: Placing) -> dict[str, Any]:
         """Its parameters."""

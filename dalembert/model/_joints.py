@@ -26,11 +26,9 @@ class Weld(Joint):
 
     tree_links = (WELD,)
     drawn_as = Look("block")
+    needs_point = False
 
     at: Vector | None = None
-
-    def markers(self, on):
-        return on.joint_markers(needs_point=False)
 
 
 class Revolute(Joint):
@@ -55,6 +53,8 @@ class Revolute(Joint):
 class Prismatic(Joint):
     """j slides along `axis` of i without turning. Coordinate: displacement."""
 
+    frame_axis = "axis"
+
     at: Vector | None = None
     axis: Vector | None = None
 
@@ -73,9 +73,6 @@ class Prismatic(Joint):
     def look(self, space):
         return Look("sleeve", rail=_along(space), foot=False, holds=False)
 
-    def markers(self, on):
-        return on.joint_markers("axis")
-
 
 def _along(space: str) -> int:
     """The axis of marker i along which sliders move."""
@@ -89,6 +86,7 @@ class Cylindrical(Joint):
     free_coordinates = {"displacement": 2, "angle": 2}
     tree_links = (slide_along(), turn_about())
     drawn_as = Look("rod_in_sleeve", rail=2, holds=False)
+    frame_axis = "axis"
 
     at: Vector | None = None
     axis: Vector | None = None
@@ -99,9 +97,6 @@ class Cylindrical(Joint):
     def bearing(self, space):
         return Bearing(("Fx", "Fy"), ("Mx", "My"))
 
-    def markers(self, on):
-        return on.joint_markers("axis")
-
 
 class Screw(Joint):
     """j turns about `axis` of i and advances by `pitch` a turn (negative: left-handed). Any number of turns."""
@@ -110,13 +105,11 @@ class Screw(Joint):
     free_coordinates = {"displacement": 2, "angle": 2}
     tree_links = (SCREW,)
     drawn_as = Look("screw", rail=2, holds=False)
+    frame_axis = "axis"
 
     pitch: Number
     at: Vector | None = None
     axis: Vector | None = None
-
-    def markers(self, on):
-        return on.joint_markers("axis")
 
     def numbers(self, on):
         pitch = on.number("pitch")
@@ -297,12 +290,11 @@ class ParallelAxes(Joint):
     spaces = ("space",)
     free_coordinates = {"angle": 2}
     drawn_as = Look("corner")
+    frame_axis = "axis"
+    needs_point = False
 
     at: Vector | None = None
     axis: Vector | None = None
-
-    def markers(self, on):
-        return on.joint_markers("axis", needs_point=False)
 
 
 class PerpendicularAxes(Joint):
@@ -358,11 +350,9 @@ class OrientationLock(Joint):
     free_coordinates = {"x": 0, "y": 1, "z": 2}
     tree_links = (slide_along(0), slide_along(1), slide_along(2))
     drawn_as = Look("corner")
+    needs_point = False
 
     at: Vector | None = None
-
-    def markers(self, on):
-        return on.joint_markers(needs_point=False)
 
 
 class AngleLock(Joint):
@@ -372,8 +362,6 @@ class AngleLock(Joint):
     free_coordinates = {"x": 0, "y": 1}
     tree_links = (slide_along(0), slide_along(1))
     drawn_as = Look("corner")
+    needs_point = False
 
     at: Vector | None = None
-
-    def markers(self, on):
-        return on.joint_markers(needs_point=False)

@@ -14,6 +14,8 @@ from dalembert.model._placed import Bearing, Look
 class PointOnLine(Joint):
     """A point of j stays on a line of i through `at` along `axis`. Coordinate: displacement."""
 
+    frame_axis = "axis"
+
     at: Vector | None = None
     axis: Vector | None = None
 
@@ -26,9 +28,6 @@ class PointOnLine(Joint):
     def look(self, space):
         return Look("slot", rail=0 if space == "plane" else 2, slot=True, foot=False, holds=False)
 
-    def markers(self, on):
-        return on.joint_markers("axis")
-
 
 class PointInPlane(Joint):
     """A point of j stays on a plane of i through `at`, across `normal`. Coordinates: x, y."""
@@ -36,12 +35,10 @@ class PointInPlane(Joint):
     spaces = ("space",)
     free_coordinates = {"x": 0, "y": 1}
     drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
+    frame_axis = "normal"
 
     at: Vector | None = None
     normal: Vector | None = None
-
-    def markers(self, on):
-        return on.joint_markers("normal")
 
 
 class PointOnCurve(Joint):
