@@ -61,7 +61,9 @@ class Comparison:
 
     def __str__(self) -> str:
         names = ("formulation", "complement", "stabilisation")
-        rows = [(*names, "error", "Φ", "φ", "C v̇−Γ", "energy", "steps", "evals", "compile", "run")]
+        rows: list[tuple[str, ...]] = [
+            (*names, "error", "Φ", "φ", "C v̇−Γ", "energy", "steps", "evals", "compile", "run")
+        ]
         for e in self.entries:
             numbers = [f"{x:.0e}" for x in (e.error, e.position, e.velocity, e.acceleration, e.energy_drift)]
             counts = [str(e.steps), str(e.evaluations), f"{e.compile_s:.1f} s", f"{1e3 * e.run_s:.1f} ms"]

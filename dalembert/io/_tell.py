@@ -341,10 +341,10 @@ class _Builder:
         self.model.marker(name, body, at=_tidy(pose.p, self.size), **turned)
         return name
 
-    def _pair(self, name: str, ends, element: Element | None) -> list[str]:
+    def _pair(self, name: str, ends: list[tuple[Body, Pose]], element: Element | None) -> list[str]:
         """Markers NAME_i and NAME_j at two places in the world, each a body and a pose."""
         free = [self._name(f"{name}_{word}", None, own=False) for word in "ij"]
-        return [self._marker(marker, *end, element) for marker, end in zip(free, ends, strict=True)]
+        return [self._marker(marker, *end, element=element) for marker, end in zip(free, ends, strict=True)]
 
     def _weld_root(self, name: str) -> None:
         weld = self._name(f"{name}_to_ground", self.robot.links[name].element, own=False)

@@ -97,7 +97,7 @@ class Drag(AbstractForce):
     def place(self, on):
         b = on.body("body")
         numbers = {k: on.number(k, negative=False) for k in ("linear", "quadratic", "angular")}
-        numbers["wind"] = on.vector("wind")
+        numbers |= {"wind": on.vector("wind")}
         return on.force((on.fixed(b, on.vector("at", default=b.position), b.rotation),), numbers)
 
 

@@ -46,7 +46,7 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data)))
         kinds = {"coordinates": "joint coordinates", "energy": "energy", "violation": "constraint violation"}
-        curves = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
+        curves: list = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
         out.append(Section("Curves", curves))
     out.append(Section("Settings and versions", [Table(("", ""), _settings(system, solution))]))
     return out

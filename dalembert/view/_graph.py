@@ -54,23 +54,12 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     for node, (x, y) in places.items():
         if isinstance(node, tuple):
             axes.plot([x], [y], "D", color="#8a94a0", markersize=7, zorder=3)
-            axes.annotate(
-                literal(node[1]),
-                (x, y),
-                xytext=(0, -13),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-                color="#5b6775",
-            )
+            below: dict[str, Any] = {"xytext": (0, -13), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(literal(node[1]), (x, y), fontsize=8, color="#5b6775", **below)
             continue
         ground = node == "ground"
-        style = {
-            "boxstyle": "square,pad=0.45" if ground else "round,pad=0.45",
-            "fc": "#3b4252" if ground else "#e8eef5",
-            "ec": "#3b4252",
-        }
-        colour = "white" if ground else "#1d2733"
+        shape, colour, face = ("square", "white", "#3b4252") if ground else ("round", "#1d2733", "#e8eef5")
+        style = {"boxstyle": f"{shape},pad=0.45", "fc": face, "ec": "#3b4252"}
         text = literal(node)
         boxes.append(axes.text(x, y, text, ha="center", va="center", fontsize=10, zorder=4, color=colour, bbox=style))
     count = {0: "no loop", 1: "1 loop"}.get(loops, f"{loops} loops")
