@@ -4,11 +4,10 @@ Equations (5b.1)–(5b.6): docs/theory/stabilise.md.
 """
 
 from dalembert.stabilise._base import AbstractStabilisation
-from dalembert.stabilise._closing import Closing, sizes_of
+from dalembert.stabilise._closing import Closing, free_neighbours, sizes_of
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
-from dalembert.stabilise._neighbours import free_neighbours
 from dalembert.stabilise._rank import generic_ranks, prepared_at
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (

@@ -12,7 +12,7 @@ from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
-from dalembert.stabilise._neighbours import neighbours
+from dalembert.stabilise._closing import neighbours
 from dalembert.stabilise._start import consistent_state
 from dalembert.stabilise._taut import refuse_dead_end
 from dalembert.systems import AbstractSystem, State, compiled_quickly
