@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, check_place
 
 LEFT_BEHIND = 60.0
 """The temporary file of a process that is gone is removed at this age in seconds."""
@@ -37,10 +37,7 @@ def write_in_place(path, suffix: str, write: Callable[[str], object], *, replace
     existing file is refused with `FileExistsError`.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
-    if path.is_dir():
-        raise DalembertError(f"Cannot write '{path}': it is a folder.")
+    check_place(path)
     if not replace and path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     _sweep(path.parent)

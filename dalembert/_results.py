@@ -44,12 +44,17 @@ def check_output(path, endings: tuple[str, ...]) -> None:
     path = Path(path)
     if path.suffix not in endings:
         raise DalembertError(f"Cannot write '{path}': its name must end in {' or '.join(endings)}.")
+    check_place(path)
+    if not os.access(path.parent, os.W_OK):
+        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' is read-only for you.")
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file in a folder that is not there, or that is a folder itself."""
     if not path.parent.is_dir():
         raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' does not exist.")
     if path.is_dir():
         raise DalembertError(f"Cannot write '{path}': it is a folder.")
-    if not os.access(path.parent, os.W_OK):
-        raise DalembertError(f"Cannot write '{path}': the folder '{path.parent}' is read-only for you.")
 
 
 class Complaint(NamedTuple):

@@ -109,7 +109,11 @@ def list_(
 
         rows = [{"name": m.name, "summary": m.summary, "t_end": m.t_end} for m in mechanisms().values()]
     elif Path(where).is_dir():
-        rows = [_file_row(path, path.name) for path in _model_files(Path(where))]
+        from dalembert.io import FILE_ENDINGS
+
+        # links are left out, as they may lead anywhere
+        files = (p for p in Path(where).iterdir() if p.name.endswith(FILE_ENDINGS) and not p.is_symlink())
+        rows = [_file_row(path) for path in sorted(files)]
     else:
         entry = _entry(where)
         rows = [{"name": where, "summary": entry.summary, "t_end": entry.t_end}]
@@ -317,8 +321,7 @@ def run(
     samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
     changes: Changes = None,
     coordinates: Annotated[
-        str | None,
-        typer.Option(help="absolute (the default) or joint.", autocompletion=_kinds_of_coordinates),
+        str | None, typer.Option(help="absolute (the default) or joint.", autocompletion=_kinds_of_coordinates)
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN.nc", help="Go on with this run, as if it had not stopped.")
@@ -445,14 +448,8 @@ def report(
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
     check_output(path, (".html",))
     settings = {"rtol": rtol, "max_steps": max_steps, "rule": _rule(rule)}
-    _write_report(model, path, t_end, settings, samples, coordinates, changes)
-
-
-def _write_report(
-    name: str, path: Path, t_end, settings: dict, samples: int, coordinates: str = "absolute", changes=None
-) -> None:
-    entry = _entry(name)
-    model = entry.model()
+    entry = _entry(model)
+    machine = entry.model()
     from dalembert._results import RedundancyWarning
     from dalembert.reports import report as report_model
 
@@ -461,11 +458,11 @@ def _write_report(
     end = entry.t_end if t_end is None else t_end
     options = {"about": entry.summary, "samples": samples, "progress": True}
     if changes:  # the model as a file would not be what was simulated
-        model = _built(entry, coordinates, changes)
-        options["about"] = f"{entry.summary or model.name}; changed: {', '.join(changes)}"
+        machine = _built(entry, coordinates, changes)
+        options["about"] = f"{entry.summary or machine.name}; changed: {', '.join(changes)}"
     else:
         options["coordinates"] = coordinates
-    print(f"Written: {report_model(model, path, t_end=end, **options, **chosen)}")
+    print(f"Written: {report_model(machine, path, t_end=end, **options, **chosen)}")
 
 
 @app.command()
@@ -511,9 +508,7 @@ def compare(
 
 
 @app.command()
-def demo(
-    folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out"),
-) -> None:
+def demo(folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path("out")) -> None:
     """The main job on built-in mechanisms: describe, simulate, save, plot, and a report to send."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -524,7 +519,7 @@ def demo(
         _simulate(name, folder / f"{name}.nc", folder / f"{name}.png", None, {}, 501, True, False)
         print()
     page = folder / "mobile-robot.html"
-    _write_report("mobile-robot", page, None, {}, 401)
+    report("mobile-robot", page)
     print(f"\nLook at the pictures in {folder}/, open {page} in a browser, and try: dalembert view bricard")
 
 
@@ -586,7 +581,7 @@ def _simulate(
 
 def _former(path: Path) -> Any:
     """The run in a file, to go on with."""
-    from dalembert._results import DalembertError, RecordWarning
+    from dalembert._results import RecordWarning
     from dalembert.results import RecordedRun, open_run
 
     with warnings.catch_warnings():
@@ -619,26 +614,20 @@ def _entry(name: str):
     return Mechanism(name, found.summary, lambda: found.model, t_end, settings)
 
 
-def _model_files(folder: Path) -> list[Path]:
-    """The model files of a folder; links are left out, as they may lead anywhere."""
-    from dalembert.io import FILE_ENDINGS
-
-    return sorted(p for p in folder.iterdir() if p.name.endswith(FILE_ENDINGS) and not p.is_symlink())
-
-
-def _file_row(path: Path, name: str) -> dict:
+def _file_row(path: Path) -> dict:
     from dalembert.io import read
 
     try:
         found = read(path)
     except DalembertError as error:
         mistakes = str(error).split("\n")
-        return {"name": name, "summary": f"cannot be used: {mistakes[-1 if len(mistakes) == 2 else 0].strip(' :')}"}
+        why = mistakes[-1 if len(mistakes) == 2 else 0].strip(" :")
+        return {"name": path.name, "summary": f"cannot be used: {why}"}
     model = found.model
     where = "in the plane" if model.space == "plane" else "in space"
     size = f"{len(model.bodies)} bodies, {len(model.constraints)} joints, {where}"
     summary = f"{found.summary} ({size})" if found.summary else size
-    return {"name": name, "summary": summary, "t_end": found.run.get("t_end", 10.0)}
+    return {"name": path.name, "summary": summary, "t_end": found.run.get("t_end", 10.0)}
 
 
 def _report(solution) -> dict:

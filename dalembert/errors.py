@@ -17,17 +17,7 @@ from dalembert._results import (
 )
 
 __all__ = [
-    "AssemblyError",
-    "AssemblyWarning",
-    "ConversionWarning",
-    "DalembertError",
-    "FileError",
-    "ModelError",
-    "PrecisionWarning",
-    "RecordWarning",
-    "RedundancyWarning",
-    "SimulationError",
-    "SingularWarning",
-    "SlackBeltWarning",
+    "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "FileError", "ModelError",
+    "PrecisionWarning", "RecordWarning", "RedundancyWarning", "SimulationError", "SingularWarning", "SlackBeltWarning",
     "StiffnessWarning",
-]
+]  # fmt: skip

@@ -13,7 +13,6 @@ class RandomDirections(AbstractComplement):
     """E of normally distributed columns, by a seed; D and X from [C; Eᵀ]⁻¹ = [X D]."""
 
     seed: int = eqx.field(static=True, default=0)
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def supplement(self, C, mass):
         rank, n = C.shape

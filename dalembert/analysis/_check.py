@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dalembert.analysis._contradictions import Contradiction
-from dalembert.analysis._data import as_dict
 from dalembert.analysis._free import FreeMotion
-from dalembert.analysis._solvability import Solvability
+from dalembert.analysis._solvability import Solvability, Term
 from dalembert.reactions import Pressing
 from dalembert.simulation import SingularPosition
 
@@ -91,7 +91,37 @@ class Check:
 
     def as_dict(self) -> dict:
         """Plain data, ready for JSON."""
-        return as_dict(self)
+        below = {"singular_values", "contradictions", "friction", "free_motions"}
+        below |= {"solvability", "solvability_here", "motion"}
+        out = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in below}
+        values = self.singular_values
+        out["consistent"] = self.consistent
+        out["smallest_singular_values"] = [float(x) for x in values[-min(6, len(values)) :]]
+        out["largest_singular_value"] = float(values[0]) if len(values) else None
+        out["contradictions"] = [
+            {"level": c.level, "residual": c.residual, "terms": _terms(c.terms)} for c in self.contradictions
+        ]
+        out["friction"] = [p._asdict() for p in self.friction]
+        out["free_motions"] = [[b._asdict() for b in m.bodies] for m in self.free_motions]
+        if self.solvability is not None:
+            out |= _solvability(self.solvability)
+        if self.solvability_here is not None:
+            out["in_this_pose"] = _solvability(self.solvability_here)
+        if self.motion is not None:
+            m = self.motion
+            out["motion"] = {
+                "t0": m.t0,
+                "t_end": m.t_end,
+                "instants": m.instants,
+                "ranks": list(m.ranks),
+                "singular_positions": [
+                    {"t": p.t, "rank": p.rank, "rank_elsewhere": p.rank_elsewhere, "joints": list(p.joints)}
+                    for p in m.singular_positions
+                ],
+                "changing": list(m.changing),
+                "ended": m.message,
+            }
+        return out
 
     def summary(self) -> str:
         """The counts, in two to four lines."""
@@ -117,3 +147,25 @@ def _reports():
     from dalembert import reports
 
     return reports
+
+
+def _terms(terms: tuple[Term, ...]) -> list[dict]:
+    return [{"joint": t.joint, "component": t.name, "coefficient": t.coefficient} for t in terms]
+
+
+def _solvability(found: Solvability) -> dict:
+    return {
+        "axes": "joint",  # of all components: the joint's own (marker i), not the world's
+        "reactions": [
+            {"joint": j.name} | {k: getattr(j, k) for k in ("kind", "unique", "components", "values", "methods")}
+            for j in found.joints
+        ],
+        "unique_sums": [
+            {"terms": _terms(s.terms), "value": None if math.isnan(s.value) else s.value} for s in found.sums
+        ],
+        "dependent_groups": [_terms(g.terms) for g in found.groups],
+        "clusters": [list(c) for c in found.clusters],
+        "releases": [
+            {"joint": r.joint, "directions": list(r.directions), "becomes": r.becomes} for r in found.releases
+        ],
+    }

@@ -50,51 +50,25 @@ class Comparison:
 
     def best(self, by: str = "error") -> Entry:
         """The entry with the smallest of a column."""
-        return min(self.entries, key=lambda e: _or_inf(getattr(e, by)))
+        known = [e for e in self.entries if math.isfinite(getattr(e, by))]
+        return min(known or self.entries[:1], key=lambda e: getattr(e, by))
 
     def as_dict(self) -> dict:
-        rows = [
-            {
-                k: (None if isinstance(v, float) and not math.isfinite(v) else v)
-                for k, v in dataclasses.asdict(e).items()
-            }
-            for e in self.entries
-        ]
-        head = {k: getattr(self, k) for k in ("name", "t_end", "settings", "reference")}
-        return {**head, "entries": rows}
+        found = dataclasses.asdict(self)
+        for row in found["entries"]:
+            row |= {k: None for k, x in row.items() if isinstance(x, float) and not math.isfinite(x)}
+        return found | {"entries": list(found["entries"])}
 
     def __str__(self) -> str:
-        head = (
-            "formulation",
-            "complement",
-            "stabilisation",
-            "error",
-            "Φ",
-            "φ",
-            "C v̇−Γ",
-            "energy",
-            "steps",
-            "evals",
-            "compile",
-            "run",
-        )
-        rows: list[tuple[str, ...]] = [head]
+        names = ("formulation", "complement", "stabilisation")
+        rows: list[tuple[str, ...]] = [
+            (*names, "error", "Φ", "φ", "C v̇−Γ", "energy", "steps", "evals", "compile", "run")
+        ]
         for e in self.entries:
             numbers = [f"{x:.0e}" for x in (e.error, e.position, e.velocity, e.acceleration, e.energy_drift)]
-            times = [f"{e.compile_s:.1f} s", f"{1e3 * e.run_s:.1f} ms"]
+            counts = [str(e.steps), str(e.evaluations), f"{e.compile_s:.1f} s", f"{1e3 * e.run_s:.1f} ms"]
             status = [] if e.status == "done" else [e.status]
-            rows.append(
-                (
-                    e.formulation,
-                    e.complement,
-                    e.stabilisation,
-                    *numbers,
-                    str(e.steps),
-                    str(e.evaluations),
-                    *times,
-                    *status,
-                )
-            )
+            rows.append((*(getattr(e, name) for name in names), *numbers, *counts, *status))
         widths = [max(len(r[k]) for r in rows if k < len(r)) for k in range(max(map(len, rows)))]
         lines = [
             "  ".join(f"{x:<{w}}" if k < 3 else f"{x:>{w}}" for k, (x, w) in enumerate(zip(r, widths, strict=False)))
@@ -205,7 +179,3 @@ def _chosen(given, table: Mapping, what: str) -> dict:
         if name not in table:
             raise DalembertError(f"There is no {what} '{name}'; there are {', '.join(table)}.")
     return {name: table[name] for name in names}
-
-
-def _or_inf(x: float) -> float:
-    return x if math.isfinite(x) else math.inf

@@ -13,7 +13,7 @@ from dalembert._results import DalembertError
 from dalembert._typing import Array
 from dalembert.equations import assemble, residuals
 from dalembert.formulations import Proximal
-from dalembert.model import Model
+from dalembert.model import Model, rotation_matrix
 from dalembert.reactions import Instant, decide_loads
 from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbstractSystem, build, compiled, compiled_quickly
@@ -139,10 +139,7 @@ class _Instant:
 
     def rates(self, turning: np.ndarray | None = None) -> np.ndarray:
         """∂(δq̇, δv̇)/∂(δq, δv), in axes that turn with the machine."""
-        if turning is None or not np.any(turning):
-            return self._rates
-        seen = self._axes(lambda body: turning, lambda body: body.R.T @ turning)
-        return self._rates - np.kron(np.eye(2), seen)
+        return self._rates if turning is None else self._rates - np.kron(np.eye(2), self._turned(turning))
 
     def basis(self) -> np.ndarray:
         """Displacements that keep the rows, as orthonormal columns."""
@@ -161,16 +158,13 @@ class _Instant:
 
     def bodies(self) -> list[_Body]:
         """Of an absolute system: what each body does, as seen in space."""
-        space = self.system.space == "space"
         q, v, a = (x.reshape(len(self.system.body_names), -1) for x in (self.q, self.v, self.vdot * self.scale))
-        if space:
-            return [_Body(x[:3], _rotation(x[3:]), u[:3], u[3:], w[:3], w[3:]) for x, u, w in zip(q, v, a, strict=True)]
+        every = zip(q, v, a, strict=True)
+        if self.system.space == "space":
+            return [_Body(x[:3], rotation_matrix(x[3:]), u[:3], u[3:], w[:3], w[3:]) for x, u, w in every]
         flat = lambda x: np.array([x[0], x[1], 0.0])  # noqa: E731
         about = lambda x: np.array([0.0, 0.0, x[2]])  # noqa: E731
-        return [
-            _Body(flat(x), _turn(about(x)), flat(u), about(u), flat(w), about(w))
-            for x, u, w in zip(q, v, a, strict=True)
-        ]
+        return [_Body(flat(x), _turn(about(x)), flat(u), about(u), flat(w), about(w)) for x, u, w in every]
 
     def _axes(self, of_lengths, of_angles, make=None) -> np.ndarray:
         """The n × n matrix that acts on every body's translations and rotations: cross products, or rotations."""
@@ -210,10 +204,11 @@ class _Instant:
 
     def apart(self, turning: np.ndarray | None) -> np.ndarray:
         """The accelerations (in machine sizes) that are left in axes that turn with the machine."""
-        if turning is None or not np.any(turning):
-            return self.vdot
-        seen = self._axes(lambda body: turning, lambda body: body.R.T @ turning)
-        return self.vdot - seen @ self.v / self.scale
+        return self.vdot if turning is None else self.vdot - self._turned(turning) @ self.v / self.scale
+
+    def _turned(self, turning: np.ndarray) -> np.ndarray:
+        """The n × n matrix of the rates by which all displacements turn with the machine."""
+        return self._axes(lambda body: turning, lambda body: body.R.T @ turning)
 
     def later(self, dt: float, turning: np.ndarray | None) -> tuple[_Instant, np.ndarray]:
         """The state after a time if the motion is steady, and the rotation back to the present axes."""
@@ -345,7 +340,7 @@ def _skew(x: np.ndarray) -> np.ndarray:
 
 def _turn(x: np.ndarray) -> np.ndarray:
     """The rotation by a vector of angle (Rodrigues)."""
-    return _rotation(_quaternion(x))
+    return rotation_matrix(_quaternion(x))
 
 
 def _averaged(x: np.ndarray) -> np.ndarray:
@@ -364,9 +359,3 @@ def _quaternion(x: np.ndarray) -> np.ndarray:
 def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     w = a[0] * b[0] - a[1:] @ b[1:]
     return np.concatenate([[w], a[0] * b[1:] + b[0] * a[1:] + np.cross(a[1:], b[1:])])
-
-
-def _rotation(q: np.ndarray) -> np.ndarray:
-    q = q / np.linalg.norm(q)
-    K = _skew(q[1:])
-    return np.eye(3) + 2 * q[0] * K + 2 * K @ K

@@ -9,24 +9,10 @@ from dalembert.complements._local import LocalCoordinates
 from dalembert.complements._riemannian import Frame, Riemannian, projected_units, recursion_rates
 
 __all__ = [
-    "LU",
-    "QR",
-    "SVD",
-    "AbstractComplement",
-    "Choice",
-    "Completion",
-    "Frame",
-    "GramSchmidt",
-    "GramSchmidtByVectors",
-    "Local",
-    "LocalCoordinates",
-    "Riemannian",
-    "ZeroEigenvalues",
-    "all_complements",
-    "check_choice",
-    "projected_units",
+    "LU", "QR", "SVD", "AbstractComplement", "Choice", "Completion", "Frame", "GramSchmidt", "GramSchmidtByVectors",
+    "Local", "LocalCoordinates", "Riemannian", "ZeroEigenvalues", "all_complements", "check_choice", "projected_units",
     "recursion_rates",
-]
+]  # fmt: skip
 
 
 def all_complements() -> dict[str, AbstractComplement]:

@@ -58,7 +58,7 @@ class AbstractComplement(eqx.Module):
     ones represent all. A choice is made at one instant; with it held, D is a smooth function of C and M.
     """
 
-    rank: eqx.AbstractVar[int | None]
+    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     uses_local: ClassVar[bool] = False
     """Whether the factors C = Ĉ J are worth making for a model."""

@@ -6,7 +6,6 @@ in coordinates scaled by √diag M, so that no choice depends on units; with M =
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -15,83 +14,61 @@ from dalembert.complements._base import AbstractComplement, Completion, dimensio
 from dalembert.linalg import BlockMass, others, pick_rows, pivot_columns
 
 
-class LU(AbstractComplement):
+class AbstractSolvedComplement(AbstractComplement):
+    """D by one n × n inverse: [C; Eᵀ] D = [0; I] with E held."""
+
+    def complete(self, C, mass, choice, local=None):
+        return solved(choice.pick(C), choice.E, mass)
+
+    def holds_E(self, choice):
+        return True
+
+
+class LU(AbstractSolvedComplement):
     """Coordinate partitioning: the columns without a pivot of an LU with full pivoting are the independent velocities.
 
     [Wehage, Haug 1982]. u are entries of v, so D has a unit matrix in it. O(m²n) to choose, one n × n inverse at each
     instant. Pivoting considers one elimination step at a time: the choice is regular but not the best conditioned.
     """
 
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
-
     def supplement(self, C, mass):
         A, _ = dimensionless(C, mass)
         n = C.shape[1]
         return jnp.eye(n)[:, others(pivot_columns(A, C.shape[0])[0], n)]
 
-    def complete(self, C, mass, choice, local=None):
-        return solved(choice.pick(C), choice.E, mass)
 
-    def holds_E(self, choice):
-        return True
-
-
-class SVD(AbstractComplement):
+class SVD(AbstractSolvedComplement):
     """The right singular vectors without a singular value [Mani, Haug, Atkinson 1985; Singh, Likins 1985].
 
     E is dense and orthonormal, the best conditioned choice in its metric; u mixes all velocities. The most expensive
     choice; the completion costs as much as that of `LU`.
     """
 
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
-
     def supplement(self, C, mass):
         A, s = dimensionless(C, mass)
         return s[:, None] * jnp.linalg.svd(A, full_matrices=True)[2][C.shape[0] :].T
 
-    def complete(self, C, mass, choice, local=None):
-        return solved(choice.pick(C), choice.E, mass)
 
-    def holds_E(self, choice):
-        return True
-
-
-class ZeroEigenvalues(AbstractComplement):
+class ZeroEigenvalues(AbstractSolvedComplement):
     """The eigenvectors of CᵀC with eigenvalue zero [Walton, Steeves 1969; Kamman, Huston 1984].
 
     The same space as `SVD`; squaring C halves the digits that separate nearly dependent rows.
     """
 
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
-
     def supplement(self, C, mass):
         A, s = dimensionless(C, mass)
         return s[:, None] * jnp.linalg.eigh(A.T @ A)[1][:, : C.shape[1] - C.shape[0]]
 
-    def complete(self, C, mass, choice, local=None):
-        return solved(choice.pick(C), choice.E, mass)
 
-    def holds_E(self, choice):
-        return True
-
-
-class QR(AbstractComplement):
+class QR(AbstractSolvedComplement):
     """The last k columns of Q in Cᵀ = Q R, by Householder reflections [Kim, Vanderploeg 1986].
 
     As well conditioned as `SVD` and cheaper to choose.
     """
 
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
-
     def supplement(self, C, mass):
         A, s = dimensionless(C, mass)
         return s[:, None] * jnp.linalg.qr(A.T, mode="complete")[0][:, C.shape[0] :]
-
-    def complete(self, C, mass, choice, local=None):
-        return solved(choice.pick(C), choice.E, mass)
-
-    def holds_E(self, choice):
-        return True
 
 
 def _euclidean(C: Float[Array, "rank n"], E: Float[Array, "n k"], mass: BlockMass) -> Completion:
@@ -109,8 +86,6 @@ class GramSchmidt(AbstractComplement):
     D has orthonormal columns at all times (in coordinates of one unit) and is differentiable: one QR at each instant.
     """
 
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
-
     def supplement(self, C, mass):
         A, s = dimensionless(C, mass)
         return s[:, None] * jnp.linalg.svd(A, full_matrices=True)[2][C.shape[0] :].T
@@ -124,8 +99,6 @@ class GramSchmidtByVectors(AbstractComplement):
 
     Each column of E is the unit vector that is farthest from all that is already orthonormalised, so it cannot fail.
     """
-
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def supplement(self, C, mass):
         n = C.shape[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
@@ -39,8 +38,6 @@ class LocalCoordinates(AbstractComplement):
     """
 
     uses_local: ClassVar[bool] = True
-
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def supplement(self, C, mass):
         return _complementary(C, mass)

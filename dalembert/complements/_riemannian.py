@@ -87,7 +87,6 @@ class Riemannian(AbstractComplement):
 
     criterion: str = eqx.field(static=True, default="greedy")
     algorithm: str = eqx.field(static=True, default="householder")
-    rank: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self):
         if self.criterion not in CRITERIA:

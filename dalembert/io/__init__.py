@@ -7,18 +7,6 @@ from dalembert.io._schema import json_schema
 from dalembert.io._write import save, starter, text_of
 
 __all__ = [
-    "FILE_ENDINGS",
-    "ROBOT_ENDINGS",
-    "ModelFile",
-    "json_schema",
-    "load",
-    "read",
-    "read_from_text",
-    "read_netcdf",
-    "save",
-    "starter",
-    "text_of",
-    "write_csv",
-    "write_in_place",
-    "write_netcdf",
-]
+    "FILE_ENDINGS", "ROBOT_ENDINGS", "ModelFile", "json_schema", "load", "read", "read_from_text", "read_netcdf",
+    "save", "starter", "text_of", "write_csv", "write_in_place", "write_netcdf",
+]  # fmt: skip

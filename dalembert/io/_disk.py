@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from dalembert._results import DalembertError
+from dalembert._results import Complaint, DalembertError, FileError
 from dalembert.model import inside_folder
 
 LARGEST = 5_000_000  # bytes of a model file, or of a table beside it
@@ -14,14 +14,23 @@ LARGEST = 5_000_000  # bytes of a model file, or of a table beside it
 
 def read_text(path: Path, *, follow: bool = True) -> str:
     """The text of a plain file, or a `DalembertError` with the reason. Devices and pipes are never opened."""
-    data = _plain_bytes(path, follow=follow, largest=LARGEST)
+    data = read_bytes(path, LARGEST, follow=follow)
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise DalembertError(f"it is not a text in UTF-8 (byte {error.start + 1}); save it as UTF-8.") from None
 
 
-def _plain_bytes(path: Path, *, follow: bool, largest: int) -> bytes:
+def file_text(path: Path, *, follow: bool = True) -> str:
+    """The same, but a `FileError` of that file."""
+    try:
+        return read_text(path, follow=follow)
+    except DalembertError as error:
+        raise FileError(path, [Complaint(0, 0, str(error))]) from None
+
+
+def read_bytes(path: Path, largest: int, *, follow: bool = False) -> bytes:
+    """The bytes of a plain file, which is no link unless it may `follow` one."""
     try:
         before = path.stat(follow_symlinks=follow)
         _need_plain(before, largest)
@@ -65,11 +74,6 @@ def beside(folder: Path, name: str) -> tuple[str, bool]:
         if here.is_file():
             return candidate, True
     return candidates[0], False
-
-
-def read_bytes(path: Path, largest: int) -> bytes:
-    """The bytes of a plain file that is no link."""
-    return _plain_bytes(path, follow=False, largest=largest)
 
 
 def _need_plain(found: os.stat_result, largest: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dalembert._results import Complaint, DalembertError, FileError
-from dalembert.io._disk import read_text
+from dalembert.io._disk import file_text
 from dalembert.io._read import ModelFile
 from dalembert.io._robot import Robot
 from dalembert.io._tell import model_of
@@ -43,11 +43,7 @@ def read_robot(
     if path.suffix == ".xacro":
         raise FileError(path, [Complaint(0, 0, "this is a xacro file, a program that writes a URDF; run xacro on it.")])
     _check_options(base, start, stops)
-    try:
-        text = read_text(path)
-    except DalembertError as error:
-        raise FileError(path, [Complaint(0, 0, str(error))]) from None
-    root, complaints = read_xml(text, path), Complaints(path)
+    root, complaints = read_xml(file_text(path), path), Complaints(path)
     if root.tag == "robot":
         if keyframe is not None:
             raise DalembertError("A URDF has no keyframes; give start= with values of joints.")
@@ -112,28 +108,25 @@ def read_side(path: Path, *, follow: bool) -> tuple[list[Element], dict[str, flo
       - {name: close, type: revolute, link1: {link: a, xyz: [0.3, 0, 0]}, link2: {link: b}, axis: [0, 0, 1]}
     start: {shoulder: 0.4}
     """
-    try:
-        text = read_text(path, follow=follow)
-    except DalembertError as error:
-        raise FileError(path, [Complaint(0, 0, str(error))]) from None
-    tree, wrong = read_tree(text)
+    tree, wrong = read_tree(file_text(path, follow=follow))
     if tree is None or wrong:
         raise FileError(path, wrong)
+
+    def need(good: bool, place: tuple, text: str) -> None:
+        if not good:
+            raise FileError(path, [Complaint(*tree.at(place), text)])
+
     found = tree.plain()
-    if not isinstance(found, dict) or not set(found) <= {"loops", "start"}:
-        raise FileError(path, [Complaint(*tree.place, "a side file is a mapping with loops and start, and no more.")])
+    known = isinstance(found, dict) and set(found) <= {"loops", "start"}
+    need(known, (), "a side file is a mapping with loops and start, and no more.")
     loops, start = found.get("loops") or [], found.get("start") or {}
-    if not isinstance(loops, list) or not all(isinstance(x, dict) for x in loops):
-        raise FileError(path, [Complaint(*tree.at(("loops",)), "loops must be a list of mappings.")])
-    if not isinstance(start, dict):
-        raise FileError(path, [Complaint(*tree.at(("start",)), "start must be joints with numbers.")])
+    mappings = isinstance(loops, list) and all(isinstance(x, dict) for x in loops)
+    need(mappings, ("loops",), "loops must be a list of mappings.")
+    need(isinstance(start, dict), ("start",), "start must be joints with numbers.")
     for key, value in start.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise FileError(path, [Complaint(*tree.at(("start", key)), f"start: '{key}' must be a finite number.")])
-    made = []
-    for k, entry in enumerate(loops):
-        line, column = tree.at(("loops", k))
-        made.append(_loop_element(entry, path, line, column))
+        good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        need(good, ("start", key), f"start: '{key}' must be a finite number.")
+    made = [_loop_element(entry, path, *tree.at(("loops", k))) for k, entry in enumerate(loops)]
     return made, {k: float(x) for k, x in start.items()}
 
 

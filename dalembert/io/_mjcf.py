@@ -8,6 +8,7 @@ what has no counterpart here is named before anything is compiled.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -35,6 +36,7 @@ COUNTS = ("dim", "nsample", "actdim", "maxhullvert")  # what makes MuJoCo's memo
 MESHES = (".stl", ".obj", ".msh")
 LARGEST_MESH, MOST_FILES, MOST_COPIES = 50_000_000, 500, 2000
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
+_NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE)
 _STUCK: list[bool] = []  # whether the compiler failed with an unknown exception
 
 
@@ -78,7 +80,7 @@ class _Source:
         self.read: set[str] = {root.path.name}
         self.files: dict[str, bytes] = {}
         self.meshes: dict[str, str] = {}  # of each mesh its file
-        self.left_out: dict[str, list[str]] = {}
+        self.left_out: defaultdict[str, list[str]] = defaultdict(list)
         self.warnings: list[str] = []
         self.lines: list[Element] = []  # of each line of the text that is compiled
         self._include(root, 0)
@@ -131,13 +133,13 @@ class _Source:
             if section.tag not in (*UNUSED, *SETTINGS):
                 continue
             for child in section.children:
-                self.left_out.setdefault(f"<{section.tag}> {child.tag}", []).append(child.attributes.get("name", ""))
+                self.left_out[f"<{section.tag}> {child.tag}"].append(child.attributes.get("name", ""))
                 known = SETTINGS.get(section.tag, child.tag).split()
                 if child.tag not in known:
                     hint = did_you_mean(child.tag, known)
                     self._wrong(child, f"<{child.tag}> in <{section.tag}> is unknown.{hint}")
             if not section.children and section.attributes:
-                self.left_out.setdefault(f"<{section.tag}>", []).append("")
+                self.left_out[f"<{section.tag}>"].append("")
             if section.tag in SETTINGS:
                 self._guard_files(section)
         for equality in self.root.all("equality"):
@@ -172,7 +174,7 @@ class _Source:
                     child, f"<{child.tag}> is not known here: bodies are rigid, and nothing is computed by plugins."
                 )
             if child.tag in (*UNSEEN, *PAINT) or _is_field(child):
-                self.left_out.setdefault(f"<{child.tag}>", []).append(child.attributes.get("name", ""))
+                self.left_out[f"<{child.tag}>"].append(child.attributes.get("name", ""))
                 self._guard_files(child)
         element.children = [c for c in element.children if c.tag not in (*PAINT, *FOREIGN) and not _is_field(c)]
         for child in element.children:
@@ -191,8 +193,7 @@ class _Source:
                 before = len(self.complaints.found)
                 self._mesh(child)
                 if len(self.complaints.found) > before and not self.strict:
-                    name = child.attributes.get("name") or PurePosixPath(child.attributes.get("file", "")).stem
-                    self.unread[name] = self.complaints.found.pop()
+                    self.unread[_mesh_name(child)] = self.complaints.found.pop()
             for key, value in child.attributes.items():
                 if not value.strip():
                     self._wrong(child, f"<{child.tag}>: {key} is empty.")
@@ -200,12 +201,8 @@ class _Source:
                     self._wrong(child, f"<{child.tag}>: {key} must be a whole number below 1000, not '{value[:40]}'.")
                 if key.startswith("file") and not (child.tag == "mesh" and element.tag == "asset"):
                     self._wrong(child, f"<{child.tag}>: {key}='{value[:60]}': only meshes may be files here.")
-                if re.search(r"(?<![\w.])[-+]?(?:nan|inf)", value, re.IGNORECASE) and key not in (
-                    "name",
-                    "class",
-                    "file",
-                ):
-                    self._not_a_number(child, key, value)
+                if key not in ("name", "class", "file") and any(map(_NOT_FINITE.fullmatch, value.split())):
+                    self._wrong(child, f"<{child.tag}>: {key} must be finite numbers, not '{value[:60]}'.")
             self._clean(child, number)
 
     def _leave_out_unread(self) -> None:
@@ -213,38 +210,25 @@ class _Source:
         if not self.unread:
             return
         given = all(e.attributes.get("inertiafromgeom", "auto") != "true" for e in self.root.all("compiler"))
-        used: dict[str, list[tuple[Element, Element]]] = {}
+        used: defaultdict[str, list[tuple[Element, Element]]] = defaultdict(list)
+        for parent in self.root.walk():
+            for child in parent.children:
+                if "mesh" in child.attributes:
+                    used[child.attributes["mesh"]].append((parent, child))
         fixed: set[str] = set()  # whose geoms all belong to bodies with an inertia, or to the ground
-        everywhere = [(e, c) for e in self.root.walk() for c in e.children if "mesh" in c.attributes]
-        for parent, child in everywhere:
-            used.setdefault(child.attributes["mesh"], []).append((parent, child))
-        for name in self.unread:
-            ends = used.get(name, [])
-            sound = all(
-                c.tag == "geom" and (p.tag == "worldbody" or (p.tag == "body" and given and p.all("inertial")))
-                for p, c in ends
-            )
-            if sound:
-                fixed.add(name)
         for name, why in self.unread.items():
-            if name not in fixed:
+            if not all(
+                c.tag == "geom" and (p.tag == "worldbody" or (p.tag == "body" and given and p.all("inertial")))
+                for p, c in used[name]
+            ):
                 self.complaints.found.append(why)
                 continue
-            for parent, child in used.get(name, []):
+            fixed.add(name)
+            for parent, child in used[name]:
                 parent.children = [c for c in parent.children if c is not child]
-            self.left_out.setdefault("<mesh> that cannot be read (a picture only)", []).append(name)
+            self.left_out["<mesh> that cannot be read (a picture only)"].append(name)
         for asset in self.root.all("asset"):
-            asset.children = [
-                c
-                for c in asset.children
-                if c.tag != "mesh"
-                or (c.attributes.get("name") or PurePosixPath(c.attributes.get("file", "")).stem) not in fixed
-            ]
-
-    def _not_a_number(self, element: Element, key: str, value: str) -> None:
-        words = value.split()
-        if any(re.fullmatch(r"[-+]?(?:nan|inf|infinity)", w, re.IGNORECASE) for w in words):
-            self._wrong(element, f"<{element.tag}>: {key} must be finite numbers, not '{value[:60]}'.")
+            asset.children = [c for c in asset.children if c.tag != "mesh" or _mesh_name(c) not in fixed]
 
     def _mesh(self, element: Element) -> None:
         name = element.attributes.get("file", "")
@@ -331,6 +315,10 @@ class _Source:
 
     def element_of(self, tag: str, name: str) -> Element | None:
         return next((e for e in self.lines if e.tag == tag and e.attributes.get("name") == name), None)
+
+
+def _mesh_name(element: Element) -> str:
+    return element.attributes.get("name") or PurePosixPath(element.attributes.get("file", "")).stem
 
 
 def _is_field(element: Element) -> bool:
@@ -448,7 +436,7 @@ class _Compiled:
                 if site:
                     link.frames.append((site, pose_of(m.site_pos[s], m.site_quat[s])))
                 else:
-                    self.source.left_out.setdefault("<site> without a name", []).append("")
+                    self.source.left_out["<site> without a name"].append("")
         if m.body_mocapid[b] >= 0:
             self.remarks.append(f"Body '{name}' is moved from outside (mocap) in MuJoCo; here it stands still.")
         return link
@@ -515,7 +503,7 @@ class _Compiled:
                 int(G.mjGEOM_MESH): ("mesh", []),
             }  # fmt: skip
             if kind not in sizes:
-                self.source.left_out.setdefault("<geom> of a kind unknown here", []).append(name)
+                self.source.left_out["<geom> of a kind unknown here"].append(name)
                 continue
             picture.kind, numbers = sizes[kind]
             picture.size = tuple(numbers)
@@ -531,7 +519,7 @@ class _Compiled:
         m = self.m
         name = self.name_of(self.kind.mjOBJ_MESH, k)
         if name not in self.source.meshes:
-            self.source.left_out.setdefault("<mesh> that is no file", []).append(name)
+            self.source.left_out["<mesh> that is no file"].append(name)
             return False
         picture.pose = picture.pose @ pose_of(m.mesh_pos[k], m.mesh_quat[k]).inverse
         picture.file = self.source.meshes[name]

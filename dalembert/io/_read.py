@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from dalembert._results import Complaint, ConversionWarning, DalembertError, FileError, did_you_mean
-from dalembert.io._disk import read_text
+from dalembert.io._disk import file_text, read_text
 from dalembert.io._schema import FORMAT, HEAD, TOP, Head, Run
 from dalembert.io._yaml import Node, read_tree, resolve
 from dalembert.model import (
@@ -73,11 +73,7 @@ def read(path, **options) -> ModelFile:
     if path.suffix.lower() not in ("", *FILE_ENDINGS, ".json"):  # JSON is YAML, too
         endings = ", ".join(FILE_ENDINGS + ROBOT_ENDINGS[:3])
         raise DalembertError(f"'{path}' is not a model file: the name of one ends in {endings}.")
-    try:
-        text = read_text(path)
-    except DalembertError as error:
-        raise FileError(path, [Complaint(0, 0, str(error))]) from None
-    return read_from_text(text, path)
+    return read_from_text(file_text(path), path)
 
 
 def read_from_text(text: str, path: Path) -> ModelFile:
@@ -355,7 +351,7 @@ class _Reader:
         for mistake in mistakes:
             entry = None if mistake.element is None else entry_of.get(id(mistake.element))
             if entry is not None:
-                path = next((p for p in mistake.paths if _is_there(entry.node, p)), ())
+                path = next((p for p in mistake.paths if entry.node.has(p)), ())
                 doubtful = entry.wrong or id(entry) in unsure or self._refers_to_lost(entry)
                 if doubtful and not self._stands_alone(mistake, entry, path):
                     continue
@@ -381,13 +377,3 @@ class _Reader:
 
 def _known(classes: dict[str, type[Element]], word: Any) -> type[Element] | None:
     return classes.get(word) if isinstance(word, str) else None
-
-
-def _is_there(node: Node, path: tuple) -> bool:
-    """Whether something stands in the file at a path."""
-    for step in path:
-        try:
-            node = node.value[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True

@@ -189,6 +189,7 @@ def combined(motions: list[Motion], size: float) -> Combined | None:
     axes = [m.axis for m in motions]
     points = [m.point for m in motions]
     square = all(abs(a @ b) < SMALL for a, b in itertools.combinations(axes, 2))
+    frame = np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])]) if len(axes) > 1 else np.eye(3)
     if kinds == "":
         return Combined(model.Weld, Pose(), ())
     if kinds == "turn":
@@ -204,23 +205,17 @@ def combined(motions: list[Motion], size: float) -> Combined | None:
             return None
         return Combined(None, Pose(), (None,) * len(motions))
     if kinds == "turn turn" and square and (at := _meeting(motions, size)) is not None:
-        frame = np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])])
         return Combined(model.Universal, Pose(frame, at), (("angle_i", 1.0), ("angle_j", 1.0)))
     if kinds in ("turn slide", "slide turn"):
         return _turn_and_slide(motions, turn_first=kinds == "turn slide", square=square)
     if kinds == "slide slide" and square:
-        frame = np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])])
         coordinates = (("x", 1.0), ("y", 1.0))
         return Combined(model.Generic, Pose(frame, points[0]), coordinates, held=("z", "rx", "ry", "rz"))
     if kinds == "slide slide turn" and square:
-        normal = np.cross(axes[0], axes[1])
-        frame = np.column_stack([axes[0], axes[1], normal])
-        sign = float(np.sign(normal @ axes[2]))
+        sign = float(np.sign(frame[:, 2] @ axes[2]))
         return Combined(model.Planar, Pose(frame, points[2]), (("x", 1.0), ("y", 1.0), ("angle", sign)))
     if kinds == "slide slide slide" and square:
-        third = np.cross(axes[0], axes[1])
-        frame = np.column_stack([axes[0], axes[1], third])
-        coordinates = (("x", 1.0), ("y", 1.0), ("z", float(np.sign(third @ axes[2]))))
+        coordinates = (("x", 1.0), ("y", 1.0), ("z", float(np.sign(frame[:, 2] @ axes[2]))))
         return Combined(model.OrientationLock, Pose(frame, points[0]), coordinates)
     if kinds == "turn turn turn" and (at := _meeting(motions, size)) is not None:
         return Combined(model.Spherical, Pose(np.eye(3), at), (None, None, None))

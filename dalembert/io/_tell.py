@@ -60,7 +60,8 @@ class _Builder:
         self.body: dict[str, Body] = {}  # of each link
         self.at: dict[str, Pose] = {}  # of each link, in the world, at the start
         self.twist: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # angular, and linear at the world's origin
-        self.coordinate: dict[str, tuple[str, str | None, float] | None] = {}  # of each motion: joint, which, sign
+        # of each motion: the joint, which coordinate where it has several (as an argument), and the sign
+        self.coordinate: dict[str, tuple[str, dict[str, Any], float] | None] = {}
 
     def build(self) -> Model:
         robot = self.robot
@@ -294,7 +295,7 @@ class _Builder:
         moving: dict[str, Any] = {}
         if np.any(v) or np.any(w):
             moving = {"velocity": _tidy(v + np.cross(w, centre)), "angular_velocity": _tidy(pose.R.T @ w)}
-        turned = {} if np.array_equal(pose.R, np.eye(3)) else {"quaternion": _unit(quaternion_of(pose.R))}
+        turned = {} if np.array_equal(pose.R, np.eye(3)) else {"quaternion": _tidy(quaternion_of(pose.R))}
         inertia = link.inertia
         diagonal = np.array_equal(inertia, np.diag(np.diag(inertia)))
         self.body[link_name] = self.model.body(
@@ -340,6 +341,11 @@ class _Builder:
         self.model.marker(name, body, at=_tidy(pose.p, self.size), **turned)
         return name
 
+    def _pair(self, name: str, ends: list[tuple[Body, Pose]], element: Element | None) -> list[str]:
+        """Markers NAME_i and NAME_j at two places in the world, each a body and a pose."""
+        free = [self._name(f"{name}_{word}", None, own=False) for word in "ij"]
+        return [self._marker(marker, *end, element=element) for marker, end in zip(free, ends, strict=True)]
+
     def _weld_root(self, name: str) -> None:
         weld = self._name(f"{name}_to_ground", self.robot.links[name].element, own=False)
         self.model.weld(weld, self.model.ground, self.body[name])
@@ -375,10 +381,10 @@ class _Builder:
             return
         name = self._name(wanted, joint.element, "joint", own=len({m.name for m in joint.motions}) == 1)
         self._add_combined(name, found, joint, i, j)
+        only = len([c for c in found.coordinates if c]) == 1
         for m, which in zip(joint.motions, found.coordinates, strict=True):
             if which is not None:
-                coordinate = which[0] if len([c for c in found.coordinates if c]) > 1 else None
-                self.coordinate[m.name] = (name, coordinate, which[1])
+                self.coordinate[m.name] = (name, {} if only else {"coordinate": which[0]}, which[1])
             self._add_motion(m, name, found)
         if len({m.name for m in joint.motions}) > 1:
             free = [
@@ -400,15 +406,9 @@ class _Builder:
         model, R, made = self.model, _tidy(now.R), found.joint
         assert made is not None
         if moved or found.swapped:
-            first, second = (j, now), (i, zero)
-            if not found.swapped:
-                first, second = second, first
-            ends = [
-                self._marker(self._name(f"{name}_{word}", None, own=False), body, pose, joint.element)
-                for word, (body, pose) in (("i", first), ("j", second))
-            ]
+            ends = [(i, zero), (j, now)]
             held = {"held": list(found.held)} if found.held else {}
-            model.add(made(name, *ends, **held))
+            model.add(made(name, *self._pair(name, ends[::-1] if found.swapped else ends, joint.element), **held))
             return
         at, x, y, z = _tidy(now.p, self.size), R[:, 0], R[:, 1], R[:, 2]
         ways: dict[type, dict[str, Any]] = {
@@ -417,16 +417,10 @@ class _Builder:
             PinSlot: {"slot": x, "axis": z},
             Generic: {"held": list(found.held), "axis": z, "x": x},
             Spherical: {},
+            OrientationLock: {},
         }
-        if made is OrientationLock:  # its axes are those of markers
-            if not np.array_equal(R, np.eye(3)):
-                pair = [
-                    self._marker(self._name(f"{name}_{w}", None, own=False), b, now, None)
-                    for w, b in (("i", i), ("j", j))
-                ]
-                model.orientation_lock(name, *pair)
-            else:
-                model.orientation_lock(name, i, j, at=at)
+        if made is OrientationLock and not np.array_equal(R, np.eye(3)):  # its axes are those of markers
+            model.add(made(name, *self._pair(name, [(i, now), (j, now)], None)))
             return
         placed: dict[str, Any] = {"at": at} | ways.get(made, {"axis": z})
         model.add(made(name, i, j, **placed))
@@ -451,9 +445,7 @@ class _Builder:
         if where is None:
             self._add_on_ball(m, joint, alone=m.kind == "ball")
             return
-        _, coordinate, sign = where
-        which: dict[str, Any] = {} if coordinate is None else {"coordinate": coordinate}
-        model = self.model
+        (_, which, sign), model = where, self.model
         if m.stiffness or m.damping:
             name = self._name(f"{m.name}_spring" if m.stiffness else f"{m.name}_damping", m.element, own=False)
             spring: dict[str, Any] = {"stiffness": m.stiffness, "free": sign * m.rest} if m.stiffness else {}
@@ -486,10 +478,7 @@ class _Builder:
         made = self.model.constraints[joint]
         if m.stiffness:
             ends = [(e.body, Pose(e.start_rotation, e.start_position)) for e in made.markers]
-            pair = [
-                self._marker(self._name(f"{joint}_spring_{w}", None, own=False), b, p, m.element)
-                for w, (b, p) in zip("ij", ends, strict=True)
-            ]
+            pair = self._pair(f"{joint}_spring", ends, m.element)
             stiffness = [0.0] * 3 + [m.stiffness] * 3
             self.model.bushing(self._name(f"{m.name}_spring", m.element, own=False), *pair, stiffness=stiffness)
         if m.damping:
@@ -501,13 +490,12 @@ class _Builder:
     def _add_loops(self) -> None:
         for loop in self.robot.loops:
             name = self._name(loop.name, loop.element, "loop")
-            ends = []
-            for word, (link, pose) in (("i", loop.first), ("j", loop.second)):
-                body = self.model.ground if link == "" else self.body[link]
-                here = pose if link == "" else self.at[link] @ pose
-                ends.append(self._marker(self._name(f"{name}_{word}", None, own=False), body, here, loop.element))
+            ends = [
+                (self.model.ground, pose) if link == "" else (self.body[link], self.at[link] @ pose)
+                for link, pose in (loop.first, loop.second)
+            ]
             length = {} if loop.length is None else {"length": loop.length}
-            self.model.add(ELEMENTS[loop.kind](name, *ends, **length))
+            self.model.add(ELEMENTS[loop.kind](name, *self._pair(name, ends, loop.element), **length))
             self.model.closing = (*self.model.closing, name)  # the robot's own joints form the tree
 
     def _add_ties(self) -> None:
@@ -522,10 +510,11 @@ class _Builder:
             name = self._name(tie.name, tie.element, "tie")
             (joint, which, sign), *more = ends
             if not more or tie.factor == 0.0:
-                self.model.driver(name, joint, sign * tie.offset, coordinate=which)
+                self.model.driver(name, joint, sign * tie.offset, **which)
                 continue
             other, other_which, other_sign = more[0]
-            terms = [_term(joint, which, sign), _term(other, other_which, -tie.factor * other_sign)]
+            terms = [{"joint": joint, **which, "factor": sign}]
+            terms.append({"joint": other, **other_which, "factor": -tie.factor * other_sign})
             self.model.coupling(name, terms, constant=tie.offset)
 
     def _add_actuator(self, a: Actuator) -> None:
@@ -534,8 +523,7 @@ class _Builder:
             text = f"Left out, <actuator> '{a.name}': joint '{a.joint}' has no coordinate of its own here."
             self.robot.remarks.append(text)
             return
-        joint, coordinate, sign = where
-        which: dict[str, Any] = {} if coordinate is None else {"coordinate": coordinate}
+        joint, which, sign = where
         model, gear, (b0, b1, b2) = self.model, sign * a.gear, a.bias
         name = self._name(a.name, a.element, "actuator")
         if not (b0 or b1 or b2):
@@ -573,7 +561,7 @@ class _Builder:
             pose = self.at[link_name] @ picture.pose
             p, R = _tidy(body.local_point(pose.p), self.size), body.local_rotation(pose.R)
             where: dict[str, Any] = {"position": p} if np.any(p) else {}
-            where |= {} if np.allclose(R, np.eye(3), atol=1e-15) else {"quaternion": _unit(quaternion_of(R))}
+            where |= {} if np.allclose(R, np.eye(3), atol=1e-15) else {"quaternion": _tidy(quaternion_of(R))}
             given = {"size": picture.size, "file": picture.file, "scale": picture.scale, "colour": picture.colour}
             name = self._name(picture.name, self.robot.links[link_name].element, "shape", own=False)
             self.model.shape(name, body, picture.kind, **{k: x for k, x in given.items() if x}, **where)
@@ -605,10 +593,6 @@ def _shifted(control: Any, factor: float, offset: float) -> Any:
     if isinstance(control, str):
         return f"{factor!r}*({control}) + ({offset!r})"
     return lambda t: factor * control(t) + offset
-
-
-def _term(joint: str, coordinate: str | None, factor: float) -> dict[str, Any]:
-    return {"joint": joint} | ({} if coordinate is None else {"coordinate": coordinate}) | {"factor": factor}
 
 
 def _moved(pose: Pose, m: Motion) -> tuple[Pose, np.ndarray, np.ndarray]:
@@ -645,7 +629,3 @@ def _tidy(values, size: float = 1.0) -> np.ndarray:
     array = np.array(values, float)
     array[np.abs(array) < 1e-15 * max(size, float(np.max(np.abs(array), initial=0.0)))] = 0.0
     return array
-
-
-def _unit(quaternion) -> np.ndarray:
-    return _tidy(quaternion)

@@ -15,6 +15,7 @@ value. The format has no loops; `<loop_joint>` (or `<constraint>`) closes one, a
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -55,7 +56,7 @@ class _Urdf(Reader):
         super().__init__(complaints)
         self.strict = strict
         self.pictures: list[str] = []  # what is wrong with pictures, which are left out
-        self.left_out: dict[str, list[str]] = {}
+        self.left_out: defaultdict[str, list[str]] = defaultdict(list)
         self.colours: dict[str, tuple[float, ...]] = {}
         self.prefixes: tuple[str, ...] = ()
         self.missing: list[str] = []  # meshes that are not in the folder
@@ -69,15 +70,7 @@ class _Urdf(Reader):
             )
             return robot
         self.prefixes = tuple(k.removeprefix("xmlns:") + ":" for k in root.attributes if k.startswith("xmlns:"))
-        foreign = {e.tag for e in root.children if self._foreign(e)}
-        for e in root.children:
-            if e.tag in foreign:
-                called = e.attributes.get("name") or e.attributes.get("reference") or ""
-                self.left_out.setdefault(e.tag, []).append(called)
-        kinds = " ".join(
-            f"{tag}*" for tag in ("link", "joint", "material", "loop_joint", "constraint", *sorted(foreign))
-        )
-        self.look("Robot", root, "name version", kinds)
+        self._look("Robot", root, "name version", "link* joint* material* loop_joint* constraint*")
         for e in root.all("material"):
             with self._picture():
                 self._material("Robot", e, defines=True)
@@ -103,9 +96,14 @@ class _Urdf(Reader):
         self._remarks(robot)
         return robot
 
-    def _foreign(self, e: Element) -> bool:
-        """Whether an element is for other programs: a known one, or one of a name space that the file declares."""
-        return e.tag in FOREIGN or (bool(self.prefixes) and e.tag.startswith(self.prefixes))
+    def _look(self, who: str, e: Element, attributes: str, children: str, name: str = "") -> None:
+        """As `look`, but children for other programs (known ones, or of a name space that the file declares) are left
+        out, under a name or their own."""
+        foreign = [c for c in e.children if c.tag in FOREIGN or (self.prefixes and c.tag.startswith(self.prefixes))]
+        for child in foreign:
+            own = child.attributes.get("name") or child.attributes.get("reference") or ""
+            self.left_out[child.tag].append(name or own)
+        self.look(who, e, attributes, " ".join([children, *(f"{tag}*" for tag in sorted({c.tag for c in foreign}))]))
 
     def unknown(self, who: str, element: Element, key: str | None, known: list[str], text: str) -> None:
         """For other programs, unless it looks like something that is supported here, or contains it."""
@@ -116,7 +114,7 @@ class _Urdf(Reader):
             self.wrong(element, text)
             return
         what = word if key is None else f"{element.tag}> {word}"
-        self.left_out.setdefault(what, []).append(_named(who))
+        self.left_out[what].append(_named(who))
 
     @contextmanager
     def _picture(self) -> Iterator[None]:
@@ -153,12 +151,7 @@ class _Urdf(Reader):
     def _link(self, robot: Robot, e: Element) -> None:
         name = self.text("Link", e, "name")
         who = f"Link '{name}'"
-        foreign = [c.tag for c in e.children if self._foreign(c)]
-        for tag in foreign:
-            self.left_out.setdefault(tag, []).append(name)
-        self.look(
-            who, e, "name type", " ".join(["inertial", "visual*", "collision*", *(f"{t}*" for t in set(foreign))])
-        )
+        self._look(who, e, "name type", "inertial visual* collision*", name)
         if name in robot.links:
             self.wrong(e, f"{who}: this name is taken by another link; rename one.")
             return
@@ -172,7 +165,7 @@ class _Urdf(Reader):
         for collision in e.all("collision"):
             with self._picture():
                 self._guard_files(who, collision)
-            self.left_out.setdefault("collision", []).append(name)
+            self.left_out["collision"].append(name)
         robot.links[name] = link
 
     def _inertial(self, who: str, link: Link, e: Element) -> None:
@@ -223,7 +216,7 @@ class _Urdf(Reader):
             if any(x < 0 for x in sizes):
                 self.wrong(shape, f"{who}: <{shape.tag}>: sizes must not be negative.")
             if any(x == 0 for x in sizes):  # nothing to see
-                self.left_out.setdefault(f"{shape.tag} of size zero", []).append(link.name)
+                self.left_out[f"{shape.tag} of size zero"].append(link.name)
                 return
             picture.size = tuple(sizes)
         if len(self.complaints.found) == before:
@@ -235,13 +228,10 @@ class _Urdf(Reader):
         if 0.0 in (picture.scale or ()):
             self.wrong(e, f"{who}: <mesh>: scale must not be zero.")
         picture.scale = None if picture.scale == (1.0, 1.0, 1.0) else picture.scale
-        try:
-            picture.file, there = beside(e.path.parent, name) if name else ("", True)
-        except DalembertError as error:
-            self.wrong(e, f"{who}: <mesh>: {error}")
-            return
-        if not there:
-            self.missing.append(picture.file)
+        found = self._beside(who, e, name) if name else None
+        if found is not None:
+            picture.file, there = found
+            self.missing += [] if there else [picture.file]
 
     def _material(
         self, who: str, e: Element, *, defines: bool = False, quiet: bool = False
@@ -255,8 +245,9 @@ class _Urdf(Reader):
         if not quiet:
             self.look(who, e, "name", "color texture")
             if texture:
-                self.left_out.setdefault("texture", []).append(name)
-                self._texture(who, texture[0])
+                self.left_out["texture"].append(name)
+                self.look(who, texture[0], "filename")
+                self._beside(who, texture[0], self.text(who, texture[0], "filename") or "texture")
         if found:
             if not quiet:
                 self.look(who, found[0], "rgba")
@@ -282,18 +273,16 @@ class _Urdf(Reader):
     def _guard_files(self, who: str, e: Element) -> None:
         """Files that an element names which is left out: nothing leads out of the folder."""
         for inner in e.walk():
-            name = inner.attributes.get("filename")
-            try:
-                beside(e.path.parent, name) if name else None
-            except DalembertError as error:
-                self.wrong(inner, f"{who}: <{inner.tag}>: {error}")
+            if name := inner.attributes.get("filename"):
+                self._beside(who, inner, name)
 
-    def _texture(self, who: str, e: Element) -> None:
-        self.look(who, e, "filename")
+    def _beside(self, who: str, e: Element, name: str) -> tuple[str, bool] | None:
+        """A file that an element names (`beside`); None after a complaint where it may not."""
         try:
-            beside(e.path.parent, self.text(who, e, "filename") or "texture")
+            return beside(e.path.parent, name)
         except DalembertError as error:
-            self.wrong(e, f"{who}: <texture>: {error}")
+            self.wrong(e, f"{who}: <{e.tag}>: {error}")
+            return None
 
     def _origin(self, who: str, e: Element, tag: str = "origin") -> Pose:
         found = self.one(who, e, tag)
@@ -323,11 +312,8 @@ class _Urdf(Reader):
     def _joint(self, robot: Robot, e: Element) -> None:
         name = self.text("Joint", e, "name")
         who, kind = f"Joint '{name}'", self.text(f"Joint '{name}'", e, "type")
-        more = [c.tag for c in e.children if self._foreign(c)]
-        for tag in more:
-            self.left_out.setdefault(tag, []).append(name)
         known = "origin parent child axis calibration dynamics limit mimic safety_controller"
-        self.look(who, e, "name type", " ".join([known, *(f"{t}*" for t in set(more))]))
+        self._look(who, e, "name type", known, name)
         if kind and kind not in JOINTS:
             self.wrong(
                 e, f"{who}: type '{kind}' is unknown; known are {', '.join(JOINTS)}.{did_you_mean(kind, JOINTS)}"
@@ -340,22 +326,26 @@ class _Urdf(Reader):
         for tag in ("parent", "child"):
             end = self.one(who, e, tag, needed=True)
             if end is not None:
-                self.look(who, end, "link")
-                ends.append(self.text(who, end, "link"))
-                if ends[-1] and ends[-1] not in robot.links:
-                    hint = did_you_mean(ends[-1], robot.links)
-                    self.wrong(end, f"{who}: there is no link '{ends[-1]}'.{hint}")
+                ends.append(self._end(robot, who, end, "link"))
         for tag in ("calibration", "safety_controller"):
             if e.all(tag):
                 self.look(who, e.all(tag)[0], "rising falling reference_position soft_lower_limit soft_upper_limit "
                           "k_position k_velocity")  # fmt: skip
-                self.left_out.setdefault(tag, []).append(name)
+                self.left_out[tag].append(name)
         motions = self._motions(who, e, name, kind)
         if len(ends) == 2 and all(ends):
             robot.joints.append(Joint(name, ends[0], ends[1], self._origin(who, e), motions, e))
         mimic = self.one(who, e, "mimic")
         if mimic is not None:
             self._mimic(robot, who, mimic, name, kind)
+
+    def _end(self, robot: Robot, who: str, e: Element, attributes: str) -> str:
+        """The link that an element names."""
+        self.look(who, e, attributes)
+        link = self.text(who, e, "link")
+        if link and link not in robot.links:
+            self.wrong(e, f"{who}: there is no link '{link}'.{did_you_mean(link, robot.links)}")
+        return link
 
     def _motions(self, who: str, e: Element, name: str, kind: str) -> list[Motion]:
         # exporters write an axis of zeros where it means nothing
@@ -365,7 +355,7 @@ class _Urdf(Reader):
                        "planar": ("limit", "dynamics")}.get(kind, ())  # fmt: skip
         for tag in meaningless:
             if e.all(tag):
-                self.left_out.setdefault(f"{tag}> of a <joint of type {kind}", []).append(name)
+                self.left_out[f"{tag}> of a <joint of type {kind}"].append(name)
         if kind in ("revolute", "continuous", "prismatic"):
             way = "slide" if kind == "prismatic" else "turn"
             return [Motion(name, way, axis, limit=limit, element=e, **dynamics)]
@@ -396,7 +386,7 @@ class _Urdf(Reader):
                 self.wrong(found, f"{who}: <limit>: lower ({lower:g}) is greater than upper ({upper:g}).")
             limit = {"lower": lower, "upper": upper} | limit
         elif kind == "continuous" and {"lower", "upper"} & set(found.attributes):
-            self.left_out.setdefault("limit> lower, upper of a <joint of type continuous", []).append(_named(who))
+            self.left_out["limit> lower, upper of a <joint of type continuous"].append(_named(who))
         if any(limit.get(k, 0.0) < 0 for k in ("effort", "velocity")):
             self.wrong(found, f"{who}: <limit>: effort and velocity must not be negative.")
         return limit
@@ -416,7 +406,7 @@ class _Urdf(Reader):
         other = self.text(who, e, "joint")
         factor, offset = self.number(who, e, "multiplier", 1.0), self.number(who, e, "offset", 0.0)
         if kind == "fixed" and not self.strict:
-            self.left_out.setdefault("mimic> of a <joint of type fixed", []).append(name)
+            self.left_out["mimic> of a <joint of type fixed"].append(name)
         elif kind not in ("revolute", "continuous", "prismatic"):
             self.wrong(e, f"{who}: a {kind} joint cannot mimic another.")
         elif other:
@@ -441,10 +431,7 @@ class _Urdf(Reader):
             end = self.one(who, e, tag, needed=True)
             if end is None:
                 continue
-            self.look(who, end, "link xyz rpy")
-            link = self.text(who, end, "link")
-            if link and link not in robot.links:
-                self.wrong(end, f"{who}: there is no link '{link}'.{did_you_mean(link, robot.links)}")
+            link = self._end(robot, who, end, "link xyz rpy")
             pose = self._pose(who, end)
             turned = kind not in ("universal", "spherical", "ball", "distance", "fixed")
             ends.append((link, pose @ Pose(frame_on_axis(z)) if turned else pose))

@@ -50,13 +50,21 @@ class Node:
 
     def at(self, path) -> tuple[int, int]:
         """The place of what stands at `path` (keys and indices), or of the nearest thing around it."""
+        return self._follow(path)[0].place
+
+    def has(self, path) -> bool:
+        """Whether something stands at `path`."""
+        return self._follow(path)[1] == len(path)
+
+    def _follow(self, path) -> tuple[Node, int]:
+        """The node nearest to what stands at `path`, and how many of its steps lead there."""
         node = self
-        for step in path:
+        for k, step in enumerate(path):
             try:
                 node = node.value[step]
             except (KeyError, IndexError, TypeError):
-                break
-        return node.place
+                return node, k
+        return node, len(path)
 
     def at_key(self, key: str) -> tuple[int, int]:
         return (self.keys or {}).get(key, self.place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -34,14 +35,7 @@ def table(half=(0.6, 0.4), height: float = 0.7, mass: float = 20.0, off_centre=(
 def parallelogram(cranks: int = 3, length: float = 1.0, angle: float = -math.pi / 3) -> Model:
     """Equal cranks hung from the ground at x = 0, 1, 2 …, all pinned to one coupler; released at rest."""
     model = Model(f"parallelogram-{cranks}", gravity=(0, -9.81))
-    arm = length * np.array([math.cos(angle), math.sin(angle)])
-    feet = [np.array([float(k), 0.0]) for k in range(cranks)]
-    hung = [rod(model, f"crank{k + 1}", foot, foot + arm, 1.0) for k, foot in enumerate(feet)]
-    coupler = rod(model, "coupler", feet[0] + arm, feet[-1] + arm, 2.0)
-    for k, (crank, foot) in enumerate(zip(hung, feet, strict=True)):
-        model.revolute(f"foot{k + 1}", model.ground, crank, at=foot)
-        model.revolute(f"pin{k + 1}", crank, coupler, at=foot + arm)
-    return model
+    return _parallelogram(model, cranks, length * np.array([math.cos(angle), math.sin(angle)]), rod)
 
 
 @register("parallelogram-in-space", "the same of spatial revolutes: 4N − 5 redundant rows")
@@ -49,12 +43,17 @@ def parallelogram_in_space(cranks: int = 3, length: float = 1.0, angle: float = 
     """The cranks of `parallelogram` as bars on revolutes about y, moving in the plane x–z."""
     model = Model(f"parallelogram-in-space-{cranks}", space="space", gravity=(0, 0, -9.81))
     arm = length * np.array([math.cos(angle), 0, math.sin(angle)])
-    feet = [np.array([float(k), 0, 0]) for k in range(cranks)]
-    hung = [bar(model, f"crank{k + 1}", foot, foot + arm, 1.0, 0.05) for k, foot in enumerate(feet)]
-    coupler = bar(model, "coupler", feet[0] + arm, feet[-1] + arm, 2.0, 0.05)
+    return _parallelogram(model, cranks, arm, functools.partial(bar, width=0.05), axis=(0, 1, 0))
+
+
+def _parallelogram(model: Model, cranks: int, arm: np.ndarray, link, **hinge) -> Model:
+    """The cranks, along `arm`, and their coupler; `link` makes a body between two points."""
+    feet = [k * np.eye(len(arm))[0] for k in range(cranks)]
+    hung = [link(model, f"crank{k + 1}", foot, foot + arm, mass=1.0) for k, foot in enumerate(feet)]
+    coupler = link(model, "coupler", feet[0] + arm, feet[-1] + arm, mass=2.0)
     for k, (crank, foot) in enumerate(zip(hung, feet, strict=True)):
-        model.revolute(f"foot{k + 1}", model.ground, crank, at=foot, axis=(0, 1, 0))
-        model.revolute(f"pin{k + 1}", crank, coupler, at=foot + arm, axis=(0, 1, 0))
+        model.revolute(f"foot{k + 1}", model.ground, crank, at=foot, **hinge)
+        model.revolute(f"pin{k + 1}", crank, coupler, at=foot + arm, **hinge)
     return model
 
 

@@ -146,7 +146,14 @@ def _text_without(mistake: Callable[[str], str | None]) -> Callable:
     return look
 
 
+def _text_that(good: Callable[[str], Any], expected: str) -> Callable:
+    return _text_without(lambda value: None if good(value) else f"must be {expected}, not {as_text(value)}")
+
+
 _name, _title = _text_without(name_mistake), _text_without(title_mistake)
+_mesh = _text_that(inside_folder, "the name of a file in the model file's folder")
+_table_name = re.compile(r"\w[\w -]{0,90}(\.\w[\w-]{0,20})*\.csv")
+_file = _text_that(_table_name.fullmatch, "the plain name of a .csv file beside the model file")
 
 
 def title(value: Any, path: tuple = ()) -> str:
@@ -182,18 +189,24 @@ def _list_of(check: Callable, words: str, sizes: tuple[int, ...] = ()) -> Callab
     return look
 
 
+def _one_or(one: Callable, several: Callable) -> Callable:
+    """A list, or one of its kind by itself."""
+    return lambda value, path=(): (several if isinstance(value, list) else one)(value, path)
+
+
 _vector = _list_of(number, "2 numbers in the plane, 3 in space, such as [0, 1]", (2, 3))
 _quaternion = _list_of(number, "4 numbers [w, x, y, z]", (4,))
 _numbers = _list_of(number, "a list of numbers")
 _names = _list_of(_name, "a list of names")
 _sizes = _list_of(number, "1 to 3 numbers", (1, 2, 3))
 _colour = _list_of(number, "4 numbers: red, green, blue, opacity", (4,))
+_some_numbers = _one_or(number, _numbers)
 
 
 def _matrix(value: Any, path: tuple = ()) -> list:
     if not isinstance(value, list) or not value:
         raise Wrong(path, f"must be a matrix (a list of rows), not {as_text(value)}")
-    return [(_numbers if isinstance(row, list) else number)(row, (*path, k)) for k, row in enumerate(value)]
+    return [_some_numbers(row, (*path, k)) for k, row in enumerate(value)]
 
 
 def _inertia(value: Any, path: tuple = ()) -> Any:
@@ -204,21 +217,10 @@ def _inertia(value: Any, path: tuple = ()) -> Any:
     return number(value, path)
 
 
-def _angular(value: Any, path: tuple = ()) -> Any:
-    return (_numbers if isinstance(value, list) else number)(value, path)
-
-
 def _points(value: Any, path: tuple = ()) -> Any:
     if isinstance(value, dict):
         return _keys(value, path, {"file": _file}, {"file"})
     return _list_of(_vector, "a list of points, or {file: name.csv}")(value, path)
-
-
-def _file(value: Any, path: tuple = ()) -> str:
-    _text(value, path)
-    if not re.fullmatch(r"\w[\w -]{0,90}(\.\w[\w-]{0,20})*\.csv", value):
-        raise Wrong(path, f"must be the plain name of a .csv file beside the model file, not {as_text(value)}")
-    return value
 
 
 def _keys(value: Any, path: tuple, known: dict[str, Callable], needed: set[str]) -> dict:
@@ -293,10 +295,6 @@ def _motion(value: Any, path: tuple = ()) -> Any:
     return number(value, path)
 
 
-def _motions(value: Any, path: tuple = ()) -> Any:
-    return (_parts if isinstance(value, list) else _motion)(value, path)
-
-
 def _formula_or_number(value: Any, path: tuple = ()) -> Any:
     return (_text if isinstance(value, str) else number)(value, path)
 
@@ -308,9 +306,8 @@ def _formulas(value: Any, path: tuple = ()) -> Any:
 
 
 def _share(value: Any, path: tuple) -> dict:
-    one_or_more = _list_of(_formula_or_number, "a list of formulas")
-    torque = lambda x, p: (one_or_more if isinstance(x, list) else _formula_or_number)(x, p)  # noqa: E731
-    return _keys(value, path, {"force": one_or_more, "torque": torque}, set())
+    several = _list_of(_formula_or_number, "a list of formulas")
+    return _keys(value, path, {"force": several, "torque": _one_or(_formula_or_number, several)}, set())
 
 
 def _term(value: Any, path: tuple) -> Any:
@@ -332,13 +329,6 @@ def _one_of(words: Sequence[str], spoken: str = "", hinted: bool = False) -> Cal
         return value
 
     return look
-
-
-def _mesh(value: Any, path: tuple = ()) -> str:
-    _text(value, path)
-    if not inside_folder(value):
-        raise Wrong(path, f"must be the name of a file in the model file's folder, not {as_text(value)}")
-    return value
 
 
 # ---- the same in JSON Schema ---------------------------------------------------------------------------------------
@@ -437,12 +427,12 @@ Inertia = Annotated[
 ]
 Angular = Annotated[
     float | Sequence[float] | np.ndarray,
-    Form(_angular, {"anyOf": [NUMBER, _array(NUMBER, 1, 3)]}, "a number in the plane, 3 in space"),
+    Form(_some_numbers, {"anyOf": [NUMBER, _array(NUMBER, 1, 3)]}, "a number in the plane, 3 in space"),
 ]
 Motion = Annotated[float | str | Mapping | TimeFunction | Callable, Form(_motion, _MOTION, _WORDS["Motion"], 0.0)]
 Motions = Annotated[
     float | str | Mapping | TimeFunction | Callable | Sequence | np.ndarray,
-    Form(_motions, {"anyOf": [_MOTION, _array(_MOTION)]}, "a function of time for each component"),
+    Form(_one_or(_motion, _parts), {"anyOf": [_MOTION, _array(_MOTION)]}, "a function of time for each component"),
 ]
 Formula = Annotated[
     float | str | Mapping | TimeFunction | Callable,

@@ -49,8 +49,7 @@ class BodyEntry(Element):
             velocity=on.vector("velocity"),
             angular_velocity=on.vector("angular_velocity", spin, size=1 if on.dimension == 2 else 3),
         )
-        on.register(on.model.bodies, body)
-        return body
+        return on.register(on.model.bodies, body)
 
 
 def _inertia(on: Placing) -> np.ndarray:
@@ -110,6 +109,4 @@ class MarkerEntry(Element):
         R = np.eye(on.dimension) if self.rotation is None else on.rotation("rotation")
         if self.rotation is None and self.axis is not None:
             R = on.axis_frame("axis", "x")
-        marker = Marker(b, local, b.local_rotation(R), self.name)
-        on.register(on.model.markers, marker)
-        return marker
+        return on.register(on.model.markers, Marker(b, local, b.local_rotation(R), self.name))

@@ -24,9 +24,8 @@ from dalembert.model._arguments import (
     Whole,
 )
 from dalembert.model._element import AbstractJoint
-from dalembert.model._formulas import FrameFormulas
 from dalembert.model._functions import FormulaError
-from dalembert.model._laws import Prefixed, with_parameters
+from dalembert.model._laws import FrameFormulas, Prefixed, with_parameters
 from dalembert.model._placed import Constraint, Look, Term
 from dalembert.model._placing import Placing
 
@@ -89,14 +88,13 @@ class SpeedDriver(AbstractCoordinateDriver):
 class PointDriver(AbstractDriver):
     """Prescribe the motion of a point of j: its components from `at`, along marker i's axes, are motion(t)."""
 
+    drawn_as = Look("collar")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     motion: Motions = field(kw_only=False)
     at: Vector | None = None
     parameters: Parameters | None = None
-
-    def look(self, space):
-        return Look("collar")
 
     def place(self, on):
         numbers, function = on.motions("motion", on.dimension, parameters=True)
@@ -109,14 +107,13 @@ class FrameDriver(AbstractDriver):
     `rotation` is an angle in the plane; in space a rotation vector (axis times angle), both along marker i's axes.
     """
 
+    drawn_as = Look("collar")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     motion: Motions = field(kw_only=False)
     rotation: Motions = field(kw_only=False)
     at: Vector | None = None
-
-    def look(self, space):
-        return Look("collar")
 
     def place(self, on):
         numbers, function = on.motions("motion", on.dimension)
@@ -138,15 +135,14 @@ def _driven_markers(on: Placing):
 class DistanceDriver(AbstractDriver):
     """Prescribe the distance between a point of i and a point of j: length(t), always greater than zero."""
 
+    drawn_as = Look("collar", between="rod")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     length: Motion = field(kw_only=False)
     at_i: Vector | None = None
     at_j: Vector | None = None
     parameters: Parameters | None = None
-
-    def look(self, space):
-        return Look("collar", between="rod")
 
     def place(self, on):
         numbers, function = on.motion("length", parameters=True)
@@ -167,9 +163,7 @@ class AbstractCoupling(AbstractJoint, abstract=True):
         "tied by their coordinates alone, without the force of teeth or a belt, which the bearings would bear; gear, "
         "rack_and_pinion and belt have it"
     )
-
-    def look(self, space):
-        return Look("", sides=())
+    drawn_as = Look("", sides=())
 
 
 class Coupling(AbstractCoupling):
@@ -236,12 +230,9 @@ def _coupled(on: Placing, given: list[tuple], constant) -> Constraint:
         terms.append(Term(joint, which, (i, j)))
     angles = [f for _, which, f in found if which.startswith("angle")]
     turns = 0.0 if on.space == "plane" else turn_sum(angles)
-    numbers = {
-        "factors": np.array([factor for *_, factor in found]),
-        "turns": np.asarray(0.0 if turns is None else turns),
-    }
+    numbers = {"factors": np.array([factor for *_, factor in found]), "turns": 0.0 if turns is None else turns}
     if constant is not None:
-        numbers["constant"] = np.asarray(on.number("constant"))
+        numbers["constant"] = on.number("constant")
     return on.constraint([on.centre(b) for b in order], numbers, terms=tuple(terms), speeds=turns is None)
 
 
@@ -293,14 +284,12 @@ class AbstractOwnRows(AbstractJoint, abstract=True):
 
     title = "Rows"
     own_rows = True
+    drawn_as = Look("", sides=(), holds=False)
 
     bodies: Places = field(kw_only=False)
     residual: Formulas = field(kw_only=False)
     size: Whole = 1
     parameters: Parameters | None = None
-
-    def look(self, space):
-        return Look("", sides=(), holds=False)
 
     def _placed(self, on: Placing, *, velocities: bool) -> Constraint:
         found, size = on.bodies(), self.size

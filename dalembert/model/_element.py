@@ -181,17 +181,21 @@ class AbstractJoint(Element, abstract=True):
     drives: ClassVar[bool] = False  # it prescribes a motion in time
     own_rows: ClassVar[bool] = False  # its rows are a person's functions of bodies, without a joint frame
     assumption: ClassVar[str] = ""  # what `check` says of the force it transmits, as the end of a sentence
+    # what `coordinates`, `links` and `look` answer where it is the same in the plane and in space
+    free_coordinates: ClassVar[Mapping[str, int | None]] = {}
+    tree_links: ClassVar[tuple[Link, ...] | None] = None
+    drawn_as: ClassVar[Look] = Look()
 
-    def coordinates(self, space: str) -> dict[str, int | None]:
+    def coordinates(self, space: str) -> Mapping[str, int | None]:
         """The coordinates it leaves free, in order, each with its axis of marker i; None where it has none so simple.
 
         Angles begin with "angle"; all others are lengths.
         """
-        return {}
+        return self.free_coordinates
 
     def links(self, space: str) -> tuple[Link, ...] | None:
         """What it is in a tree of joint coordinates; None: always rows."""
-        return None
+        return self.tree_links
 
     def link_values(self, links: tuple[Link, ...], d: np.ndarray, B: np.ndarray, numbers: Mapping) -> list:
         """The value of each link (of a ball: the rotation), from p_j − p_i along i's axes and the rotation of j."""
@@ -215,7 +219,7 @@ class AbstractJoint(Element, abstract=True):
 
     def look(self, space: str) -> Look:
         """How it is drawn."""
-        return Look()
+        return self.drawn_as
 
     def look_of(self, placed: Constraint, space: str) -> Look:
         """The same for the joint as placed."""
@@ -229,6 +233,9 @@ class AbstractJoint(Element, abstract=True):
 class Joint(AbstractJoint, abstract=True):
     """A joint between two places: bodies or markers i and j."""
 
+    frame_axis: ClassVar[str | None] = None  # the argument that its frame stands on; without one it has world axes
+    needs_point: ClassVar[bool] = True  # its point must be given: it is not that of a body
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
 
@@ -237,9 +244,9 @@ class Joint(AbstractJoint, abstract=True):
 
     def markers(self, on: Placing) -> tuple[Marker, Marker]:
         """Where it sits in its two bodies."""
-        return on.joint_markers()
+        return on.joint_markers(self.frame_axis, needs_point=self.needs_point)
 
-    def numbers(self, on: Placing) -> dict[str, np.ndarray]:
+    def numbers(self, on: Placing) -> dict[str, Any]:
         """Its parameters."""
         return {}
 
@@ -251,9 +258,11 @@ class AbstractForce(Element, abstract=True):
     section = "forces"
     title = "Force"
     on_every_body: ClassVar[bool] = False  # it acts on all bodies alike, at their centres
+    drawn_as: ClassVar[Look] = Look()
 
     def look(self, space: str) -> Look:
-        return Look()
+        """How it is drawn."""
+        return self.drawn_as
 
     def law_in(self, space: str) -> Any:
         """The law of a class of your own, (t, frames, p) → [(force, torque) of each marker, world axes, at its point];

@@ -21,10 +21,9 @@ from dalembert.model._arguments import (
     Vector,
 )
 from dalembert.model._element import AbstractForce
-from dalembert.model._formulas import FrameFormulas
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import FormulaError
-from dalembert.model._laws import Shares, with_parameters
+from dalembert.model._laws import FrameFormulas, Shares, with_parameters
 from dalembert.model._placed import Force, Look
 from dalembert.model._placing import Placing
 
@@ -82,7 +81,7 @@ class CentralGravity(AbstractForce):
     at: Vector | None = None
 
     def place(self, on):
-        return on.force((), {"mu": np.asarray(on.positive("mu")), "centre": on.vector("at")})
+        return on.force((), {"mu": on.positive("mu"), "centre": on.vector("at")})
 
 
 class Drag(AbstractForce):
@@ -97,8 +96,8 @@ class Drag(AbstractForce):
 
     def place(self, on):
         b = on.body("body")
-        numbers = {k: np.asarray(on.number(k, negative=False)) for k in ("linear", "quadratic", "angular")}
-        numbers["wind"] = on.vector("wind")
+        numbers = {k: on.number(k, negative=False) for k in ("linear", "quadratic", "angular")}
+        numbers |= {"wind": on.vector("wind")}
         return on.force((on.fixed(b, on.vector("at", default=b.position), b.rotation),), numbers)
 
 
@@ -158,6 +157,8 @@ class SpringDamper(AbstractForce):
     free length; default: the distance at the start.
     """
 
+    drawn_as = Look(between="spring")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     at_i: Vector | None = None
@@ -168,19 +169,12 @@ class SpringDamper(AbstractForce):
     pull: Formula | None = None
     parameters: Parameters | None = None
 
-    def look(self, space):
-        return Look(between="spring")
-
     def place(self, on):
         mi, mj = on.point_markers()
         apart = float(np.linalg.norm(mj.start_position - mi.start_position))
         if apart <= 0:
             on.wrong("at_i and at_j are the same point; a line needs a direction.", "at_i", "at_j")
-        numbers = {
-            "stiffness": np.asarray(on.number("stiffness")),
-            "damping": np.asarray(on.number("damping")),
-            "length": np.asarray(on.number("length", default=apart)),
-        }
+        numbers = {k: on.number(k) for k in ("stiffness", "damping")} | {"length": on.number("length", default=apart)}
         functions = ()
         if self.pull is not None:
             own, function = on.formula("pull", ("length", "rate"))
@@ -196,6 +190,8 @@ class Bushing(AbstractForce):
     Rotations are the rotation vector of j against i; in space a run ends where they pass half a turn.
     """
 
+    drawn_as = Look("bushing")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     stiffness: Matrix
@@ -204,16 +200,9 @@ class Bushing(AbstractForce):
     axis: Vector | None = None
     x: Vector | None = None
 
-    def look(self, space):
-        return Look("bushing")
-
     def place(self, on):
         size = 3 if on.space == "plane" else 6
-        numbers = {
-            "stiffness": on.stiffness("stiffness", size),
-            "damping": on.stiffness("damping", size),
-            "rest": np.zeros(size),
-        }
+        numbers = {k: on.stiffness(k, size) for k in ("stiffness", "damping")} | {"rest": np.zeros(size)}
         return on.force(_bushing_markers(on), numbers)
 
 
@@ -236,6 +225,8 @@ class Beam(AbstractForce):
     twist. `damping` is a time: damping matrix = damping · stiffness matrix.
     """
 
+    drawn_as = Look("bushing", between="rod")
+
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
     at_i: Vector | None = None
@@ -249,9 +240,6 @@ class Beam(AbstractForce):
     J: Positive | None = None
     damping: Number = 0.0
     y: Vector | None = None
-
-    def look(self, space):
-        return Look("bushing", between="rod")
 
     def place(self, on):
         d = on.dimension

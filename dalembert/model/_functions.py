@@ -417,15 +417,8 @@ class _Parser:
         values = [self._fixed(x) for x in rest if isinstance(x, tuple)]
         if kind in ("name", "call") or any(x is None for x in values):
             return None
-        known = [x for x in values if x is not None]
         try:
-            made = {
-                "sum": lambda: math.fsum(known),
-                "product": lambda: math.prod(known),
-                "neg": lambda: -known[0],
-                "over": lambda: 1.0 / known[0],
-                "^": lambda: known[0] ** known[1],
-            }[kind]()
+            made = _ARITHMETIC[kind](values)
         except ArithmeticError:
             made = math.nan
         if isinstance(made, complex) or not math.isfinite(made):
@@ -541,15 +534,20 @@ def value_of(text: str) -> float:
         raise FormulaError(f"expression '{_short(text)}': '{unknown[0]}' is no number; it may use {known}.")
     try:
         value = _plain_value(tree)
-    except ArithmeticError:
-        value = math.nan
-    except ValueError:  # sqrt(-1), asin(2)
+    except (ArithmeticError, ValueError):  # sqrt(-1), asin(2)
         value = math.nan
     if isinstance(value, complex) or not math.isfinite(value):
         raise FormulaError(f"expression '{_short(text)}': it is no finite number.")
     return float(value)
 
 
+_ARITHMETIC: dict[str, Callable] = {
+    "sum": math.fsum,
+    "product": math.prod,
+    "neg": lambda x: -x[0],
+    "over": lambda x: 1.0 / x[0],
+    "^": lambda x: x[0] ** x[1],
+}
 _DEGREES = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?:deg|degrees?|°)\s*")
 _PLAIN_CALLS = {name: getattr(math, name) for name in ARITIES if hasattr(math, name)} | {
     "abs": abs, "min": min, "max": max, "sign": lambda x: float((x > 0) - (x < 0))
@@ -564,14 +562,7 @@ def _plain_value(tree: tuple) -> float:
         if rest[0] not in _PLAIN_CALLS:
             raise FormulaError(f"{rest[0]}(…) is a function of time; it cannot stand in a number.")
         return _PLAIN_CALLS[rest[0]](*map(_plain_value, rest[1:]))
-    values = [_plain_value(x) for x in rest]
-    if kind == "sum":
-        return math.fsum(values)
-    if kind == "product":
-        return math.prod(values)
-    if kind == "neg":
-        return -values[0]
-    return 1.0 / values[0] if kind == "over" else values[0] ** values[1]
+    return _ARITHMETIC[kind]([_plain_value(x) for x in rest])
 
 
 def evaluate(tree: tuple, known: dict[str, Any]):
@@ -589,15 +580,8 @@ def evaluate(tree: tuple, known: dict[str, Any]):
         if name == "step":  # step(x, begin, end[, low, high])
             low, high = values[3:] or (0.0, 1.0)
             return low + (high - low) * quintic((values[0] - values[1]) / (values[2] - values[1]))
-        calls = {
-            "asin": "arcsin",
-            "acos": "arccos",
-            "atan": "arctan",
-            "atan2": "arctan2",
-            "min": "minimum",
-            "max": "maximum",
-        }
-        return getattr(jnp, calls.get(name, name))(*values)
+        calls = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
+        return getattr(jnp, (calls | {"min": "minimum", "max": "maximum"}).get(name, name))(*values)
     values = [evaluate(x, known) for x in rest]
     if kind == "sum":
         return sum(values[1:], start=values[0])

@@ -52,6 +52,8 @@ class Gear(AbstractMesh):
     then that of the normal section. The wheels lie in the plane through `at`, by default through the first joint.
     """
 
+    drawn_as = Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")), inside=True)
+
     joint: Wheel = field(kw_only=False)
     other: Wheel = field(kw_only=False)
     ratio: Number | None = None
@@ -60,10 +62,6 @@ class Gear(AbstractMesh):
     pressure_angle: Number = PRESSURE_ANGLE
     helix_angle: Number = 0.0
     at: Vector | None = None
-
-    def look(self, space):
-        wheels = ((0, "radius_i"), (1, "radius_j"))
-        return Look("hubs", foot=False, holds=False, wheels=wheels, inside=True)
 
     def place(self, on):
         ratio = None if self.ratio is None else on.number("ratio")
@@ -76,7 +74,7 @@ class Gear(AbstractMesh):
         numbers = _wheel_numbers(on.space, *radii, distance)
         numbers |= _sided(math.copysign(_radial_slope(on), radii[0] * radii[1]) / math.cos(helix))
         if helix:
-            numbers["helix"] = np.asarray(math.copysign(math.tan(helix), helix * radii[0]))
+            numbers["helix"] = math.copysign(math.tan(helix), helix * radii[0])
         return _meshed(on, markers, numbers)
 
 
@@ -92,6 +90,7 @@ class Belt(AbstractMesh):
     """
 
     assumption = "no pretension is given: the tight span bears all, the slack one nothing"
+    drawn_as = Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")))
 
     joint: Wheel = field(kw_only=False)
     other: Wheel = field(kw_only=False)
@@ -100,9 +99,6 @@ class Belt(AbstractMesh):
     crossed: Flag = False
     pretension: Positive | None = None
     at: Vector | None = None
-
-    def look(self, space):
-        return Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")))
 
     def place(self, on):
         r1, r2 = on.positive("radius"), on.positive("radius_other")
@@ -141,7 +137,7 @@ class Pretension(AbstractForce, abstract=True):
     share: float
 
     def place(self, on: Placing) -> Force:
-        numbers = {"tension": np.asarray(self.tension), "share": np.asarray(self.share)}
+        numbers = {"tension": self.tension, "share": self.share}
         return on.force(self.belt.markers, numbers, target=self.belt)
 
 
@@ -153,14 +149,13 @@ class RackAndPinion(AbstractMesh):
     tan(pressure_angle) times as much away from the pinion. In space the teeth lie in the plane through `at`.
     """
 
+    drawn_as = Look("rack", foot=False, holds=False, wheels=((0, "radius"),))
+
     pinion: Wheel = field(kw_only=False)
     rack: JointName = field(kw_only=False)
     radius: Number
     pressure_angle: Number = PRESSURE_ANGLE
     at: Vector | None = None
-
-    def look(self, space):
-        return Look("rack", foot=False, holds=False, wheels=((0, "radius"),))
 
     def place(self, on):
         signed = on.number("radius")
@@ -192,7 +187,7 @@ class RackAndPinion(AbstractMesh):
             centre = _in_mesh_plane(on, wheel.centre, wheel.centre, z)
         markers = [on.fixed(wheel.body, centre, frame), on.fixed(slide.body, centre + r * n, frame)]
         turns = 0.0 if on.space == "plane" else 2 * math.pi * r
-        numbers = {"radius": np.asarray(r), "turns": np.asarray(turns), "distance": np.asarray(r)} | _sided(slope)
+        numbers = {"radius": r, "turns": turns, "distance": r} | _sided(slope)
         return _meshed(on, markers, numbers)
 
 
@@ -201,22 +196,21 @@ class RackAndPinion(AbstractMesh):
 
 def _meshed(on: Placing, markers, numbers) -> Constraint:
     speeds = math.isnan(numbers["turns"])
-    return on.constraint(markers, numbers | ({"turns": np.asarray(0.0)} if speeds else {}), speeds=speeds)
+    return on.constraint(markers, numbers | ({"turns": 0.0} if speeds else {}), speeds=speeds)
 
 
 def _only_in_space(on: Placing) -> None:
     on.wrong(f"{on.arg('at')} is for space: in the plane all lies in one plane.", "at")
 
 
-def _wheel_numbers(space: str, radius_i: float, radius_j: float, distance: float) -> dict[str, np.ndarray]:
+def _wheel_numbers(space: str, radius_i: float, radius_j: float, distance: float) -> dict[str, float]:
     if space == "plane":  # the wheels' turns are counted, those of the line of centres are not
         total = abs(radius_i + radius_j)
         turns = 2 * math.pi * total if total > PARALLEL * distance else 0.0
     else:
         found = turn_sum([radius_i, radius_j])
         turns = math.nan if found is None else found
-    words = {"radius_i": radius_i, "radius_j": radius_j, "distance": distance, "turns": turns}
-    return {k: np.asarray(x) for k, x in words.items()}
+    return {"radius_i": radius_i, "radius_j": radius_j, "distance": distance, "turns": turns}
 
 
 def _pitch_radii(on: Placing, ratio: float | None, distance: float) -> tuple[float, float]:
@@ -239,7 +233,7 @@ def _pitch_radii(on: Placing, ratio: float | None, distance: float) -> tuple[flo
         else:
             on.wrong(
                 f"the axes are {distance:g} apart; pitch radii of {one:g} and {two:g} need "
-                f"{one + two:g}, or {abs(one - two):g} for a wheel in a ring.",
+                f"{one + two:g}, or {abs(one - two):g} for a wheel in a ring."
             )
     elif ratio == 0.0:
         on.wrong("ratio must not be zero.", "ratio")
@@ -293,7 +287,7 @@ def _wheel_markers(on: Placing) -> tuple[Marker, Marker, float] | None:
         if two.axis is not None and np.linalg.norm(np.cross(z, two.axis)) > PARALLEL:
             on.wrong(
                 "the axes are not parallel; bevel, worm and crossed gears are not supported as contacts. "
-                "Couple their angles with gear_ratio or coupling: without the tooth force.",
+                "Couple their angles with gear_ratio or coupling: without the tooth force."
             )
             return None
         first, second = (_in_mesh_plane(on, w.centre, one.centre, z) for w in pair)
@@ -382,6 +376,6 @@ def _pinion(on: Placing) -> tuple[Turning | None, Turning | None]:
     return _wheel(on, "pinion", one, two), _moving(on, two, one, 0 if on.space == "plane" else 2)
 
 
-def _sided(slope: float) -> dict[str, np.ndarray]:
+def _sided(slope: float) -> dict[str, float]:
     """The radial part of the force, whose side follows the load; none where there is no such force."""
-    return {"slope": np.asarray(slope), "side": np.asarray(0.0)} if slope else {}
+    return {"slope": slope, "side": 0.0} if slope else {}

@@ -94,9 +94,7 @@ class LimitEntry(Element):
             on.wrong(f"lower={given['lower']:g} must not be greater than upper={given['upper']:g}.", "lower")
         if target is None:
             return None
-        made = Limit(self.name, *target, **given)
-        on.register(on.model.limits, made)
-        return made
+        return on.register(on.model.limits, Limit(self.name, *target, **given))
 
 
 class ShapeEntry(Element):
@@ -143,8 +141,7 @@ class ShapeEntry(Element):
             scale=_scale(on, kind),
             colour=None if self.colour is None else _colour(on),
         )
-        on.register(on.model.shapes, made)
-        return made
+        return on.register(on.model.shapes, made)
 
 
 def _sizes(on: Placing, kind: str) -> np.ndarray:

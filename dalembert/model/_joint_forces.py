@@ -49,7 +49,7 @@ class JointSpring(OnJoint):
     coordinate: Coordinate | None = None
 
     def place(self, on):
-        numbers = {k: np.asarray(on.number(k)) for k in ("stiffness", "damping", "free")}
+        numbers = {k: on.number(k) for k in ("stiffness", "damping", "free")}
         if _ball(on) is not None and self.free != 0:
             on.wrong("on a spherical joint free must be 0; place its markers where the spring rests.", "free")
         return _on_coordinate(on, numbers, ball=True)
@@ -68,7 +68,7 @@ class Armature(OnJoint):
     coordinate: Coordinate | None = None
 
     def place(self, on):
-        return _on_coordinate(on, {"inertia": np.asarray(on.positive("inertia"))}, ball=True)
+        return _on_coordinate(on, {"inertia": on.positive("inertia")}, ball=True)
 
 
 class JointForce(OnJoint):
@@ -114,12 +114,12 @@ class Stop(OnJoint):
         if exponent < 1:
             on.wrong(f"exponent must be at least 1, not {exponent:g}.", "exponent")
         numbers = {
-            "stiffness": np.asarray(on.positive("stiffness")),
-            "damping": np.asarray(on.number("damping", negative=False)),
-            "exponent": np.asarray(exponent),
-            "depth": np.asarray(on.positive("depth", 1e-3 * span)),
+            "stiffness": on.positive("stiffness"),
+            "damping": on.number("damping", negative=False),
+            "exponent": exponent,
+            "depth": on.positive("depth", 1e-3 * span),
         }
-        numbers |= {k: np.asarray(x) for k, x in (("lower", low), ("upper", high)) if np.isfinite(x)}
+        numbers |= {k: x for k, x in (("lower", low), ("upper", high)) if np.isfinite(x)}
         return _on_coordinate(on, numbers)
 
 
@@ -142,20 +142,20 @@ class Friction(OnJoint):
     def place(self, on):
         load, function = on.motion("normal", prefix="normal_")
         numbers = load | _stribeck(on)
-        numbers["radius"] = np.asarray(on.positive("radius"))
+        numbers["radius"] = on.positive("radius")
         return _on_coordinate(on, numbers, (function,))
 
 
-def _stribeck(on: Placing) -> dict[str, np.ndarray]:
+def _stribeck(on: Placing) -> dict[str, float]:
     """The numbers of Stribeck's law."""
     mu = on.number("coulomb", negative=False)
     v_t = on.positive("transition_speed")
     return {
-        "coulomb": np.asarray(mu),
-        "static": np.asarray(on.number("static", default=mu, negative=False)),
-        "stribeck_speed": np.asarray(on.positive("stribeck_speed", 10 * v_t)),
-        "transition_speed": np.asarray(v_t),
-        "viscous": np.asarray(on.number("viscous", negative=False)),
+        "coulomb": mu,
+        "static": on.number("static", default=mu, negative=False),
+        "stribeck_speed": on.positive("stribeck_speed", 10 * v_t),
+        "transition_speed": v_t,
+        "viscous": on.number("viscous", negative=False),
     }
 
 
@@ -207,11 +207,11 @@ class BearingFriction(OnJoint):
                 else "a sliding joint rubs with μ · load; it has no radius.",
                 "radius",
             )
-        numbers["radius"] = np.asarray(on.positive("radius", 1.0))
+        numbers["radius"] = on.positive("radius", 1.0)
         if self.length is not None:
             if not bearing.torques:
                 on.wrong(f"joint '{found.name}' carries no torque that a bearing's length would bear.", "length")
-            numbers["length"] = np.asarray(on.positive("length"))
+            numbers["length"] = on.positive("length")
         return on.force(found.markers, numbers, target=found, coordinate=which, rule=self.rule)
 
 
@@ -232,9 +232,9 @@ class PDControl(OnJoint):
 
     def place(self, on):
         target, function = on.motion("reference", prefix="reference_")
-        numbers = target | {k: np.asarray(on.number(k)) for k in ("stiffness", "damping")}
+        numbers = target | {k: on.number(k) for k in ("stiffness", "damping")}
         if self.limit is not None:
-            numbers["limit"] = np.asarray(on.positive("limit"))
+            numbers["limit"] = on.positive("limit")
         return _on_coordinate(on, numbers, (function,))
 
 
@@ -258,20 +258,20 @@ class Motor(OnJoint):
 
     def place(self, on):
         ratio = on.number("gear")
-        numbers = {"gear": np.asarray(ratio)}
+        numbers = {"gear": ratio}
         if (self.torque is None) == (self.voltage is None):
             torque, voltage, constant, resistance = map(on.arg, ("torque", "voltage", "torque_constant", "resistance"))
             on.wrong(f"give either {torque} or {voltage} (with {constant} and {resistance}).", "torque", "voltage")
         if self.voltage is None:
             own, function = on.motion("torque", default=0.0, prefix="torque_")
-            numbers |= own | {"slope": np.asarray(0.0), "gain": np.asarray(1.0)}
+            numbers |= own | {"slope": 0.0, "gain": 1.0}
         else:
             own, function = on.motion("voltage", prefix="voltage_")
             if self.torque_constant is None or self.resistance is None:
                 text = f"{on.arg('voltage')} needs {on.arg('torque_constant')} and {on.arg('resistance')}."
                 on.wrong(text, "voltage")
             k, R = on.positive("torque_constant", 1.0), on.positive("resistance", 1.0)
-            numbers |= own | {"slope": np.asarray(k * k / R), "gain": np.asarray(k / R)}
+            numbers |= own | {"slope": k * k / R, "gain": k / R}
         made = _on_coordinate(on, numbers, (function,))
         if self.rotor_inertia is not None and made.target is not None:
             self._add_rotor(on, made.target, made.coordinate, ratio)

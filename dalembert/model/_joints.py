@@ -24,29 +24,21 @@ PLANE_DIRECTIONS = ("x", "y", "angle")
 class Weld(Joint):
     """Bodies i and j move as one."""
 
+    tree_links = (WELD,)
+    drawn_as = Look("block")
+    needs_point = False
+
     at: Vector | None = None
-
-    def links(self, space):
-        return (WELD,)
-
-    def look(self, space):
-        return Look("block")
-
-    def markers(self, on):
-        return on.joint_markers(needs_point=False)
 
 
 class Revolute(Joint):
     """A hinge at `at`; in space about `axis` (marker z axes). Coordinate: angle of j against i."""
 
+    free_coordinates = {"angle": 2}
+    tree_links = (turn_about(),)
+
     at: Vector | None = None
     axis: Vector | None = None
-
-    def coordinates(self, space):
-        return {"angle": 2}
-
-    def links(self, space):
-        return (turn_about(),)
 
     def bearing(self, space):
         return Bearing(("Fx", "Fy"), () if space == "plane" else ("Mx", "My"))
@@ -60,6 +52,8 @@ class Revolute(Joint):
 
 class Prismatic(Joint):
     """j slides along `axis` of i without turning. Coordinate: displacement."""
+
+    frame_axis = "axis"
 
     at: Vector | None = None
     axis: Vector | None = None
@@ -79,9 +73,6 @@ class Prismatic(Joint):
     def look(self, space):
         return Look("sleeve", rail=_along(space), foot=False, holds=False)
 
-    def markers(self, on):
-        return on.joint_markers("axis")
-
 
 def _along(space: str) -> int:
     """The axis of marker i along which sliders move."""
@@ -92,15 +83,13 @@ class Cylindrical(Joint):
     """j slides along and turns about `axis` of i. Coordinates: displacement, angle."""
 
     spaces = ("space",)
+    free_coordinates = {"displacement": 2, "angle": 2}
+    tree_links = (slide_along(), turn_about())
+    drawn_as = Look("rod_in_sleeve", rail=2, holds=False)
+    frame_axis = "axis"
 
     at: Vector | None = None
     axis: Vector | None = None
-
-    def coordinates(self, space):
-        return {"displacement": 2, "angle": 2}
-
-    def links(self, space):
-        return (slide_along(), turn_about())
 
     def guides(self, space):
         return True
@@ -108,57 +97,39 @@ class Cylindrical(Joint):
     def bearing(self, space):
         return Bearing(("Fx", "Fy"), ("Mx", "My"))
 
-    def look(self, space):
-        return Look("rod_in_sleeve", rail=2, holds=False)
-
-    def markers(self, on):
-        return on.joint_markers("axis")
-
 
 class Screw(Joint):
     """j turns about `axis` of i and advances by `pitch` a turn (negative: left-handed). Any number of turns."""
 
     spaces = ("space",)
+    free_coordinates = {"displacement": 2, "angle": 2}
+    tree_links = (SCREW,)
+    drawn_as = Look("screw", rail=2, holds=False)
+    frame_axis = "axis"
 
     pitch: Number
     at: Vector | None = None
     axis: Vector | None = None
-
-    def coordinates(self, space):
-        return {"displacement": 2, "angle": 2}
-
-    def links(self, space):
-        return (SCREW,)
-
-    def look(self, space):
-        return Look("screw", rail=2, holds=False)
-
-    def markers(self, on):
-        return on.joint_markers("axis")
 
     def numbers(self, on):
         pitch = on.number("pitch")
         if pitch == 0.0:
             on.wrong("pitch is zero: that is a revolute joint, use revolute.", "pitch")
             pitch = 1.0
-        return {"pitch": np.asarray(pitch)}
+        return {"pitch": pitch}
 
 
 class Spherical(Joint):
     """A ball joint at `at`."""
 
     spaces = ("space",)
+    tree_links = (BALL,)
+    drawn_as = Look("ball")
 
     at: Vector | None = None
 
-    def links(self, space):
-        return (BALL,)
-
     def bearing(self, space):
         return Bearing(("Fx", "Fy", "Fz"), ball=True)
-
-    def look(self, space):
-        return Look("ball")
 
 
 class Universal(Joint):
@@ -168,22 +139,16 @@ class Universal(Joint):
     """
 
     spaces = ("space",)
+    free_coordinates = {"angle_i": 0, "angle_j": 1}
+    tree_links = (turn_about(0), turn_about(1))
+    drawn_as = Look("cross")
 
     at: Vector | None = None
     axis_i: Vector | None = None
     axis_j: Vector | None = None
 
-    def coordinates(self, space):
-        return {"angle_i": 0, "angle_j": 1}
-
-    def links(self, space):
-        return (turn_about(0), turn_about(1))
-
     def link_values(self, links, d, B, numbers):
         return [math.atan2(B[2, 1], B[1, 1]), math.atan2(B[0, 2], B[0, 0])]
-
-    def look(self, space):
-        return Look("cross")
 
     def markers(self, on):
         if on.pair() is not None:
@@ -204,16 +169,12 @@ class ConstantVelocity(Joint):
     """
 
     spaces = ("space",)
+    free_coordinates = {"angle_x": None, "angle_y": None}
+    drawn_as = Look("ball_in_ring")
 
     at: Vector | None = None
     axis_i: Vector | None = None
     axis_j: Vector | None = None
-
-    def coordinates(self, space):
-        return {"angle_x": None, "angle_y": None}
-
-    def look(self, space):
-        return Look("ball_in_ring")
 
     def markers(self, on):
         if on.pair() is not None or on.space == "plane":
@@ -237,19 +198,13 @@ class Planar(Joint):
     """
 
     spaces = ("space",)
+    free_coordinates = {"x": 0, "y": 1, "angle": 2}
+    tree_links = (slide_along(0), slide_along(1), turn_about())
+    drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
 
     at: Vector | None = None
     normal: Vector | None = None
     x: Vector | None = None
-
-    def coordinates(self, space):
-        return {"x": 0, "y": 1, "angle": 2}
-
-    def links(self, space):
-        return (slide_along(0), slide_along(1), turn_about())
-
-    def look(self, space):
-        return Look("pad", sides=(1,), foot=False, holds=False)
 
     def markers(self, on):
         return on.joint_markers("normal", x="x")
@@ -261,24 +216,19 @@ class PinSlot(Joint):
     Coordinates: displacement along the slot, angle about the pin.
     """
 
+    free_coordinates = {"displacement": 0, "angle": 2}
+    tree_links = (slide_along(0), turn_about())
+    drawn_as = Look("slot", rail=0, slot=True, foot=False, holds=False)
+
     at: Vector | None = None
     slot: Vector | None = None
     axis: Vector | None = None
-
-    def coordinates(self, space):
-        return {"displacement": 0, "angle": 2}
-
-    def links(self, space):
-        return (slide_along(0), turn_about())
 
     def guides(self, space):
         return space == "plane"
 
     def bearing(self, space):
         return Bearing(("Fy",)) if space == "plane" else None
-
-    def look(self, space):
-        return Look("slot", rail=0, slot=True, foot=False, holds=False)
 
     def markers(self, on):
         if on.space == "plane" or on.pair() is not None:
@@ -297,6 +247,8 @@ class Generic(Joint):
     cross, the first of them (x before y before z) fixed in i. Coordinates: the free directions that one number
     describes. `axis` is z (in the plane x), `x` the first axis.
     """
+
+    drawn_as = Look("block")
 
     held: Directions
     at: Vector | None = None
@@ -321,9 +273,6 @@ class Generic(Joint):
         turns = {f"angle_{k}": n for n, k in enumerate("xyz") if f"r{k}" not in held}
         return lengths | (turns if len(turns) < 3 else {})
 
-    def look(self, space):
-        return Look("block")
-
     def markers(self, on):
         known = PLANE_DIRECTIONS if on.space == "plane" else SPACE_DIRECTIONS
         given = self._given()
@@ -339,31 +288,24 @@ class ParallelAxes(Joint):
     """An axis of j stays parallel to `axis` of i. Coordinate: angle about it."""
 
     spaces = ("space",)
+    free_coordinates = {"angle": 2}
+    drawn_as = Look("corner")
+    frame_axis = "axis"
+    needs_point = False
 
     at: Vector | None = None
     axis: Vector | None = None
-
-    def coordinates(self, space):
-        return {"angle": 2}
-
-    def look(self, space):
-        return Look("corner")
-
-    def markers(self, on):
-        return on.joint_markers("axis", needs_point=False)
 
 
 class PerpendicularAxes(Joint):
     """`axis_j` of j stays perpendicular to `axis_i` of i (marker z axes)."""
 
     spaces = ("space",)
+    drawn_as = Look("corner")
 
     at: Vector | None = None
     axis_i: Vector | None = None
     axis_j: Vector | None = None
-
-    def look(self, space):
-        return Look("corner")
 
     def markers(self, on):
         return _two_axes(on)
@@ -373,14 +315,12 @@ class ConstantAngle(Joint):
     """`axis_j` of j keeps its angle to `axis_i` of i (marker z axes); default: the angle at the start."""
 
     spaces = ("space",)
+    drawn_as = Look("corner")
 
     at: Vector | None = None
     axis_i: Vector | None = None
     axis_j: Vector | None = None
     angle: Number | None = None
-
-    def look(self, space):
-        return Look("corner")
 
     def place(self, on):
         value = None if self.angle is None else on.number("angle")
@@ -392,7 +332,7 @@ class ConstantAngle(Joint):
             text = f"at an angle of {value:g} the axes are parallel: use parallel_axes."
             on.wrong(text, "angle", "axis_i", "axis_j")
             value = 1.0
-        return on.constraint(markers, {"angle": np.asarray(value)})
+        return on.constraint(markers, {"angle": value})
 
 
 def _two_axes(on):
@@ -407,37 +347,21 @@ class OrientationLock(Joint):
     """j does not turn against i, but may shift. Coordinates: x, y, z along i's marker axes."""
 
     spaces = ("space",)
+    free_coordinates = {"x": 0, "y": 1, "z": 2}
+    tree_links = (slide_along(0), slide_along(1), slide_along(2))
+    drawn_as = Look("corner")
+    needs_point = False
 
     at: Vector | None = None
-
-    def coordinates(self, space):
-        return {"x": 0, "y": 1, "z": 2}
-
-    def links(self, space):
-        return (slide_along(0), slide_along(1), slide_along(2))
-
-    def look(self, space):
-        return Look("corner")
-
-    def markers(self, on):
-        return on.joint_markers(needs_point=False)
 
 
 class AngleLock(Joint):
     """In the plane: j does not turn against i, but may shift. Coordinates: x, y along i's marker axes."""
 
     spaces = ("plane",)
+    free_coordinates = {"x": 0, "y": 1}
+    tree_links = (slide_along(0), slide_along(1))
+    drawn_as = Look("corner")
+    needs_point = False
 
     at: Vector | None = None
-
-    def coordinates(self, space):
-        return {"x": 0, "y": 1}
-
-    def links(self, space):
-        return (slide_along(0), slide_along(1))
-
-    def look(self, space):
-        return Look("corner")
-
-    def markers(self, on):
-        return on.joint_markers(needs_point=False)

@@ -82,12 +82,21 @@ class Bearing:
     ball: bool = False  # friction acts on the relative angular velocity, not on a coordinate
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Placed:
-    """What a joint and a force have in common once they are placed: an element and its markers."""
+    """What a joint and a force have in common once they are placed in a model.
+
+    `element` is what was stated; `numbers` are parameters that may be swept or differentiated; `functions` are static
+    callables (a driver's motion, a user's residual or law).
+    """
 
     name: str
     element: AbstractJoint | AbstractForce
     markers: tuple[Marker, ...]
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    functions: tuple[Callable, ...] = ()
+    target: Constraint | None = None  # of a driver or a force: the joint on whose coordinate it acts
+    coordinate: str = ""  # and which; none of a force on a ball: about all its axes
 
     @property
     def type(self) -> str:
@@ -116,32 +125,18 @@ class Term(NamedTuple):
 class Constraint(Placed):
     """A joint, driver, coupling or rows as placed in a model: between markers of two bodies, or over several bodies.
 
-    `element` is what was stated; `numbers` are parameters that may be swept or differentiated; `functions` are static
-    callables (a driver's motion, a user's residual). A reaction is always the force and torque **on body j** at marker
-    j; joint frame = marker i's axes.
+    A reaction is always the force and torque **on body j** at marker j; joint frame = marker i's axes.
     """
 
-    name: str
     element: AbstractJoint
-    markers: tuple[Marker, ...]
-    numbers: dict[str, np.ndarray] = field(default_factory=dict)
-    functions: tuple[Callable, ...] = ()
     size: int = 1  # of rows whose number the element leaves open
     speeds: bool = False  # it closes speeds alone: full turns add up to anything
-    target: Constraint | None = None  # for a driver: the joint whose coordinate it prescribes
-    coordinate: str = ""  # and which
     terms: tuple[Term, ...] = ()  # of a coupling
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Force(Placed):
-    """An applied force as placed in a model; the fields mean the same as in `Constraint`."""
+    """An applied force as placed in a model."""
 
-    name: str
     element: AbstractForce
-    markers: tuple[Marker, ...]
-    numbers: dict[str, np.ndarray] = field(default_factory=dict)
-    functions: tuple[Callable, ...] = ()
-    target: Constraint | None = None  # the joint on whose coordinate it acts
-    coordinate: str = ""  # and which; none on a ball: about all its axes
     rule: str | None = None  # for load-dependent friction: what picks the load where it is not unique

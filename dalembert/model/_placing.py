@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from dalembert.model._placed import Constraint, Force
 
 if TYPE_CHECKING:
     from dalembert.model._model import Model
+
+T = TypeVar("T")
 
 OF_MARKERS = frozenset(("point_i", "frame_i", "point_j", "frame_j"))
 """Keys of an element's numbers that place its markers in their bodies; the others are its parameters."""
@@ -69,13 +71,13 @@ class Placing:
 
     # ---- what it becomes ---------------------------------------------------------------------------------------
 
-    def register(self, table: dict, item) -> None:
-        """Put an item into a table of the model under the element's name, which must be free."""
+    def register(self, table: dict, item: T) -> T:
+        """Put an item into a table of the model under the element's name, which must be free; returns the item."""
         name, title = self.name, self.element.title
         if not isinstance(name, str) or not name.strip():
             text = f"{title} without a name: give it a non-empty text."
             self.model.record(Mistake(text, self.element, (("name",),), Cause.NAME))
-            return
+            return item
         if "." in name:
             self.wrong("a name must not contain '.', it separates parameters.", "name", cause=Cause.NAME)
         if wrong := name_mistake(name):
@@ -86,22 +88,21 @@ class Placing:
             self.wrong(text, "name", cause=Cause.NAME)
         if name == "ground" or any(name in t for t in self.model.tables):
             self.wrong("this name is taken. Names are unique in a model.", "name", cause=Cause.NAME)
-            return
-        table[name] = item
+        else:
+            table[name] = item
+        return item
 
     def constraint(self, markers: Iterable[Marker], numbers=None, functions=(), **more) -> Constraint:
         """Add the constraint that the element is."""
-        made = Constraint(self.name, self.element, tuple(markers), dict(numbers or {}), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
+        made = Constraint(self.name, self.element, tuple(markers), _arrays(numbers), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
         self._without_words(made.numbers, OF_ROWS)
-        self.register(self.model.constraints, made)
-        return made
+        return self.register(self.model.constraints, made)
 
     def force(self, markers: Iterable[Marker], numbers=None, functions=(), **more) -> Force:
         """Add the force that the element is."""
-        made = Force(self.name, self.element, tuple(markers), dict(numbers or {}), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
+        made = Force(self.name, self.element, tuple(markers), _arrays(numbers), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
         self._without_words(made.numbers, OF_MARKERS)
-        self.register(self.model.forces, made)
-        return made
+        return self.register(self.model.forces, made)
 
     def _without_words(self, numbers: Mapping, words: Iterable[str]) -> None:
         """Refuse a person's parameters that have the name of a number that all elements have."""
@@ -199,11 +200,10 @@ class Placing:
         value = default if value is None else value
         tell_single_precision(self._words(path), value)
         try:
-            found = float(value)  # pyright: ignore[reportArgumentType]
+            found = None if isinstance(value, bool | str) else float(value)  # pyright: ignore[reportArgumentType]
         except (TypeError, ValueError):
-            self._bad(path, f"must be a number, not {value!r}.", Cause.RELATION)
-            return 1.0
-        if isinstance(value, bool | str):
+            found = None
+        if found is None:
             self._bad(path, f"must be a number, not {value!r}.", Cause.RELATION)
             return 1.0
         if not np.isfinite(found):
@@ -407,10 +407,10 @@ class Placing:
             return mi
         return Marker(mi.body, mi.position, mi.body.local_rotation(self.axis_frame()))
 
-    def length(self, mi: Marker, mj: Marker) -> np.ndarray:
+    def length(self, mi: Marker, mj: Marker) -> float:
         """The argument `length`, by default the distance at the start."""
         apart = float(np.linalg.norm(mj.start_position - mi.start_position))
-        return np.asarray(self.positive("length", apart))
+        return self.positive("length", apart)
 
     # ---- functions ---------------------------------------------------------------------------------------------
 
@@ -487,11 +487,11 @@ class Placing:
             parts.append(part)
         return numbers, TimedVector(tuple(parts))
 
-    def formula(self, key: str, variables: tuple[str, ...]) -> tuple[dict[str, np.ndarray], Callable]:
+    def formula(self, key: str, variables: tuple[str, ...]) -> tuple[dict[str, Any], Callable]:
         """Numbers and a function (t, *variables, p) from a number, a formula of the variables, or a JAX function."""
         value, numbers = self.given(key), self.parameters()
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return {"effort": np.asarray(self.number(key))}, constant_effort
+            return {"effort": self.number(key)}, constant_effort
         if isinstance(value, Function | dict):
             own, function = self.motion(key)
             return own, OfTime(function)
@@ -511,8 +511,13 @@ class Placing:
                 )
         except FormulaError as error:
             self.formula_mistake(key, error)
-            return {"effort": np.asarray(0.0)}, constant_effort
+            return {"effort": 0.0}, constant_effort
         return numbers, Timed(Shape("expression", tree=tree, names=tuple(numbers)), "", variables)
+
+
+def _arrays(numbers: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """An element's numbers, plain ones as arrays."""
+    return {k: np.asarray(x) if isinstance(x, float) else x for k, x in (numbers or {}).items()}
 
 
 def _shown(name: str) -> str:

@@ -14,6 +14,8 @@ from dalembert.model._placed import Bearing, Look
 class PointOnLine(Joint):
     """A point of j stays on a line of i through `at` along `axis`. Coordinate: displacement."""
 
+    frame_axis = "axis"
+
     at: Vector | None = None
     axis: Vector | None = None
 
@@ -26,26 +28,17 @@ class PointOnLine(Joint):
     def look(self, space):
         return Look("slot", rail=0 if space == "plane" else 2, slot=True, foot=False, holds=False)
 
-    def markers(self, on):
-        return on.joint_markers("axis")
-
 
 class PointInPlane(Joint):
     """A point of j stays on a plane of i through `at`, across `normal`. Coordinates: x, y."""
 
     spaces = ("space",)
+    free_coordinates = {"x": 0, "y": 1}
+    drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
+    frame_axis = "normal"
 
     at: Vector | None = None
     normal: Vector | None = None
-
-    def coordinates(self, space):
-        return {"x": 0, "y": 1}
-
-    def look(self, space):
-        return Look("pad", sides=(1,), foot=False, holds=False)
-
-    def markers(self, on):
-        return on.joint_markers("normal")
 
 
 class PointOnCurve(Joint):
@@ -55,13 +48,12 @@ class PointOnCurve(Joint):
     point can stray from it. By a marker j, its origin is the point; by a marker i, `points` are in its axes.
     """
 
+    drawn_as = Look("curve", sides=(1,), foot=False, curve=True)
+
     points: Vectors
     at: Vector | None = None
     closed: Flag = False
     degree: Whole = 5
-
-    def look(self, space):
-        return Look("curve", sides=(1,), foot=False, curve=True)
 
     def place(self, on):
         pi, pj = on.place("i"), on.place("j")
@@ -104,12 +96,11 @@ def _curve_points(on) -> np.ndarray:
 class Distance(Joint):
     """A massless rod of fixed length between a point of i and a point of j (default: centres of mass)."""
 
+    drawn_as = Look("rod_ends", between="rod")
+
     at_i: Vector | None = None
     at_j: Vector | None = None
     length: Positive | None = None
-
-    def look(self, space):
-        return Look("rod_ends", between="rod")
 
     def place(self, on):
         mi, mj = on.point_markers()
@@ -123,17 +114,13 @@ class RevoluteSphericalRod(Joint):
     """
 
     spaces = ("space",)
+    free_coordinates = {"angle": None}
+    drawn_as = Look("rod_ends", between="rod")
 
     at_i: Vector | None = None
     at_j: Vector | None = None
     axis: Vector | None = None
     length: Positive | None = None
-
-    def coordinates(self, space):
-        return {"angle": None}
-
-    def look(self, space):
-        return Look("rod_ends", between="rod")
 
     def place(self, on):
         mi, mj = on.point_markers()
@@ -155,11 +142,10 @@ class KnifeEdge(Joint):
     j's y axis is zero; in space the edge's sideways direction y is taken perpendicular to i's marker z axis.
     """
 
+    drawn_as = Look("blade", sides=(1,), foot=False, holds=False)
+
     at: Vector | None = None
     direction: Vector | None = None
-
-    def look(self, space):
-        return Look("blade", sides=(1,), foot=False, holds=False)
 
     def markers(self, on):
         return on.joint_markers("direction", axis_is_x=True)
@@ -173,17 +159,16 @@ class RollingDisc(Joint):
     By markers: z axis of marker i is the normal (y axis in the plane), z axis of marker j the spin axis.
     """
 
+    drawn_as = Look("hub", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),))
+
     radius: Positive
     at: Vector | None = None
     axis: Vector | None = None
     normal: Vector | None = None
 
-    def look(self, space):
-        return Look("hub", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),))
-
     def place(self, on):
         d, radius = on.dimension, on.positive("radius")
-        numbers = {"radius": np.asarray(radius)}
+        numbers = {"radius": radius}
         if (pair := on.pair()) is not None:
             return on.constraint(pair, numbers)
         bi, bj = on.body("i"), on.body("j")
@@ -210,16 +195,14 @@ class RollingSphere(Joint):
     """
 
     spaces = ("space",)
+    drawn_as = Look("band", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),), round=True)
 
     radius: Positive
     at: Vector | None = None
     normal: Vector | None = None
 
-    def look(self, space):
-        return Look("band", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),), round=True)
-
     def place(self, on):
-        d, numbers = on.dimension, {"radius": np.asarray(on.positive("radius"))}
+        d, numbers = on.dimension, {"radius": on.positive("radius")}
         if (pair := on.pair()) is not None:
             return on.constraint(pair, numbers)
         bi, bj = on.body("i"), on.body("j")
@@ -237,20 +220,18 @@ class NoSlip(Joint):
     negative. Hold the centres by other joints. In space the discs lie across `axis` (z axis of marker i).
     """
 
+    drawn_as = Look("hubs", foot=False, holds=False, wheels=((0, "radius_i"), (1, "radius_j")), axis_of_i=True)
+
     radius_i: Number
     radius_j: Number
     at_i: Vector | None = None
     at_j: Vector | None = None
     axis: Vector | None = None
 
-    def look(self, space):
-        wheels = ((0, "radius_i"), (1, "radius_j"))
-        return Look("hubs", foot=False, holds=False, wheels=wheels, axis_of_i=True)
-
     def place(self, on):
         numbers = {}
         for key in ("radius_i", "radius_j"):
-            numbers[key] = np.asarray(on.number(key))
+            numbers[key] = on.number(key)
             if numbers[key] == 0.0:
                 on.wrong(f"{key} must not be zero.", key)
         mi, mj = on.point_markers()

@@ -36,17 +36,12 @@ class Solids:
         m = _mass(name, mass, density, np.pi * r**2 * L, "radius" if radius is None else "")
         along = (b - a) / L
         across = m * (L**2 / 12 + r**2 / 4)
-        size = (r or 0.01 * L, L)
+        pose: dict[str, Any] = {"mass": m, "position": (a + b) / 2}
         if d == 2:
-            pose: dict[str, Any] = {"angle": float(np.arctan2(along[1], along[0]))}
-            made = self.body(name, mass=m, inertia=across, position=(a + b) / 2, **pose, **moving)
-            self.shape(f"{name}_shape", made, "capsule", size=size)
-            return made
-        inertia = (across, across, m * r**2 / 2)
-        frame = frame_on_axis(along)
-        made = self.body(name, mass=m, inertia=inertia, position=(a + b) / 2, rotation=frame, **moving)
-        self.shape(f"{name}_shape", made, "cylinder", size=size)
-        return made
+            pose |= {"inertia": across, "angle": float(np.arctan2(along[1], along[0]))}
+        else:
+            pose |= {"inertia": (across, across, m * r**2 / 2), "rotation": frame_on_axis(along)}
+        return _shaped(self, name, "capsule" if d == 2 else "cylinder", (r or 0.01 * L, L), **pose, **moving)
 
     def box(self: Model, name: str, size, *, mass=None, density=None, **where) -> Body:  # pyright: ignore[reportGeneralTypeIssues]
         """A uniform cuboid with edges `size` along its axes (in the plane a rectangle; its density is then per area).
@@ -59,9 +54,7 @@ class Solids:
         m = _mass(name, mass, density, float(np.prod(edges)))
         squares = edges**2
         inertia = m * float(squares.sum()) / 12 if self.dimension == 2 else m * (squares.sum() - squares) / 12
-        made = self.body(name, mass=m, inertia=inertia, **where)
-        self.shape(f"{name}_shape", made, "box", size=edges)
-        return made
+        return _shaped(self, name, "box", edges, mass=m, inertia=inertia, **where)
 
     def cylinder(self: Model, name: str, radius, length=None, *, mass=None, density=None, **where) -> Body:  # pyright: ignore[reportGeneralTypeIssues]
         """A uniform cylinder about its z axis; in the plane a disc (without a length; its density is then per area)."""
@@ -70,17 +63,13 @@ class Solids:
             if length is not None:
                 raise DalembertError(f"Body '{name}': in the plane a cylinder is a disc; leave out length.")
             m = _mass(name, mass, density, np.pi * r**2)
-            made = self.body(name, mass=m, inertia=m * r**2 / 2, **where)
-            self.shape(f"{name}_shape", made, "sphere", size=(r,))
-            return made
+            return _shaped(self, name, "sphere", (r,), mass=m, inertia=m * r**2 / 2, **where)
         if length is None:
             raise DalembertError(f"Body '{name}': length is missing; in space a cylinder has one.")
         h = _positive(f"Body '{name}': length", length)
         m = _mass(name, mass, density, np.pi * r**2 * h)
         across = m * (3 * r**2 + h**2) / 12
-        made = self.body(name, mass=m, inertia=(across, across, m * r**2 / 2), **where)
-        self.shape(f"{name}_shape", made, "cylinder", size=(r, h))
-        return made
+        return _shaped(self, name, "cylinder", (r, h), mass=m, inertia=(across, across, m * r**2 / 2), **where)
 
     def solid(
         self: Model,  # pyright: ignore[reportGeneralTypeIssues]
@@ -156,6 +145,13 @@ class Solids:
         if length is not None:
             self.distance_driver(f"{name}_length", i, j, length, at_i=a, at_j=b)
         return slide
+
+
+def _shaped(model: Model, name: str, kind: str, size, **how) -> Body:
+    """A body with its picture."""
+    made = model.body(name, **how)
+    model.shape(f"{name}_shape", made, kind, size=size)
+    return made
 
 
 def _positive(what: str, value) -> float:

@@ -79,14 +79,15 @@ class JointRows:
         """Which components the joint can transmit at all."""
         if self.in_rows:
             return np.ones(len(self.rows), bool)
-        return np.max(np.abs(self._unit_columns), axis=1, initial=0.0) > ZERO
+        return np.max(np.abs(self._unit_columns[0]), axis=1, initial=0.0) > ZERO
 
     @property
-    def _unit_columns(self) -> np.ndarray:
+    def _unit_columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """The wrench of each row as forces, of unit length, and the lengths."""
         assert self.wrench is not None
         scaled = self.wrench * self.units[:, None]
         norms = np.linalg.norm(scaled, axis=0)
-        return scaled / np.where(norms > 0, norms, 1.0)
+        return scaled / np.where(norms > 0, norms, 1.0), norms
 
     @functools.cached_property
     def directions(self) -> tuple[Direction, ...]:
@@ -94,9 +95,8 @@ class JointRows:
         count = len(self.rows)
         if self.in_rows or self.wrench is None:
             return tuple(Direction(self.name, self.labels[k], np.eye(count)[k], False) for k in range(count))
-        scaled = self.wrench * self.units[:, None]
-        norms = np.linalg.norm(scaled, axis=0)
-        E, T, pivots = _column_echelon(scaled / np.where(norms > 0, norms, 1.0))
+        columns, norms = self._unit_columns
+        E, T, pivots = _column_echelon(columns)
         if len(pivots) < count:  # rows that lock nothing, or one thing twice
             return tuple(Direction(self.name, f"row {k + 1}", np.eye(count)[k], False) for k in range(count))
         d = 2 if len(self.wrench) == 3 else 3

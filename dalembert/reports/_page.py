@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +41,7 @@ def report(
         raise DalembertError(f"Cannot write '{path}': the name of a report must end in .html.")
     check_output(path, (".html", ".htm"))
     need_matplotlib()
-    log = _log if progress else lambda text: None
+    log = functools.partial(print, file=sys.stderr, flush=True) if progress else lambda text: None
     if isinstance(model, Solution):
         if settings or t_end is not None or coordinates != "absolute":
             raise DalembertError(
@@ -71,10 +72,6 @@ def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
     if system.m < ROWS_ALONG:
         return check(solution)
     return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]))
-
-
-def _log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:

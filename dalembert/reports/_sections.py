@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import platform
 from importlib.metadata import version
@@ -13,11 +14,11 @@ from dalembert._results import Status
 from dalembert.analysis import Check
 from dalembert.reactions import LABELS
 from dalembert.reports._graph import plot_graph
-from dalembert.reports._text import friction_lines, summary, with_value
+from dalembert.reports._text import friction_lines, names_of, summary, valued, with_value
 from dalembert.simulation import Solution
 from dalembert.stabilise import CHANGED
 from dalembert.systems import AbstractSystem
-from dalembert.view import Lines, Mark, Motion, Picture, Section, Table, Words, plot_dataset
+from dalembert.view import Lines, Mark, Motion, Picture, Section, Table, Words, literal, plot_dataset
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
 ROWS_ALONG = 200
@@ -25,6 +26,7 @@ ROWS_ALONG = 200
 GRAPH_UP_TO = 30
 """Largest number of joints for which the joint graph is readable."""
 MARKS = {"unique": "unique", "partly": "partly unique", "open": "not unique"}
+_listed = functools.partial(names_of, limit=12)
 COUNTS = 7
 """Lines of one kind that are shown at first; the others unfold."""
 
@@ -44,12 +46,8 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data)))
         kinds = {"coordinates": "joint coordinates", "energy": "energy", "violation": "constraint violation"}
-        out.append(
-            Section(
-                "Curves",
-                [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()],
-            )
-        )
+        curves: list = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
+        out.append(Section("Curves", curves))
     out.append(Section("Settings and versions", [Table(("", ""), _settings(system, solution))]))
     return out
 
@@ -189,13 +187,13 @@ def _solvability(found: Check, solution: Solution | None) -> list:
     assert result is not None
     at, values = _largest_load(found, solution)
     if not found.redundancy:
-        rows = [(j.name, j.kind, _valued(values[j.name], along[j.name])) for j in result.joints]
+        rows = [(j.name, j.kind, " ".join(valued(values[j.name], along[j.name]))) for j in result.joints]
         out: list = [Words("All rows are independent: every reaction is unique.", "good")]
         return [*out, Table(("reaction of", "", f"{at}, along the joint's axes"), rows)]
     rows = []
     for j in result.joints:
         sure, open_ = ([c for c, unique in along[j.name].items() if unique is wanted] for wanted in (True, False))
-        cells = _valued(values[j.name], sure) or "–", " ".join(open_) or "–"
+        cells = " ".join(valued(values[j.name], sure)) or "–", " ".join(open_) or "–"
         rows.append((j.name, j.kind, _mark(along[j.name].values()), *cells))
     when = "" if solution is None else "over the motion"
     methods = " and ".join(result.methods).replace("qr", "QR").replace(" and ", ", ", len(result.methods) - 2)
@@ -233,10 +231,6 @@ def _largest_load(found: Check, solution: Solution | None) -> tuple[str, dict[st
     k = int(np.argmax(np.max([np.linalg.norm(np.nan_to_num(f), axis=1) for f in forces.values()], axis=0)))
     at = f"at the largest load, t = {float(solution.t[k]):.4g} s"
     return at, {n: dict(zip(LABELS[w.shape[1]], w[k].tolist(), strict=True)) for n, w in wrenches.items()}
-
-
-def _valued(values: dict[str, float], components) -> str:
-    return " ".join(f"{c} = {values[c]:.4g}" if c in values else c for c in components)
 
 
 def _reactions(found: Check, solution: Solution, data) -> list:
@@ -307,11 +301,6 @@ def _mark(sure) -> Mark:
     return Mark(MARKS[name], name)
 
 
-def _listed(names, most: int = 12) -> str:
-    names = list(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _inertia(value) -> str:
     I = np.asarray(value, float)
     if I.ndim == 0:
@@ -321,15 +310,10 @@ def _inertia(value) -> str:
     return f"{diagonal}; {', '.join(f'{I[a, b]:.4g}' for a, b in ((0, 1), (0, 2), (1, 2)))} beside" if off else diagonal
 
 
-def _literal(text: str) -> str:
-    r"""A name for matplotlib: a dollar sign does not begin a formula."""
-    return text.replace("$", r"\$")
-
-
 def _drawable(data) -> Any:
     """The dataset with names that figures show unchanged."""
-    names = {k: [_literal(str(x)) for x in data[k].values] for k in ("body", "joint", "joint_coordinate") if k in data}
+    names = {k: [literal(str(x)) for x in data[k].values] for k in ("body", "joint", "joint_coordinate") if k in data}
     out = data.assign_coords({k: x for k, x in names.items() if any("$" in text for text in x)})
     if "geometry" in out and "$" in str(out["geometry"].values):
         out["geometry"] = ((), str(out["geometry"].values).replace("$", r"\\$"))
-    return out.assign_attrs(model=_literal(str(data.attrs.get("model", ""))))
+    return out.assign_attrs(model=literal(str(data.attrs.get("model", ""))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import shutil
+from collections.abc import Iterable, Mapping, Sequence
 
 from dalembert.analysis import Check, Solvability
 from dalembert.reports._columns import Columns
@@ -117,7 +118,7 @@ def _table(found: Solvability) -> Columns:
         if not j.unique:
             sure = [c for c, unique in j.components.items() if unique]
             open_ = [c for c, unique in j.components.items() if not unique]
-            alike.setdefault((j.kind, tuple(_values(j, sure)) or ("–",), tuple(open_)), []).append(j.name)
+            alike.setdefault((j.kind, tuple(valued(j.values, sure)) or ("–",), tuple(open_)), []).append(j.name)
     for (kind, sure, open_), names in alike.items():
         table.rows.append((names_of(names).split(" "), kind.split(" "), list(sure), list(open_)))
     if whole:
@@ -125,11 +126,13 @@ def _table(found: Solvability) -> Columns:
     return table
 
 
-def _values(joint, components) -> list[str]:
-    return [f"{c} = {joint.values[c]:.4g}" if c in joint.values else c for c in components]
+def valued(values: Mapping[str, float], components: Iterable[str]) -> list[str]:
+    """Components of a reaction, with their values where these are known."""
+    return [f"{c} = {values[c]:.4g}" if c in values else c for c in components]
 
 
-def names_of(names: list[str], limit: int = 10) -> str:
+def names_of(names: Sequence[str], limit: int = 10) -> str:
+    """Names as a list in text."""
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 

@@ -11,16 +11,8 @@ from dalembert.simulation import Solution, is_batch
 open = open_run
 
 __all__ = [
-    "BatchResults",
-    "Instants",
-    "Observation",
-    "RecordedRun",
-    "Results",
-    "observe",
-    "open",
-    "open_run",
-    "results_of",
-]
+    "BatchResults", "Instants", "Observation", "RecordedRun", "Results", "observe", "open", "open_run", "results_of",
+]  # fmt: skip
 
 
 def results_of(solution: Solution) -> Results | BatchResults:

@@ -51,7 +51,7 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     """All observables at the saved times, corrected at singular positions, and which of them are reliable."""
     system = solution.system
     t, q, v = _state(solution)
-    found = _numbers(observe_all(system, solution.formulation, rule, t, q, v))
+    found = jax.tree_util.tree_map(np.asarray, observe_all(system, solution.formulation, rule, t, q, v))
     values = np.asarray(found.sigma)
     weakest = _weakest(values, rank)
     rates = np.asarray(found.rates)
@@ -140,9 +140,8 @@ def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt: np.
 
     Padded to all saved times, so that no new program is compiled.
     """
-    t = np.asarray(solution.t)
-    fill = np.resize(np.arange(len(which)), len(t))
-    times = t[which][fill] + dt
+    fill = _fill(which, solution)
+    times = np.asarray(solution.t)[which][fill] + dt
     state = project_all(solution.system, solution.stabilisation, times, q[fill], v[fill])
     found = observe_all(solution.system, solution.formulation, rule, times, *(np.asarray(x) for x in state))
     return jax.tree_util.tree_map(lambda x: np.asarray(x)[: len(which)], found)
@@ -167,19 +166,15 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
     beside = np.min([_weakest(np.asarray(side.sigma), rank) for side in sides.values()], axis=0)
     moving = moving & (beside > 3 * weakest[lost])
 
-    def mean(get):
-        return _mean(sides, get)
-
     out = jax.tree_util.tree_map(np.array, found)
     for get in (lambda o: o.rates, lambda o: o.vdot, lambda o: o.lam):
         target = get(out)
-        target[lost] = np.where(_wide(moving, target), mean(get), target[lost])
+        target[lost] = np.where(_wide(moving, target), _mean(sides, get), target[lost])
     if out.wrenches is not None:
         for name in ("force", "torque", "joint_force", "joint_torque"):
             target = getattr(out.wrenches, name)
-            target[lost] = np.where(
-                _wide(moving, target), mean(lambda o, name=name: getattr(o.wrenches, name)), target[lost]
-            )
+            mean = _mean(sides, lambda o, name=name: getattr(o.wrenches, name))
+            target[lost] = np.where(_wide(moving, target), mean, target[lost])
     for name in sure:
         left, right = (_shown(sides[k])[name] for k in (-1, 1))
         far_left, far_right = (_shown(sides[k])[name] for k in (-2, 2))
@@ -187,7 +182,8 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
         value = _shown(out)[name][lost]
         grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
         # the two extrapolations must agree
-        spread = np.abs(mean(lambda o, n=name: _shown(o)[n]) - _mean(sides, lambda o, n=name: _shown(o)[n], 2))
+        by_three, by_two = (_mean(sides, lambda o, n=name: _shown(o)[n], order) for order in (3, 2))
+        spread = np.abs(by_three - by_two)
         small = _within(SAFETY * spread, value, _shown(out)[name], _typical(solution, name))
         smooth = ~grows & small & _wide(moving, _shown(out)[name])
         still = sure[name][lost] & _wide(weakest[lost] > RANK_TOLERANCE, value)
@@ -207,10 +203,6 @@ def _fill(which: np.ndarray, solution) -> np.ndarray:
 
 def _wide(flags: np.ndarray, like: np.ndarray) -> np.ndarray:
     return flags.reshape(-1, *[1] * (like.ndim - 1))
-
-
-def _numbers(found: Observation) -> Observation:
-    return jax.tree_util.tree_map(np.asarray, found)
 
 
 def _kinetic(system, t, q, v):

@@ -115,30 +115,18 @@ def _joints(results: Results, system: BodySystem, data, coords) -> None:
     if not system.joints:
         return
     coords["joint"] = [j.name for j in system.joints]
-    turning = ("time", "joint", "axis") if system.kinematics.d == 3 else ("time", "joint")
-    for suffix, force, torque in (
-        ("", o.wrenches.force, o.wrenches.torque),
-        ("_in_joint", o.wrenches.joint_force, o.wrenches.joint_torque),
-    ):
-        where = "world axes" if not suffix else "axes of marker i"
+    d, along = system.kinematics.d, ("time", "joint", "axis")
+    turning, turns = (along, lambda x: x) if d == 3 else (along[:2], lambda x: x[..., 0])
+    for suffix, prefix, where in (("", "", "world axes"), ("_in_joint", "joint_", "axes of marker i")):
+        force, torque = (getattr(o.wrenches, f"{prefix}{x}") for x in ("force", "torque"))
         note = f"on body j, at marker j, {where}; rule: {results.rule.describe(system)}"
-        data[f"reaction_force{suffix}"] = (("time", "joint", "axis"), force, {"units": "N", "long_name": note})
-        value = torque if system.kinematics.d == 3 else torque[..., 0]
-        data[f"reaction_torque{suffix}"] = (turning, value, {"units": "N m", "long_name": note})
-        d = system.kinematics.d
+        data[f"reaction_force{suffix}"] = (along, force, {"units": "N", "long_name": note})
+        data[f"reaction_torque{suffix}"] = (turning, turns(torque), {"units": "N m", "long_name": note})
         sure = np.array([results.unique(j.name, frame="joint" if suffix else "world") for j in system.joints])
         text = {"long_name": f"whether the rigid-body model determines it at this instant, {where}"}
-        known = results.instants.believed
-        prefix = "joint_" if suffix else ""
-        believed_force, believed_torque = known[f"{prefix}force"], known[f"{prefix}torque"]
-        data[f"unique_force{suffix}"] = (("time", "joint", "axis"), sure[:, :d] & believed_force, text)
-        turned = sure[:, d:] if d == 3 else sure[:, d]
-        data[f"unique_torque{suffix}"] = (
-            turning,
-            turned & (believed_torque if d == 3 else believed_torque[..., 0]),
-            text,
-        )
-
+        force, torque = (results.instants.believed[f"{prefix}{x}"] for x in ("force", "torque"))
+        data[f"unique_force{suffix}"] = (along, sure[:, :d] & force, text)
+        data[f"unique_torque{suffix}"] = (turning, turns(sure[:, d:] & torque), text)
     text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
     data["solvability"] = ("joint", [results.solvability(j.name) for j in system.joints], text)
 

@@ -22,6 +22,8 @@ from dalembert.reactions import (
 from dalembert.stabilise import row_sizes
 from dalembert.systems import AbstractSystem, BodySystem, compiled_for_each
 
+AT_REST = 1e-8
+"""Energies that change by less than this share of the machine's own count as rest: rounding (1e-16) then reads 1e-8."""
 HELD = 1e-6
 """Share of all reactions that may be left unbalanced by the radial forces of teeth and belts."""
 
@@ -158,3 +160,21 @@ def joint_coordinate_names(system: AbstractSystem) -> list[tuple[str, str]]:
     if system.bodies is None:
         return []
     return [(j.name, name) for j in system.bodies.joints for name, _ in j.coordinates]
+
+
+def energies(observed: Observation, work) -> dict[str, np.ndarray]:
+    """Kinetic, potential and total energy, work done, and `drift`: what the balance is off by; of one motion."""
+    T, V, W = np.asarray(observed.kinetic), np.asarray(observed.potential), np.asarray(work)
+    total = T + V
+    work, driven = W[:, 0] - W[0, 0], W[:, 1] - W[0, 1]
+    values = {"kinetic": T, "potential": V, "total": total, "work": work, "work_of_constraints": driven}
+    return values | {"drift": total - total[0] - work - driven}
+
+
+def energy_drift(energies: dict[str, np.ndarray], start: Equations, system: AbstractSystem) -> float:
+    """The largest |drift| relative to the energy that moves, or to `AT_REST` of the machine's own."""
+    kinds = ("kinetic", "potential", "work", "work_of_constraints")
+    moving = max(np.max(energies["kinetic"]), *(np.ptp(energies[k]) for k in kinds))
+    loads = float(np.sum(np.abs(np.asarray(start.h)) * np.asarray(system.scale())))
+    own = max(loads, *(np.max(np.abs(energies[k])) for k in kinds))
+    return float(np.max(np.abs(energies["drift"])) / max(moving, AT_REST * own, np.finfo(float).tiny))

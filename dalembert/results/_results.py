@@ -15,9 +15,8 @@ from dalembert._typing import is_traced
 from dalembert.linalg import ZERO
 from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, Uniqueness, rule_of
 from dalembert.results import _reactions
-from dalembert.results._energy import energies, energy_drift
 from dalembert.results._instants import Instants, look
-from dalembert.results._observe import Observation, coordinate_rates
+from dalembert.results._observe import Observation, coordinate_rates, energies, energy_drift
 from dalembert.simulation import SingularPosition, Solution, singular_positions
 from dalembert.stabilise import State
 from dalembert.systems import AbstractSystem

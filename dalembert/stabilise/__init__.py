@@ -4,11 +4,10 @@ Equations (5b.1)–(5b.6): docs/theory/stabilise.md.
 """
 
 from dalembert.stabilise._base import AbstractStabilisation
-from dalembert.stabilise._closing import Closing, sizes_of
+from dalembert.stabilise._closing import Closing, free_neighbours, sizes_of
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
-from dalembert.stabilise._neighbours import free_neighbours
 from dalembert.stabilise._rank import generic_ranks, prepared_at, start_of
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
@@ -27,37 +26,11 @@ from dalembert.stabilise._taut import Taut, taut
 from dalembert.systems import State
 
 __all__ = [
-    "CHANGED",
-    "EXACT",
-    "NEARLY",
-    "PI",
-    "AbstractStabilisation",
-    "Assembled",
-    "Baumgarte",
-    "Closing",
-    "Loosened",
-    "NoStabilisation",
-    "Projection",
-    "State",
-    "Taut",
-    "VelocityFilter",
-    "all_stabilisations",
-    "assembled",
-    "check_tolerance",
-    "consistent_state",
-    "correction_sentence",
-    "free_neighbours",
-    "generic_ranks",
-    "loosened",
-    "open_rows",
-    "out_of_reach",
-    "prepared_at",
-    "row_sizes",
-    "sizes_of",
-    "start_of",
-    "taut",
-    "velocity_change",
-]
+    "CHANGED", "EXACT", "NEARLY", "PI", "AbstractStabilisation", "Assembled", "Baumgarte", "Closing", "Loosened",
+    "NoStabilisation", "Projection", "State", "Taut", "VelocityFilter", "all_stabilisations", "assembled",
+    "check_tolerance", "consistent_state", "correction_sentence", "free_neighbours", "generic_ranks", "loosened",
+    "open_rows", "out_of_reach", "prepared_at", "row_sizes", "sizes_of", "start_of", "taut", "velocity_change",
+]  # fmt: skip
 
 
 def all_stabilisations() -> dict[str, AbstractStabilisation]:

@@ -19,7 +19,31 @@ SHARE = 2e-3
 """… or, with steps that adapt, this share of the motion."""
 
 
-class Baumgarte(AbstractStabilisation):
+class AbstractFeedback(AbstractStabilisation):
+    """Feedback of the violation with a time constant τ, in seconds."""
+
+    exact: ClassVar[bool] = False
+    time_constant: Scalar | None = None
+
+    @property
+    def tau(self) -> Scalar:
+        if self.time_constant is None:
+            raise DalembertError(
+                "The time constant is open; give time_constant=, or let simulate set it from the step."
+            )
+        return self.time_constant
+
+    def with_time_scale(self, step, span):
+        tau = self.time_constant
+        if tau is None:
+            tau = SHARE * span if step is None else STEPS * step
+        elif not is_traced(tau) and not (np.isfinite(tau) and tau > 0):
+            raise DalembertError(f"{type(self).__name__}: time_constant={tau} must be a positive number of seconds.")
+        # an array, so that another value does not recompile
+        return dataclasses.replace(self, time_constant=tau if is_traced(tau) else np.asarray(tau, float))
+
+
+class Baumgarte(AbstractFeedback):
     """C v̇ = Γ − (2/τ) φ − (1/τ²) Φ: each row a critically damped oscillator that returns to zero with time constant τ.
 
     [Baumgarte 1972; Blajer, Bestle, Schiehlen 1994, eqs. 34, 38a], gains K_v = 2/τ, K_p = 1/τ²; nonholonomic rows get
@@ -28,11 +52,8 @@ class Baumgarte(AbstractStabilisation):
     −W Φ/τ goes into q̇ instead. `time_constant` in seconds; by default 5 fixed steps, or 1/500 of the motion.
     """
 
-    exact: ClassVar[bool] = False
-    time_constant: Scalar | None = None
-
     def rhs(self, equations):
-        tau = _known(self.time_constant)
+        tau = self.tau
         m_h = len(equations.Phi)
         position = 2 * equations.phi[:m_h] / tau + equations.Phi / tau**2
         return equations.Gamma - jnp.concatenate([position, equations.phi[m_h:] / tau])
@@ -40,13 +61,10 @@ class Baumgarte(AbstractStabilisation):
     def kinematics(self, equations, memory, tangent):
         if not tangent or len(equations.Phi) == 0:
             return None, memory
-        return _along_rows(equations, -equations.Phi / _known(self.time_constant)), memory
-
-    def with_time_scale(self, step, span):
-        return _timed(self, step, span)
+        return _along_rows(equations, -equations.Phi / self.tau), memory
 
 
-class PI(AbstractStabilisation):
+class PI(AbstractFeedback):
     """q̇ = N (v − W (G₁Φ + G₀ ∫Φ dt)): a PI controller in the kinematic equations [Blajer 1995, eq. 4.6a].
 
     G₁ = 2/τ, G₀ = 1/τ². The kinetic equations are unchanged, the integral is one more state per holonomic row. Made for
@@ -54,11 +72,8 @@ class PI(AbstractStabilisation):
     `Baumgarte` it bounds the drift only. `time_constant` as there.
     """
 
-    exact: ClassVar[bool] = False
-    time_constant: Scalar | None = None
-
     def rhs(self, equations):
-        return equations.Gamma - equations.phi / _known(self.time_constant)
+        return equations.Gamma - equations.phi / self.tau
 
     def memory(self, system):
         return np.zeros(system.m_holonomic)
@@ -66,30 +81,10 @@ class PI(AbstractStabilisation):
     def kinematics(self, equations, memory, tangent):
         if len(equations.Phi) == 0:
             return None, memory
-        tau = _known(self.time_constant)
+        tau = self.tau
         return _along_rows(equations, -(2 * equations.Phi / tau + memory / tau**2)), equations.Phi
-
-    def with_time_scale(self, step, span):
-        return _timed(self, step, span)
 
 
 def _along_rows(equations: Equations, g):
     """W g: the velocity of least mass norm that changes the holonomic rows at the rates g."""
     return equations.factorise().leading(len(g)).solve(None, g)[0]
-
-
-def _timed(method, step, span):
-    if method.time_constant is None:
-        tau = SHARE * span if step is None else STEPS * step
-    else:
-        tau = method.time_constant
-        if not is_traced(tau) and not (np.isfinite(tau) and tau > 0):
-            raise DalembertError(f"{type(method).__name__}: time_constant={tau} must be a positive number of seconds.")
-    # an array, so that another value does not recompile
-    return dataclasses.replace(method, time_constant=tau if is_traced(tau) else np.asarray(tau, float))
-
-
-def _known(tau):
-    if tau is None:
-        raise DalembertError("The time constant is open; give time_constant=, or let simulate set it from the step.")
-    return tau

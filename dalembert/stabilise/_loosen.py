@@ -14,7 +14,7 @@ import numpy as np
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert.equations import assemble_known, residuals
 from dalembert.linalg import RANK_TOLERANCE, removable
-from dalembert.stabilise._start import EXACT, Assembled, assembled, open_rows, row_sizes
+from dalembert.stabilise._start import EXACT, Assembled, assembled, by_owner, open_rows, row_sizes
 from dalembert.systems import AbstractSystem
 
 LARGEST = 1e-4
@@ -28,7 +28,7 @@ class Loosened(NamedTuple):
     rows: tuple[int, ...]
     found: Assembled
     sizes: np.ndarray  # of all rows of the whole
-    gaps: dict[str, float]
+    gaps: dict[str, float]  # the largest first
     tolerance: float
     rank_tolerance: float  # singular values below this share of the largest belong to rows that depend on each other
 
@@ -38,8 +38,7 @@ class Loosened(NamedTuple):
 
     @property
     def message(self) -> str:
-        worst = sorted(self.gaps.items(), key=lambda item: -item[1])[:4]
-        names = ", ".join(f"'{name}' ({gap:.1e})" for name, gap in worst)
+        names = ", ".join(f"'{name}' ({gap:.1e})" for name, gap in list(self.gaps.items())[:4])
         return (
             f"redundant joints close only to {self.misfit:.1e} of the machine's size, within the tolerance of "
             f"{self.tolerance:.0e}; what is superfluous of {names} is let go and stays open by that much."
@@ -62,7 +61,7 @@ def loosened(system: AbstractSystem, q=None, v=None, *, t: float = 0.0, toleranc
     Raises `AssemblyError` if the gap of a dropped row exceeds the tolerance.
     """
     whole = assembled(system, q, v, t=t, tolerance=np.inf)
-    left = _largest(whole)
+    left = max(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in (whole.position, whole.velocity))
     if not EXACT < left < np.inf or system.bodies is None:
         return None
     at = np.asarray(t, float)
@@ -81,12 +80,5 @@ def loosened(system: AbstractSystem, q=None, v=None, *, t: float = 0.0, toleranc
     gap[: len(Phi)] = np.maximum(gap[: len(Phi)], np.abs(Phi) / sizes[: len(Phi)])
     if np.max(gap) > tolerance:
         raise AssemblyError(f"{Status.not_assembled.message} {open_rows(system, gap, tolerance)}")
-    gaps: dict[str, float] = {}
-    for row in np.flatnonzero(gap > 0.01 * np.max(gap)):
-        name = system.owner_of(int(row)).name
-        gaps[name] = max(gaps.get(name, 0.0), float(gap[row]))
+    gaps = by_owner(system, gap, 0.01 * np.max(gap))
     return Loosened(reduced, rows, start, sizes, gaps, tolerance, near)
-
-
-def _largest(found: Assembled) -> float:
-    return max(float(np.max(np.abs(np.asarray(x)), initial=0.0)) for x in (found.position, found.velocity))

@@ -13,7 +13,7 @@ from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble_known
 from dalembert.formulations import AbstractFormulation, Proximal, Ranks
 from dalembert.linalg import NEAR, RANK_TOLERANCE, WEAK, Dependence
-from dalembert.stabilise._neighbours import neighbours
+from dalembert.stabilise._closing import neighbours
 from dalembert.stabilise._start import Assembled, consistent_state, nearest
 from dalembert.stabilise._taut import refuse_dead_end
 from dalembert.systems import AbstractSystem, State, compiled_quickly
@@ -40,10 +40,6 @@ def _needs_rank(formulation: AbstractFormulation, system: AbstractSystem) -> boo
     if isinstance(formulation, Proximal):
         return formulation.kept is None and system.m > 0
     return formulation.needs_rank
-
-
-def _consistent(system: AbstractSystem, state: State | tuple | None, t: Scalar) -> State:
-    return consistent_state(system, state, t=t)
 
 
 def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> tuple[np.ndarray | None, np.ndarray]:
@@ -115,7 +111,7 @@ def start_of(system: AbstractSystem, t, q, v, kept) -> tuple[Assembled, Array]:
 
 def generic_ranks(system: AbstractSystem, state: State | tuple | None = None, *, t: Scalar = 0.0) -> Ranks:
     """The largest rank, of all rows and of the holonomic ones, at a state and at generic ones beside it."""
-    return _generic_ranks(system, _consistent(system, state, t), t)
+    return _generic_ranks(system, consistent_state(system, state, t=t), t)
 
 
 def _generic_ranks(system: AbstractSystem, here: State, t: Scalar) -> Ranks:

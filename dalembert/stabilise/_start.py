@@ -111,11 +111,8 @@ def assembled(
 def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
     """How far a start violated its constraints, and at which joints."""
     gaps = np.asarray(found.gaps)
-    worst: dict[str, float] = {}
-    for row in np.flatnonzero(np.abs(gaps) > 0.1 * np.max(np.abs(gaps), initial=0.0)):
-        name = system.owner_of(int(row)).name
-        worst[name] = max(worst.get(name, 0.0), abs(float(gaps[row])))
-    names = ", ".join(f"'{n}' by {g:.1e}" for n, g in sorted(worst.items(), key=lambda item: -item[1])[:4])
+    worst = by_owner(system, gaps, 0.1 * np.max(np.abs(gaps), initial=0.0))
+    names = ", ".join(f"'{n}' by {g:.1e}" for n, g in list(worst.items())[:4])
     return (
         f"the start was moved by {float(found.moved):.1e} of the machine's size to close its joints; "
         f"open before: {names or 'none'}."
@@ -363,12 +360,17 @@ def _cure(system: AbstractSystem, residual: np.ndarray) -> str:
     )
 
 
-def open_rows(system: AbstractSystem, residual: np.ndarray, tolerance: float, word: str = "close") -> str:
-    """A message with the owners of the worst rows."""
+def by_owner(system: AbstractSystem, residual: np.ndarray, above: float) -> dict[str, float]:
+    """Whose rows have a residual above a bound, and the largest of each; the worst first."""
     worst: dict[str, float] = {}
-    for row in np.flatnonzero(np.abs(residual) > tolerance):
+    for row in np.flatnonzero(np.abs(residual) > above):
         name = system.owner_of(int(row)).name
         worst[name] = max(worst.get(name, 0.0), abs(float(residual[row])))
-    ranked = sorted(worst.items(), key=lambda item: -item[1])[:4]
+    return dict(sorted(worst.items(), key=lambda item: -item[1]))
+
+
+def open_rows(system: AbstractSystem, residual: np.ndarray, tolerance: float, word: str = "close") -> str:
+    """A message with the owners of the worst rows."""
+    ranked = list(by_owner(system, residual, tolerance).items())[:4]
     names = ", ".join(f"'{name}' ({value:.1e} of the machine's size)" for name, value in ranked)
     return f"These cannot {word}: {names}. Check their points, lengths and drivers, or give a better start."

@@ -13,13 +13,12 @@ from jaxtyping import Float
 from dalembert._typing import Array, Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, dense_of_blocks
 from dalembert.model import Shape
-from dalembert.systems._base import AbstractMultiplierRule, RowOwner, renamed_owners, replace_by_name
+from dalembert.systems._base import AbstractMultiplierRule, RowOwner, renamed_owners
 from dalembert.systems._bodies import BodySystem, ForceFamily, JointView
 from dalembert.systems._frames import marker_frames
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._origin import Origin
-from dalembert.systems._reduce import some_rows
-from dalembert.systems._rows import Family
+from dalembert.systems._rows import Family, some_rows
 
 
 class AbsoluteSystem(BodySystem):
@@ -56,14 +55,6 @@ class AbsoluteSystem(BodySystem):
     def coordinates(self) -> str:
         return "absolute"
 
-    @property
-    def dq(self) -> int:
-        return self.kinematics.dq
-
-    @property
-    def dv(self) -> int:
-        return self.kinematics.dv
-
     # ---- dynamics ----------------------------------------------------------------------------------------
 
     def mass(self, t, q):
@@ -89,29 +80,6 @@ class AbsoluteSystem(BodySystem):
 
     def potential(self, t, q):
         return self.potential_at(t, self.places(q))
-
-    # ---- kinematics --------------------------------------------------------------------------------------
-
-    def block_qdot(self, x, u):
-        return self.kinematics.qdot(x, u)
-
-    def block_retract(self, x, delta):
-        return self.kinematics.retract(x, delta)
-
-    def block_place(self, x):
-        return self.kinematics.place(x)
-
-    def block_twist(self, place, u):
-        return self.kinematics.twist(place, u)
-
-    def block_rate(self, place, twist):
-        return self.kinematics.rate(place, twist)
-
-    def block_bias(self, place, twist):
-        return self.kinematics.bias(place, twist)
-
-    def fixed_block(self):
-        return jnp.zeros(self.dq).at[3].set(1.0) if self.space == "space" else jnp.zeros(self.dq)
 
     def scale(self):
         K = self.kinematics
@@ -146,7 +114,7 @@ class AbsoluteSystem(BodySystem):
 
     # ---- parameters --------------------------------------------------------------------------------------
 
-    def _slots(self) -> dict[str, tuple]:
+    def slots(self):
         slots: dict[str, tuple] = {"gravity": (Leaf(lambda s: s.gravity),)}
         for k, name in enumerate(self.body_names):
             slots[f"{name}.mass"] = (Leaf(lambda s: s.masses, k, positive=True),)
@@ -162,12 +130,6 @@ class AbsoluteSystem(BodySystem):
                         leaf = Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
                         slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
         return slots
-
-    def parameters(self):
-        return {name: slots[0].get(self) for name, slots in self._slots().items()}
-
-    def replace(self, values):
-        return replace_by_name(self, values, self._slots())
 
     # ---- names -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -208,12 +208,17 @@ class AbstractSystem(Named):
     # ---- parameters and rows -----------------------------------------------------------------------------
 
     @abstractmethod
+    def slots(self) -> dict[str, tuple]:
+        """For each named parameter where its value stands: objects that `get` it of a system and `set` it in a copy, of
+        which all are set and the first is read."""
+
     def parameters(self) -> dict[str, Array]:
         """All named parameters and their values."""
+        return {name: slots[0].get(self) for name, slots in self.slots().items()}
 
-    @abstractmethod
-    def replace(self, values: Mapping[str, object]) -> AbstractSystem:
+    def replace(self, values: Mapping[str, object]) -> Self:
         """A copy with some parameters changed; works under jit, vmap and grad and never recompiles."""
+        return _replaced(self, values, self.slots())
 
     @property
     @abstractmethod
@@ -364,8 +369,7 @@ def _is_positive(value: np.ndarray, shape: tuple[int, ...]) -> bool:
     return bool((np.linalg.eigvalsh(np.broadcast_to(value, shape))[0] if shape else value) > 0)
 
 
-def replace_by_name(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
-    """Set named parameters; a slot knows how to get and set one value in the system's tree."""
+def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     import difflib
 
     for name, value in values.items():

@@ -324,7 +324,7 @@ class BodySystem(RowSystem):
         """One joint: its relative twist per unit velocity of each body (2, w, dv), and what each row locks of it."""
 
         def along(slot, e):
-            twists = [self.block_twist(place, e * (k == slot)) for k, place in enumerate(places)]
+            twists = [self.kinematics.twist(place, e * (k == slot)) for k, place in enumerate(places)]
             return self.relative_twist(places, p, twists)
 
         def locked(share):

@@ -18,14 +18,14 @@ from dalembert.model import AbstractForce, AbstractJoint, Body, Constraint, Forc
 from dalembert.systems._absolute import AbsoluteSystem, MarkerRows
 from dalembert.systems._base import AbstractSystem, Nature, RowOwner
 from dalembert.systems._bodies import ForceFamily, JointView
-from dalembert.systems._build_tree import spanning_tree, tree_system
+from dalembert.systems._build_tree import angle_of, spanning_tree, tree_system
 from dalembert.systems._constraints import JointRows, rows_of
 from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES
 from dalembert.systems._laws import law_of
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
-from dalembert.systems._prescribed import coupled_row
+from dalembert.systems._prescribed import coupling_rows
 from dalembert.systems._rows import Family
 from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
@@ -71,7 +71,6 @@ def _absolute(
     families = _families(model, constraints, rows, index, row_sets)
     joints = _joint_views(model, constraints, rows, index, families)
     owners = tuple(RowOwner(c.name, _nature(c), row_sets[c.name]) for c in constraints.values())
-    q0, v0 = _start(model)
     bodies = list(model.bodies.values())
     dw = 1 if model.space == "plane" else 3
     width = 3 if model.space == "plane" else 6
@@ -88,8 +87,8 @@ def _absolute(
         gravity=np.asarray(model.gravity),
         families=families,
         forces=forces,
-        q0=q0,
-        v0=v0,
+        q0=np.concatenate([_block(model.space, b) for b in bodies]),
+        v0=np.concatenate([x for b in bodies for x in (b.velocity, b.angular_velocity)]),
         size=np.asarray(_size(model)),
         klu=KLU.analyse(pattern, SPACES[model.space].mass_mask()) if sparse else None,
         space=model.space,
@@ -99,14 +98,10 @@ def _absolute(
         m_holonomic=m_holonomic,
         owners=owners,
         name=model.name,
-        shapes=_shapes(model, index),
+        # of moving bodies: kept for pictures, nothing is computed from them
+        shapes=tuple((index[s.body.name], s) for s in model.shapes.values() if not s.body.is_ground),
         origin=origin,
     )
-
-
-def _shapes(model: Model, index) -> tuple:
-    """The shapes of moving bodies: kept for pictures, nothing is computed from them."""
-    return tuple((index[s.body.name], s) for s in model.shapes.values() if not s.body.is_ground)
 
 
 def _number_rows(rows: dict[str, JointRows]) -> tuple[int, int, dict[str, tuple[int, ...]]]:
@@ -139,8 +134,9 @@ def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
     if "constant" not in numbers and not c.speeds:
         K = SPACES[model.space]
         places = [K.place(np.asarray(_block(model.space, b))) for b in c.bodies]
-        row = coupled_row(c, model.space)
-        at_start = row.position(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
+        row = coupling_rows(c, model.space).position
+        assert row is not None
+        at_start = row(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
         numbers["constant"] = np.asarray(at_start)[0]
     return numbers
 
@@ -183,19 +179,9 @@ def _forces(model: Model, index) -> tuple[ForceFamily, ...]:
         group = Group(np.zeros((len(members), 0)), [[index[b.name] for b in f.bodies] for f in members])
         element, on_bodies = members[0].element, getattr(law, "on_bodies", False)
         numbers = [f.numbers if on_bodies else f.numbers | _placed(model.space, f.markers) for f in members]
-        at = tuple(f.target.name for f in members if f.target is not None)
-        out.append(
-            ForceFamily(
-                element.label,
-                tuple(f.name for f in members),
-                group,
-                law,
-                _stack(numbers),
-                at,
-                next((f.rule for f in members if f.rule), None),
-                element.look(model.space),
-            )
-        )
+        names, at = tuple(f.name for f in members), tuple(f.target.name for f in members if f.target is not None)
+        rule, look = next((f.rule for f in members if f.rule), None), element.look(model.space)
+        out.append(ForceFamily(element.label, names, group, law, _stack(numbers), at, rule, look))
     return tuple(out)
 
 
@@ -242,16 +228,12 @@ def _placed(space: str, markers: tuple[Marker, ...]) -> dict[str, np.ndarray]:
 
 def _plane_angle(markers: tuple[Marker, ...], side: int) -> float:
     """A marker's angle in its body; that of j is taken within half a turn of i, so that a lock starts at zero."""
-    angle = _angle(markers[side].rotation)
+    angle = angle_of(markers[side].rotation)
     if side == 0:
         return angle
     i, j = markers
-    gap = (_angle(j.body.rotation) + angle) - (_angle(i.body.rotation) + _angle(i.rotation))
+    gap = (angle_of(j.body.rotation) + angle) - (angle_of(i.body.rotation) + angle_of(i.rotation))
     return angle - 2 * math.pi * round(gap / (2 * math.pi))
-
-
-def _angle(R) -> float:
-    return math.atan2(R[1, 0], R[0, 0])
 
 
 def _joint_views(model: Model, constraints, rows: dict[str, JointRows], index, families) -> tuple[JointView, ...]:
@@ -264,17 +246,9 @@ def _joint_views(model: Model, constraints, rows: dict[str, JointRows], index, f
     return tuple(views)
 
 
-def _start(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    q, v = [], []
-    for b in model.bodies.values():
-        q.append(_block(model.space, b))
-        v.append(np.concatenate([b.velocity, b.angular_velocity]))
-    return np.concatenate(q), np.concatenate(v)
-
-
 def _block(space: str, b: Body) -> np.ndarray:
     """The coordinates of one body at the start."""
-    return np.concatenate([b.position, [_angle(b.rotation)] if space == "plane" else quaternion_of(b.rotation)])
+    return np.concatenate([b.position, [angle_of(b.rotation)] if space == "plane" else quaternion_of(b.rotation)])
 
 
 def _size(model: Model) -> float:

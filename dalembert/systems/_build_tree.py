@@ -70,10 +70,7 @@ def _freedom(model: Model, c: Constraint) -> int:
 
 
 def tree_system(
-    model: Model,
-    carrier: AbsoluteSystem,
-    absolute: AbsoluteSystem,
-    carriers: dict[str, tuple[str, Constraint | None]],
+    model: Model, carrier: AbsoluteSystem, absolute: AbsoluteSystem, carriers: dict[str, tuple[str, Constraint | None]]
 ) -> TreeSystem:
     """Joint coordinates of a model whose cut joints are the rows of `carrier`, and all joints those of `absolute`."""
     for _, joint in carriers.values():
@@ -117,7 +114,7 @@ def tree_system(
             tables["frame_j"].append((ends[1][1] if last else np.eye(3)) @ turn_to)
             tables["turn"].append(way if link.turns else 0.0)
             tables["slide"].append(way * lead if link.pitch else way if link.slides else 0.0)
-            start = (_angle_of(ends[0][1]) if first else 0.0) - (_angle_of(ends[1][1]) if last else 0.0)
+            start = (angle_of(ends[0][1]) if first else 0.0) - (angle_of(ends[1][1]) if last else 0.0)
             tables["start_angle"].append(start if model.space == "plane" else 0.0)
             parents.append(here)
             kept.append(link)
@@ -207,7 +204,7 @@ def _whole_turns(model: Model, tree: Tree, links, q0) -> np.ndarray:
     turns = np.append(q0, 0.0)[tree.q_index[:, 0]] * links["turn"]
     for b, body in zip(tree.bodies, model.bodies.values(), strict=True):
         total = float(np.sum((turns + start)[tree.above[:, b]]))
-        wanted = math.atan2(body.rotation[1, 0], body.rotation[0, 0])
+        wanted = angle_of(body.rotation)
         start[b] += 2 * math.pi * round((wanted - total) / (2 * math.pi))
     return start
 
@@ -221,7 +218,8 @@ def _in_space(marker: Marker) -> tuple[np.ndarray, np.ndarray]:
     return np.append(marker.position, 0.0), R
 
 
-def _angle_of(R) -> float:
+def angle_of(R) -> float:
+    """The angle of a rotation in the plane, or about z."""
     return math.atan2(R[1, 0], R[0, 0])
 
 
@@ -237,9 +235,7 @@ def _start_values(model: Model, joint, chain: tuple[Link, ...], pair: tuple[Body
     (p_i, F_i), (p_j, F_j) = (world(b, *e) for b, e in zip(pair, ends, strict=True))
     d, B = F_i.T @ (p_j - p_i), F_i.T @ F_j
     if joint is None:
-        return (
-            [float(d[0]), float(d[1]), math.atan2(B[1, 0], B[0, 0])] if model.space == "plane" else [*map(float, d), B]
-        )
+        return [float(d[0]), float(d[1]), angle_of(B)] if model.space == "plane" else [*map(float, d), B]
     return joint.element.link_values(chain, d, B, joint.numbers)
 
 

@@ -43,27 +43,75 @@ def wrapped(angle):
     return angle - 2 * jnp.pi * jnp.round(angle / (2 * jnp.pi))
 
 
+# ---- what rows are made of, and coordinates: functions of two frames ------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Rows of a joint, part after part, each a function (i, j) of the two frames."""
+
+    parts: tuple[Callable, ...]
+
+    def __call__(self, t, i: Frame, j: Frame, p):
+        rows = [jnp.atleast_1d(part(i, j)) for part in self.parts]
+        return rows[0] if len(rows) == 1 else jnp.concatenate(rows)
+
+
+@dataclass(frozen=True)
+class _Along:
+    """How far j is from i along axis k of i."""
+
+    k: int
+
+    def __call__(self, i, j):
+        return dot(i.R[:, self.k], j.p - i.p)
+
+
+@dataclass(frozen=True)
+class _TurnAbout:
+    """The angle about axis k, which stays parallel."""
+
+    k: int
+
+    def __call__(self, i, j):
+        a, b = (self.k + 1) % 3, (self.k + 2) % 3
+        return jnp.arctan2(dot(i.R[:, b], j.R[:, a]), dot(i.R[:, a], j.R[:, a]))
+
+
+@dataclass(frozen=True)
+class _CardanTurn:
+    """An angle of a cardan cross: about axis `first` of i, or about axis `second` of j."""
+
+    first: int
+    second: int
+    of_i: bool
+
+    def __call__(self, i, j):
+        a, b = self.first, self.second
+        c, s = 3 - a - b, _sign(a, b)
+        if self.of_i:  # j's axis b turns about i's axis a, from b towards s c
+            return jnp.arctan2(s * dot(i.R[:, c], j.R[:, b]), dot(i.R[:, b], j.R[:, b]))
+        return jnp.arctan2(s * dot(i.R[:, a], j.R[:, c]), dot(i.R[:, a], j.R[:, a]))
+
+
+def _sign(a: int, b: int) -> int:
+    """1 if b follows a in x, y, z, x; the sign of e_a × e_b along the third axis."""
+    return 1 if (b - a) % 3 == 1 else -1
+
+
+_across_2, _displacement_2, _displacement_3 = _Along(1), _Along(0), _Along(2)
+_angle_3 = _TurnAbout(2)
+
+
 # ---- in the plane: rows along the world axes [Wojtyra, Fraczek 2013, eqs. 40, 42, with the sign of j − i] ------
 
 
-def _point_2(t, i: Frame, j: Frame, p):
+def _point_2(i, j):
     return j.p - i.p
-
-
-def _prismatic_2(t, i, j, p):
-    return jnp.stack([dot(i.R[:, 1], j.p - i.p), j.angle - i.angle])
-
-
-def _weld_2(t, i, j, p):
-    return jnp.append(j.p - i.p, j.angle - i.angle)
 
 
 def _angle_2(i, j):
     return j.angle - i.angle
-
-
-def _displacement_2(i, j):
-    return dot(i.R[:, 0], j.p - i.p)
 
 
 def _distance(t, i, j, p):
@@ -89,8 +137,16 @@ def _roll_2(t, i, j, p):
 # ---- in space: rows along the axes of marker i ---------------------------------------------------------------
 
 
-def _point_3(t, i, j, p):
+def _point_3(i, j):
     return back(i.R, j.p - i.p)
+
+
+def _off_z(i, j):
+    return _point_3(i, j)[:2]
+
+
+def _off_x(i, j):
+    return _point_3(i, j)[1:]
 
 
 def _parallel_z(i, j):
@@ -103,40 +159,17 @@ def locked(i, j):
     return 0.5 * jnp.stack([B[2, 1] - B[1, 2], B[0, 2] - B[2, 0], B[1, 0] - B[0, 1]])
 
 
-def _revolute_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p), _parallel_z(i, j)])
+def _twist(i, j):
+    # none: the rotation of j against i is about an axis across both shafts, so both turn alike
+    return locked(i, j)[2]
 
 
-def _prismatic_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p)[:2], locked(i, j)])
+def _x_on_y(i, j):
+    return dot(i.R[:, 0], j.R[:, 1])
 
 
-def _cylindrical_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p)[:2], _parallel_z(i, j)])
-
-
-def _universal_3(t, i, j, p):
-    return jnp.append(_point_3(t, i, j, p), dot(i.R[:, 0], j.R[:, 1]))
-
-
-def _weld_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p), locked(i, j)])
-
-
-def _angle_3(i, j):
-    return jnp.arctan2(dot(i.R[:, 1], j.R[:, 0]), dot(i.R[:, 0], j.R[:, 0]))
-
-
-def _displacement_3(i, j):
-    return dot(i.R[:, 2], j.p - i.p)
-
-
-def _universal_angle_i(i, j):
-    return jnp.arctan2(dot(i.R[:, 2], j.R[:, 1]), dot(i.R[:, 1], j.R[:, 1]))
-
-
-def _universal_angle_j(i, j):
-    return jnp.arctan2(dot(i.R[:, 0], j.R[:, 2]), dot(i.R[:, 0], j.R[:, 0]))
+def _z_on_z(i, j):
+    return dot(i.R[:, 2], j.R[:, 2])
 
 
 def _knife_edge_3(t, i, j, p):
@@ -166,45 +199,12 @@ def _screw_3(t, i, j, p):
     # advance against turn, closed modulo whole turns: the advance itself counts them
     lead = p["pitch"] / (2 * jnp.pi)
     advance = lead * wrapped(_angle_3(i, j) - _displacement_3(i, j) / lead)
-    return jnp.append(_cylindrical_3(t, i, j, p), advance)
-
-
-def _constant_velocity_3(t, i, j, p):
-    # no twist: the rotation of j against i is about an axis across both shafts, so both turn alike
-    return jnp.append(_point_3(t, i, j, p), locked(i, j)[2])
-
-
-def _planar_3(t, i, j, p):
-    return jnp.append(_displacement_3(i, j), _parallel_z(i, j))
-
-
-def _pin_slot_3(t, i, j, p):
-    return jnp.concatenate([_point_3(t, i, j, p)[1:], _parallel_z(i, j)])
-
-
-def _on_line_3(t, i, j, p):
-    return _point_3(t, i, j, p)[:2]
-
-
-def _in_plane_3(t, i, j, p):
-    return _displacement_3(i, j)[None]
-
-
-def _parallel_3(t, i, j, p):
-    return _parallel_z(i, j)
-
-
-def _perpendicular_3(t, i, j, p):
-    return dot(i.R[:, 2], j.R[:, 2])[None]
+    return jnp.concatenate([_off_z(i, j), _parallel_z(i, j), advance[None]])
 
 
 def _constant_angle_3(t, i, j, p):
     # cosines compared, divided by the sine: a small angle near the solution
-    return ((jnp.cos(p["angle"]) - dot(i.R[:, 2], j.R[:, 2])) / jnp.sin(p["angle"]))[None]
-
-
-def _orientation_3(t, i, j, p):
-    return locked(i, j)
+    return ((jnp.cos(p["angle"]) - _z_on_z(i, j)) / jnp.sin(p["angle"]))[None]
 
 
 def _rod_3(t, i, j, p):
@@ -222,22 +222,6 @@ def _tilt_x(i, j):
 
 def _tilt_y(i, j):
     return jnp.arctan2(dot(i.R[:, 0], j.R[:, 2]), dot(i.R[:, 2], j.R[:, 2]))
-
-
-def _across_2(t, i, j, p):
-    return dot(i.R[:, 1], j.p - i.p)[None]
-
-
-def _angle_lock_2(t, i, j, p):
-    return (j.angle - i.angle)[None]
-
-
-@dataclass(frozen=True)
-class _Along:
-    k: int
-
-    def __call__(self, i, j):
-        return dot(i.R[:, self.k], j.p - i.p)
 
 
 # ---- wheels --------------------------------------------------------------------------------------------------
@@ -299,38 +283,6 @@ class Held:
         return jnp.stack(rows)
 
 
-def _sign(a: int, b: int) -> int:
-    """1 if b follows a in x, y, z, x; the sign of e_a × e_b along the third axis."""
-    return 1 if (b - a) % 3 == 1 else -1
-
-
-@dataclass(frozen=True)
-class _TurnAbout:
-    """The angle about axis k, which stays parallel."""
-
-    k: int
-
-    def __call__(self, i, j):
-        a, b = (self.k + 1) % 3, (self.k + 2) % 3
-        return jnp.arctan2(dot(i.R[:, b], j.R[:, a]), dot(i.R[:, a], j.R[:, a]))
-
-
-@dataclass(frozen=True)
-class _CardanTurn:
-    """An angle of a cardan cross: about axis `first` of i, or about axis `second` of j."""
-
-    first: int
-    second: int
-    of_i: bool
-
-    def __call__(self, i, j):
-        a, b = self.first, self.second
-        c, s = 3 - a - b, _sign(a, b)
-        if self.of_i:  # j's axis b turns about i's axis a, from b towards s c
-            return jnp.arctan2(s * dot(i.R[:, c], j.R[:, b]), dot(i.R[:, b], j.R[:, b]))
-        return jnp.arctan2(s * dot(i.R[:, a], j.R[:, c]), dot(i.R[:, a], j.R[:, a]))
-
-
 def _generic(c: m.Constraint, space: str) -> JointRows:
     assert isinstance(c.element, m.Generic)
     directions = c.element.directions(space)
@@ -361,36 +313,39 @@ def _wheels(c: m.Constraint, space: str) -> JointRows:
 
 
 def _rows(h: int, s: int = 0, position=None, motion=None, axes=None, **coordinates: Callable) -> JointRows:
+    position = _Parts(position) if isinstance(position, tuple) else position
     return JointRows(h, s, position, motion, tuple(coordinates.items()), axes)
 
 
 ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint, str], JointRows]] = {
-    (m.Weld, "plane"): _rows(3, 0, _weld_2),
-    (m.Revolute, "plane"): _rows(2, 0, _point_2, angle=_angle_2),
-    (m.Prismatic, "plane"): _rows(2, 0, _prismatic_2, displacement=_displacement_2),
-    (m.PinSlot, "plane"): _rows(1, 0, _across_2, displacement=_displacement_2, angle=_angle_2),
-    (m.PointOnLine, "plane"): _rows(1, 0, _across_2, displacement=_displacement_2),
-    (m.AngleLock, "plane"): _rows(1, 0, _angle_lock_2, x=_Along(0), y=_Along(1)),
+    (m.Weld, "plane"): _rows(3, 0, (_point_2, _angle_2)),
+    (m.Revolute, "plane"): _rows(2, 0, (_point_2,), angle=_angle_2),
+    (m.Prismatic, "plane"): _rows(2, 0, (_across_2, _angle_2), displacement=_displacement_2),
+    (m.PinSlot, "plane"): _rows(1, 0, (_across_2,), displacement=_displacement_2, angle=_angle_2),
+    (m.PointOnLine, "plane"): _rows(1, 0, (_across_2,), displacement=_displacement_2),
+    (m.AngleLock, "plane"): _rows(1, 0, (_angle_2,), x=_Along(0), y=_Along(1)),
     (m.Distance, "plane"): _rows(1, 0, _distance),
     (m.KnifeEdge, "plane"): _rows(0, 1, None, _knife_edge_2),
     (m.RollingDisc, "plane"): _rows(1, 1, _contact_2, _roll_2),
     (m.NoSlip, "plane"): _rows(0, 1, None, _no_slip_2),
-    (m.Weld, "space"): _rows(6, 0, _weld_3),
-    (m.Revolute, "space"): _rows(5, 0, _revolute_3, angle=_angle_3),
-    (m.Prismatic, "space"): _rows(5, 0, _prismatic_3, displacement=_displacement_3),
-    (m.Cylindrical, "space"): _rows(4, 0, _cylindrical_3, displacement=_displacement_3, angle=_angle_3),
+    (m.Weld, "space"): _rows(6, 0, (_point_3, locked)),
+    (m.Revolute, "space"): _rows(5, 0, (_point_3, _parallel_z), angle=_angle_3),
+    (m.Prismatic, "space"): _rows(5, 0, (_off_z, locked), displacement=_displacement_3),
+    (m.Cylindrical, "space"): _rows(4, 0, (_off_z, _parallel_z), displacement=_displacement_3, angle=_angle_3),
     (m.Screw, "space"): _rows(5, 0, _screw_3, displacement=_displacement_3, angle=_angle_3),
-    (m.Spherical, "space"): _rows(3, 0, _point_3),
-    (m.Universal, "space"): _rows(4, 0, _universal_3, angle_i=_universal_angle_i, angle_j=_universal_angle_j),
-    (m.ConstantVelocity, "space"): _rows(4, 0, _constant_velocity_3, angle_x=_tilt_x, angle_y=_tilt_y),
-    (m.Planar, "space"): _rows(3, 0, _planar_3, x=_Along(0), y=_Along(1), angle=_angle_3),
-    (m.PinSlot, "space"): _rows(4, 0, _pin_slot_3, displacement=_Along(0), angle=_angle_3),
-    (m.PointOnLine, "space"): _rows(2, 0, _on_line_3, displacement=_displacement_3),
-    (m.PointInPlane, "space"): _rows(1, 0, _in_plane_3, x=_Along(0), y=_Along(1)),
-    (m.ParallelAxes, "space"): _rows(2, 0, _parallel_3, angle=_angle_3),
-    (m.PerpendicularAxes, "space"): _rows(1, 0, _perpendicular_3),
+    (m.Spherical, "space"): _rows(3, 0, (_point_3,)),
+    (m.Universal, "space"): _rows(
+        4, 0, (_point_3, _x_on_y), angle_i=_CardanTurn(0, 1, True), angle_j=_CardanTurn(0, 1, False)
+    ),
+    (m.ConstantVelocity, "space"): _rows(4, 0, (_point_3, _twist), angle_x=_tilt_x, angle_y=_tilt_y),
+    (m.Planar, "space"): _rows(3, 0, (_displacement_3, _parallel_z), x=_Along(0), y=_Along(1), angle=_angle_3),
+    (m.PinSlot, "space"): _rows(4, 0, (_off_x, _parallel_z), displacement=_Along(0), angle=_angle_3),
+    (m.PointOnLine, "space"): _rows(2, 0, (_off_z,), displacement=_displacement_3),
+    (m.PointInPlane, "space"): _rows(1, 0, (_displacement_3,), x=_Along(0), y=_Along(1)),
+    (m.ParallelAxes, "space"): _rows(2, 0, (_parallel_z,), angle=_angle_3),
+    (m.PerpendicularAxes, "space"): _rows(1, 0, (_z_on_z,)),
     (m.ConstantAngle, "space"): _rows(1, 0, _constant_angle_3),
-    (m.OrientationLock, "space"): _rows(3, 0, _orientation_3, x=_Along(0), y=_Along(1), z=_Along(2)),
+    (m.OrientationLock, "space"): _rows(3, 0, (locked,), x=_Along(0), y=_Along(1), z=_Along(2)),
     (m.Distance, "space"): _rows(1, 0, _distance),
     (m.RevoluteSphericalRod, "space"): _rows(2, 0, _rod_3, angle=_rod_angle),
     (m.KnifeEdge, "space"): _rows(0, 1, None, _knife_edge_3),

@@ -114,6 +114,10 @@ class Plane(_Bodies):
     name, d, dq, dv, dw = "plane", 2, 3, 3, 1
 
     @staticmethod
+    def ground():
+        return jnp.zeros(3)
+
+    @staticmethod
     def place(x) -> Place:
         c, s = jnp.cos(x[2]), jnp.sin(x[2])
         return Place(x[:2], jnp.stack([c, -s, s, c]).reshape(2, 2), x[2])
@@ -182,6 +186,10 @@ class Space(_Bodies):
     """Coordinates of a body in space."""
 
     name, d, dq, dv, dw = "space", 3, 7, 6, 3
+
+    @staticmethod
+    def ground():
+        return jnp.zeros(7).at[3].set(1.0)
 
     @staticmethod
     def place(x) -> Place:

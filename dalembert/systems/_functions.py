@@ -15,7 +15,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert._typing import Array, Coordinates, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, Group
-from dalembert.systems._base import Nature, RowOwner, renamed_owners, replace_by_name
+from dalembert.systems._base import Nature, RowOwner, renamed_owners
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._precision import in_double
 from dalembert.systems._rows import Family, RowSystem, local_factors
@@ -163,12 +163,8 @@ class FunctionSystem(RowSystem):
         return "the user's own"
 
     @property
-    def dq(self) -> int:
-        return self.q0.shape[0]
-
-    @property
-    def dv(self) -> int:
-        return self.v0.shape[0]
+    def kinematics(self) -> _OwnBlock:
+        return _OwnBlock(self)
 
     def names(self):
         return (*super().names(), *(p.name for p in self.points))
@@ -244,27 +240,6 @@ class FunctionSystem(RowSystem):
     def potential(self, t, q):
         return jnp.zeros(()) if self.functions[5] is None else self._call(5, t, q)
 
-    def block_qdot(self, x, u):
-        return u if self.functions[4] is None else self._call(4, x, u)
-
-    def block_retract(self, x, delta):
-        return x + self.block_qdot(x, delta)
-
-    def block_place(self, x):
-        return x
-
-    def block_twist(self, place, u):
-        return u
-
-    def block_rate(self, place, twist):
-        return self.block_qdot(place, twist)
-
-    def block_bias(self, place, twist):
-        return jax.jvp(lambda x: self.block_qdot(x, twist), (place,), (self.block_qdot(place, twist),))[1]
-
-    def fixed_block(self):
-        return self.q0  # no row refers to it
-
     def scale(self):
         return self.size_scale
 
@@ -274,11 +249,35 @@ class FunctionSystem(RowSystem):
     def local(self, t, q):
         return local_factors(self, self.points, t, q)
 
-    def parameters(self):
-        return dict(self.parameter_values)
+    def slots(self):
+        return {k: (_FunctionParameter(k),) for k in self.parameter_values}
 
-    def replace(self, values):
-        return replace_by_name(self, values, {k: (_FunctionParameter(k),) for k in self.parameter_values})
+
+class _OwnBlock:
+    """How a user's coordinates move: one block, of which rows see q and v themselves."""
+
+    def __init__(self, system: FunctionSystem):
+        self.system, self.dq, self.dv = system, system.q0.shape[0], system.v0.shape[0]
+
+    def qdot(self, x, u):
+        return u if self.system.functions[4] is None else self.system._call(4, x, u)
+
+    rate = qdot
+
+    def retract(self, x, delta):
+        return x + self.qdot(x, delta)
+
+    def place(self, x):
+        return x
+
+    def twist(self, place, u):
+        return u
+
+    def bias(self, place, twist):
+        return jax.jvp(lambda x: self.qdot(x, twist), (place,), (self.qdot(place, twist),))[1]
+
+    def ground(self):
+        return self.system.q0  # no row refers to it
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,8 @@ class SpeedRow:
 
 
 @dataclass(frozen=True)
-class CoupledRow:
-    """Σ factor · coordinate − constant = 0 over several joints, or its rate; each term knows its two bodies.
-
-    `turns` (a parameter) is the change of the sum by full turns; the gap is taken modulo that.
-    """
+class _Coupled:
+    """A row over the coordinates of several joints; each term knows its two bodies."""
 
     space: str
     terms: tuple[tuple[Callable, tuple[int, int]], ...]
@@ -90,7 +87,13 @@ class CoupledRow:
         twists = None if twists is None else [twists[b] for b in pair]
         return marker_frames(self.space, [places[b] for b in pair], own, twists)
 
-    def position(self, t, places, p):
+
+@dataclass(frozen=True)
+class CoupledPosition(_Coupled):
+    """Σ factor · coordinate − constant = 0; `turns` (a parameter) is the change of the sum by full turns, and the gap
+    is taken modulo that."""
+
+    def __call__(self, t, places, p):
         total = -p["constant"]
         for k, (coordinate, pair) in enumerate(self.terms):
             total = total + p["factors"][k] * coordinate(*self._frames(k, pair, places, p))
@@ -98,31 +101,16 @@ class CoupledRow:
         whole = jax.lax.stop_gradient(jnp.where(p["turns"] > 0, jnp.round(total / turns), 0.0))
         return jnp.reshape(total - turns * whole, (1,))
 
-    def motion(self, t, places, twists, p):
+
+@dataclass(frozen=True)
+class CoupledMotion(_Coupled):
+    """Its rate."""
+
+    def __call__(self, t, places, twists, p):
         total = 0.0
         for k, (coordinate, pair) in enumerate(self.terms):
             total = total + p["factors"][k] * rate_of(coordinate, *self._frames(k, pair, places, p, twists))
         return jnp.reshape(total, (1,))
-
-
-@dataclass(frozen=True)
-class CoupledPosition:
-    """The position row of a coupling; equal for equal couplings, which a bound method is not."""
-
-    row: CoupledRow
-
-    def __call__(self, t, places, p):
-        return self.row.position(t, places, p)
-
-
-@dataclass(frozen=True)
-class CoupledMotion:
-    """The velocity row of a coupling."""
-
-    row: CoupledRow
-
-    def __call__(self, t, places, twists, p):
-        return self.row.motion(t, places, twists, p)
 
 
 @dataclass(frozen=True)
@@ -163,16 +151,12 @@ def _speed_driver(c: m.Constraint, space: str) -> JointRows:
     return JointRows(0, 1, None, SpeedRow(coordinate_of(c.target, space, c.coordinate), c.functions[0]))
 
 
-def coupled_row(c: m.Constraint, space: str) -> CoupledRow:
+def coupling_rows(c: m.Constraint, space: str) -> JointRows:
     """The row of a coupling, over the coordinates of all its terms."""
-    return CoupledRow(space, tuple((coordinate_of(t.joint, space, t.coordinate), t.pair) for t in c.terms))
-
-
-def _coupling(c: m.Constraint, space: str) -> JointRows:
-    row = coupled_row(c, space)
+    terms = tuple((coordinate_of(t.joint, space, t.coordinate), t.pair) for t in c.terms)
     if c.speeds:
-        return JointRows(0, 1, None, CoupledMotion(row), on_places=True)
-    return JointRows(1, 0, CoupledPosition(row), on_places=True)
+        return JointRows(0, 1, None, CoupledMotion(space, terms), on_places=True)
+    return JointRows(1, 0, CoupledPosition(space, terms), on_places=True)
 
 
 def _user(c: m.Constraint, space: str) -> JointRows:
@@ -189,6 +173,6 @@ for _space, _d in (("plane", 2), ("space", 3)):
         (m.PointDriver, _space): lambda c, space, d=_d: JointRows(d, 0, PointMotion(*c.functions)),
         (m.FrameDriver, _space): lambda c, space, d=_d: JointRows(3 * (d - 1), 0, FrameMotion(*c.functions)),
         (m.DistanceDriver, _space): lambda c, space: JointRows(1, 0, DistanceMotion(*c.functions)),
-        (m.AbstractCoupling, _space): _coupling,
+        (m.AbstractCoupling, _space): coupling_rows,
         (m.AbstractOwnRows, _space): _user,
     }

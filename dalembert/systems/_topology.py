@@ -19,14 +19,7 @@ class Tree:
     Joints that are `backward` have body j as the parent.
     """
 
-    def __init__(
-        self,
-        parents,
-        links: Sequence[Link],
-        bodies,
-        joints: Sequence[str],
-        backward: Sequence[str] = (),
-    ):
+    def __init__(self, parents, links: Sequence[Link], bodies, joints: Sequence[str], backward: Sequence[str] = ()):
         self.parents = np.asarray(parents, int)
         self.links = tuple(links)
         self.bodies = np.asarray(bodies, int)

@@ -29,7 +29,7 @@ from dalembert._results import DalembertError
 from dalembert._typing import Array, Coordinates, Rows, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, BlockRows, Group
 from dalembert.systems._absolute import AbsoluteSystem, Leaf
-from dalembert.systems._base import AbstractSystem, RowOwner, State, Terms, renamed_owners, replace_by_name
+from dalembert.systems._base import AbstractSystem, RowOwner, State, Terms, renamed_owners
 from dalembert.systems._frames import Place, Space, Twist, cross, marker_frames, moment
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._topology import Tree
@@ -457,11 +457,11 @@ class TreeSystem(AbstractSystem):
 
     # ---- parameters --------------------------------------------------------------------------------------
 
-    def _slots(self) -> dict[str, tuple]:
-        whole = self.absolute._slots()
+    def slots(self):
+        whole = self.absolute.slots()
         slots = {
             name: (*(_leaf_of("carrier", x) for x in own), *(_leaf_of("absolute", x) for x in whole[name]))
-            for name, own in self.carrier._slots().items()
+            for name, own in self.carrier.slots().items()
         }
         ends: dict[str, list[int]] = {}
         for k, joint in enumerate(self.tree.joints):
@@ -480,12 +480,6 @@ class TreeSystem(AbstractSystem):
                     own = Leaf(lambda s: s.links["slide"], link, unit=way / (2 * np.pi))
                     slots[f"{joint}.{pitch}"] = (own, *(_leaf_of("absolute", x) for x in whole[f"{joint}.{pitch}"]))
         return slots
-
-    def parameters(self):
-        return {name: slots[0].get(self) for name, slots in self._slots().items()}
-
-    def replace(self, values):
-        return replace_by_name(self, values, self._slots())
 
     # ---- names -------------------------------------------------------------------------------------------
 

@@ -54,30 +54,19 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     for node, (x, y) in places.items():
         if isinstance(node, tuple):
             axes.plot([x], [y], "D", color="#8a94a0", markersize=7, zorder=3)
-            axes.annotate(
-                _literal(node[1]),
-                (x, y),
-                xytext=(0, -13),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-                color="#5b6775",
-            )
+            below: dict[str, Any] = {"xytext": (0, -13), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(literal(node[1]), (x, y), fontsize=8, color="#5b6775", **below)
             continue
         ground = node == "ground"
-        style = {
-            "boxstyle": "square,pad=0.45" if ground else "round,pad=0.45",
-            "fc": "#3b4252" if ground else "#e8eef5",
-            "ec": "#3b4252",
-        }
-        colour = "white" if ground else "#1d2733"
-        text = _literal(node)
+        shape, colour, face = ("square", "white", "#3b4252") if ground else ("round", "#1d2733", "#e8eef5")
+        style = {"boxstyle": f"{shape},pad=0.45", "fc": face, "ec": "#3b4252"}
+        text = literal(node)
         boxes.append(axes.text(x, y, text, ha="center", va="center", fontsize=10, zorder=4, color=colour, bbox=style))
     count = {0: "no loop", 1: "1 loop"}.get(loops, f"{loops} loops")
     drivers = len({name for j in joints for name in j["driven"]})
     sizes = ((len(bodies), "body", "bodies"), (len(joints), "joint", "joints"), (drivers, "driver", "drivers"))
     counted = ", ".join(f"{k} {one if k == 1 else many}" for k, one, many in sizes if k)
-    axes.set_title(f"{_literal(title)}: {counted}, {count}", fontsize=12)
+    axes.set_title(f"{literal(title)}: {counted}, {count}", fontsize=12)
     shown = [k for k in SOLVABILITY if any(j["solvability"] == k for j in joints)]
     marks = [
         Line2D([], [], color=SOLVABILITY[k], linewidth=2.5, label=f"reaction {SOLVABILITY_WORDS[k]}") for k in shown
@@ -92,7 +81,7 @@ def draw_graph(title: str, bodies: list[str], joints: list[dict[str, Any]], path
     return figure
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     r"""A dollar sign in a name does not begin a formula."""
     return text.replace("$", r"\$")
 
@@ -128,7 +117,7 @@ class _Name:
     def __init__(self, axes, a, b, joint, bend: float):
         # a parabola, as matplotlib bends it: to the right of a → b
         self.corners = a, ((a[0] + b[0]) / 2 + bend * (b[1] - a[1]), (a[1] + b[1]) / 2 - bend * (b[0] - a[0])), b
-        text = _literal(joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else ""))
+        text = literal(joint["name"] + (f" ({', '.join(joint['driven'])})" if joint["driven"] else ""))
         style = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.9}
         self.text = axes.text(0, 0, f"{text}\n{joint['kind']}", ha="center", va="center", fontsize=8, color="#1d2733",
                               zorder=2, bbox=style)  # fmt: skip

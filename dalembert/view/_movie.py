@@ -14,7 +14,7 @@ from dalembert._disk import write_in_place
 from dalembert._results import DalembertError
 from dalembert.view._figure import need_matplotlib
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS, Scene, rotations
-from dalembert.view._shapes import across
+from dalembert.view._shapes import across, hull
 
 FPS = 25
 LONGEST = 200
@@ -204,10 +204,10 @@ class Drawing:
         places = at_time(self.scene, t)
         R = rotations(places[:, 3:])
         verts, colours, depth = [], [], []
-        for body, points, hull, order, colour in self.parts:
+        for body, points, convex, order, colour in self.parts:
             world = places[body, :3] + points @ R[body].T
             flat = self._flat(world)
-            verts.append(flat if not hull else _hull(flat))
+            verts.append(hull(flat) if convex else flat)
             colours.append(_rgb(colour))
             heights = world @ self.out
             depth.append(float(heights.max() if self.plane else heights.mean()) + order)
@@ -284,20 +284,11 @@ def _outline(part) -> tuple[np.ndarray, bool, float]:
         x, y, o = (np.array(part[k]) for k in ("x", "y", "o"))
         corners = np.array(part["pts"]).reshape(-1, 2)
         rim = (corners[:, None] + part["r"] * np.stack([np.cos(turn), np.sin(turn)], -1)).reshape(-1, 2)
-        rim = _hull(rim)
+        rim = hull(rim)
         flat = o + rim[:, :1] * x + rim[:, 1:] * y
         z = part["h"] / 2 * np.cross(x, y)
         return np.vstack([flat + z, flat - z]), True, 0.0
     return np.array(part["v"]), True, 0.0
-
-
-def _hull(points: np.ndarray) -> np.ndarray:
-    from scipy.spatial import ConvexHull, QhullError
-
-    try:
-        return points[ConvexHull(points).vertices]
-    except (QhullError, ValueError):
-        return points
 
 
 def _coil(a, b, r: float) -> np.ndarray:

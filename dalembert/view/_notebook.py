@@ -50,7 +50,7 @@ def html_console(renderable) -> str:
 
 def html_run(data, line: str) -> str:
     """A run: the animated page in a frame of its own, or, where there is none, a page of figures."""
-    from dalembert.view._animate import page_of_dataset
+    from dalembert.view._page import page_of_dataset
     from dalembert.view._plots import plot_dataset
 
     try:

@@ -1,4 +1,4 @@
-"""edge · pictures: the animated page, one HTML file with everything in it."""
+"""edge · pictures: a result in motion: the animated page, one HTML file with everything in it, or a film."""
 
 from __future__ import annotations
 
@@ -11,10 +11,41 @@ from pathlib import Path
 import numpy as np
 
 from dalembert._disk import write_in_place
-from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene
+from dalembert._results import check_output
+from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene, scene_of
 
 SCRIPTS = ("scene", "vectors", "mesh", "gl", "motion", "draw", "plots", "controls")
 """The files of the page's program, joined in this order into one function: each uses names of those before it."""
+ENDINGS = (".html", ".gif", ".mp4")
+PAGE_NUMBERS = 850_000
+"""Numbers over time in one page, which keep it under 5 MB; of a longer or larger run fewer times are shown."""
+
+
+def animate_dataset(data, path, *, traces=None, speed: float | None = None, fps: int = 25) -> Path:
+    """Write a result in motion: .html, one page that plays and needs no network; .gif and .mp4 for slides.
+
+    `traces` are the points whose path is drawn: names of bodies (their centres of mass) or (body, point in its frame).
+    `speed` and `fps` are for films: how many seconds of the motion pass in one, and pictures in a second.
+    """
+    path = Path(path)
+    check_output(path, ENDINGS)
+    if path.suffix == ".html":
+        text = page_of_dataset(data, traces=traces)
+        return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+    from dalembert.view._movie import write_movie
+
+    return write_movie(scene_of(data, traces=traces), path, speed=speed, fps=fps)
+
+
+def page_of_dataset(data, *, traces=None, live: str | None = None, numbers: int = PAGE_NUMBERS) -> str:
+    """The page as text, for a report, or with its server's stamp (`live`) for a `Server`."""
+    return page_of(scene_of(data, traces=traces, frames=_frames(data, numbers)), live=live)
+
+
+def _frames(data, numbers: int) -> int:
+    """Times that fit into a page: 7 numbers per body, 12 per joint, some dozens of curves."""
+    each = 7 * data.sizes.get("body", 0) + 12 * data.sizes.get("joint", 0) + 40
+    return max(50, min(2000, numbers // each))
 
 
 def page_of(scene: Scene, *, live: str | None = None) -> str:
@@ -41,27 +72,15 @@ def page_with(scene: dict, *, live: str | None = None) -> str:
     return text
 
 
-def write_page(scene: Scene, path) -> Path:
-    """The page as a file."""
-    text = page_of(scene)
-    return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
-
-
 def plain(s: Scene) -> dict:
     """The scene for JSON: numbers over time as float32 in base64."""
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
-    links = [x | {"v": _base64(x["v"])} if "v" in x else x for x in s.links]
+    as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "joints", "links", "traces")
     return {
-        "title": s.title,
-        "space": s.space,
-        "notes": s.notes,
-        "up": s.up.tolist(),
-        "look": s.look.tolist(),
-        "reach": s.reach.tolist(),
-        "radius": s.radius,
-        "floor": s.floor,
+        **{k: getattr(s, k) for k in as_it_is},
+        **{k: getattr(s, k).tolist() for k in ("up", "look", "reach")},
+        **{k: _base64(getattr(s, k)) for k in ("t", "centre", "force", "torque", "in_joint")},
         "cell": _nice(s.radius / 5),
-        "lift": s.lift,
         "arrow": 0.0085 * min(s.radius, 4.0 * s.typical),
         "arrow_length": 0.30 * min(s.radius, 4.0 * s.typical),
         "typical_force": _typical(s.force),
@@ -69,17 +88,8 @@ def plain(s: Scene) -> dict:
         "colours": SOLVABILITY,
         "words": SOLVABILITY_WORDS,
         "curve_colours": CURVES,
-        "bodies": s.bodies,
-        "joints": s.joints,
-        "links": links,
-        "traces": s.traces,
         "panels": panels,
-        "t": _base64(s.t),
         "places": _base64(s.places[:, :-1]),
-        "centre": _base64(s.centre),
-        "force": _base64(s.force),
-        "torque": _base64(s.torque),
-        "in_joint": _base64(s.in_joint),
     }
 
 

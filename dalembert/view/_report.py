@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from dalembert.view._animate import page_of_dataset
+from dalembert.view._page import page_of_dataset
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS
 
 LARGE_FIGURE = 350_000

@@ -322,14 +322,9 @@ class _Maker:
         travel = float(np.max(np.linalg.norm(middle - middle[0], axis=1)))
         floor = min(heights, default=0.0)
         if travel > 1.8 * own and self._is_loose():
-            near = [(at - middle[pick], r) for at, r in moving]
-            low = np.min([np.min(at, axis=0) - r for at, r in near], axis=0)
-            high = np.max([np.max(at, axis=0) + r for at, r in near], axis=0)
-            middle = middle + (low + high) / 2
+            middle = middle + _middle([(at - middle[pick], r) for at, r in moving])
             return middle, _hull_points([(at - middle[pick], r) for at, r in moving]), floor, True
-        low = np.min([np.min(at, axis=0) - r for at, r in clouds], axis=0) if clouds else -np.ones(3)
-        high = np.max([np.max(at, axis=0) + r for at, r in clouds], axis=0) if clouds else np.ones(3)
-        centre = np.broadcast_to((low + high) / 2, (len(self.t), 3)).copy()
+        centre = np.broadcast_to(_middle(clouds), (len(self.t), 3)).copy()
         return centre, _hull_points([(at - centre[0], r) for at, r in clouds]), floor, False
 
     def _is_loose(self) -> bool:
@@ -574,6 +569,13 @@ def _is_wide(points) -> bool:
 
 def _reach(points) -> float:
     return float(max((np.linalg.norm(p) for p in points), default=0.0))
+
+
+def _middle(clouds) -> np.ndarray:
+    """The middle of the box around balls (at, r)."""
+    low = np.min([np.min(at, axis=0) - r for at, r in clouds], axis=0) if clouds else -np.ones(3)
+    high = np.max([np.max(at, axis=0) + r for at, r in clouds], axis=0) if clouds else np.ones(3)
+    return (low + high) / 2
 
 
 def _hull_points(clouds) -> np.ndarray:

@@ -115,24 +115,14 @@ def num(x):
 
 
 def hull(points: np.ndarray) -> np.ndarray:
-    """The convex hull of points in the plane, counter-clockwise (Andrew's monotone chain)."""
-    rounded = np.unique(np.round(points, 12), axis=0)
-    if len(rounded) < 3:
-        return rounded
+    """The convex hull of points in the plane, counter-clockwise; of points on a line its ends."""
+    from scipy.spatial import ConvexHull, QhullError
 
-    def half(ordered):
-        out: list[np.ndarray] = []
-        for p in ordered:
-            while len(out) > 1 and _turn(out[-2], out[-1], p) <= 0:
-                out.pop()
-            out.append(p)
-        return out[:-1]
-
-    return np.array(half(rounded) + half(rounded[::-1]))
-
-
-def _turn(a, b, c) -> float:
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+    points = np.unique(np.round(points, 12), axis=0)
+    try:
+        return points[ConvexHull(points).vertices]
+    except (QhullError, ValueError):
+        return points[[0, -1]] if len(points) > 1 else points
 
 
 # ---- bodies --------------------------------------------------------------------------------------------------------

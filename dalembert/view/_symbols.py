@@ -1,7 +1,7 @@
 """edge · pictures: the symbols of joints and forces, by the word that a thing's `look` has for it.
 
 A symbol is a function of a `Spot` that returns parts (`_shapes.py`), each with the side (0: i, 1: j) of the body it is
-fixed to. To draw a new thing, add a function and its line in `SYMBOLS`.
+fixed to. To draw a new thing, add a function of that name to `SYMBOLS`.
 """
 
 from __future__ import annotations
@@ -216,29 +216,9 @@ def arrow(s: Spot) -> Drawn:
     return [(0, shaft), (0, cone(tip - 2.4 * s.g * along, tip, 0.7 * s.g, FORCE))]
 
 
-SYMBOLS: dict[str, Callable[[Spot], Drawn]] = {
-    "hinge": hinge,
-    "sleeve": sleeve,
-    "rod_in_sleeve": rod_in_sleeve,
-    "screw": screw,
-    "slot": slot,
-    "ball": ball_joint,
-    "ball_in_ring": ball_in_ring,
-    "cross": cross,
-    "block": block,
-    "corner": corner,
-    "rod_ends": rod_ends,
-    "blade": blade,
-    "hub": hub,
-    "band": band,
-    "hubs": hubs,
-    "rack": rack,
-    "pad": pad,
-    "curve": curve,
-    "drive": drive,
-    "collar": collar,
-    "bushing": bushing,
-    "mark": mark,
-    "arrow": arrow,
-}
+_NAMED: tuple[Callable[[Spot], Drawn], ...] = (
+    hinge, sleeve, rod_in_sleeve, screw, slot, ball_in_ring, cross, block, corner, rod_ends, blade, hub, band, hubs,
+    rack, pad, curve, drive, collar, bushing, mark, arrow,
+)  # fmt: skip
+SYMBOLS = {"ball": ball_joint} | {draw.__name__: draw for draw in _NAMED}
 """The symbols by their words in `model.Look`."""
