@@ -31,6 +31,6 @@ __all__ = [
     "AbsoluteSystem", "AbstractMultiplierRule", "AbstractSystem", "BodySystem", "ConstrainedPoint", "Constraints",
     "Family", "Frame", "FunctionSystem", "JointRows", "JointView", "Named", "Nature", "Origin", "Renaming", "RowOwner",
     "State", "Terms", "TreeSystem", "build", "compiled", "compiled_for_each", "compiled_quickly", "geometry",
-    "in_double", "is_angle", "is_on", "is_switchable", "marker_frames", "moment", "refuse_wound", "require_float64", "rows_of",
-    "set_active", "with_fields", "with_switches", "without_names", "wrapped",
+    "in_double", "is_angle", "is_on", "is_switchable", "marker_frames", "moment", "refuse_wound", "require_float64",
+    "rows_of", "set_active", "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip
