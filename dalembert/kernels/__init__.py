@@ -1,22 +1,32 @@
 """0 · kernels: functions of JAX as machine code of scalars, for small machines many times faster than JAX's own."""
 
+from dalembert.kernels._cuda import Buffer, Device, Program, device
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
-from dalembert.kernels._llvm import compile_text, widest
-from dalembert.kernels._native import Function, Number, Numbers, Whole, at, translate
+from dalembert.kernels._llvm import code, compile_text, widest
+from dalembert.kernels._native import Function, Number, Numbers, Whole, array, at, translate
+from dalembert.kernels._ptx import entry, write_ptx
 from dalembert.kernels._scalarise import Unknown
 
 __all__ = [
+    "Buffer",
     "Compiled",
+    "Device",
     "Function",
     "Kernel",
     "Number",
     "Numbers",
+    "Program",
     "Unknown",
     "Whole",
+    "array",
     "at",
+    "code",
     "compile_text",
+    "device",
+    "entry",
     "fixed",
     "flat",
     "translate",
     "widest",
+    "write_ptx",
 ]

@@ -45,14 +45,18 @@ class Code(NamedTuple):
     kept: int
 
 
-def code(written: Written, lanes: int = 1) -> Code:
-    """The function in LLVM's language."""
-    return _Writer(written, lanes).code()
+def code(written: Written, lanes: int = 1, *, strided: bool = False) -> Code:
+    """The function in LLVM's language.
+
+    With `strided` it is `NAME.setup(parameters, stride, kept)` and `NAME(kept, stride, inputs, outputs)`: parameter or
+    kept number k is element k·stride.
+    """
+    return _Writer(written, lanes, strided).code()
 
 
 class _Writer:
-    def __init__(self, written: Written, lanes: int):
-        self.name, self.graph, self.lanes = written.name, written.graph, lanes
+    def __init__(self, written: Written, lanes: int, strided: bool):
+        self.name, self.graph, self.lanes, self.strided = written.name, written.graph, lanes, strided
         self.outputs = [self.graph.as_number(a) for a in written.outputs]
         self.type = "double" if lanes == 1 else f"<{lanes} x double>"
         self.truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
@@ -67,7 +71,11 @@ class _Writer:
         kept = self._kept()
         self.loaded: dict[int, str] = {}
         pointer = "ptr noalias nocapture"
-        out = [f'define void @"{self.name}.setup"({pointer} readonly %parameters, {pointer} %kept) {{', "entry:"]
+        stride = ", i64 %stride" if self.strided else ""
+        out = [
+            f'define void @"{self.name}.setup"({pointer} readonly %parameters{stride}, {pointer} %kept) {{',
+            "entry:",
+        ]
         self.lines = out
         self.base = "%parameters"
         self._region(graph.setup)
@@ -75,7 +83,8 @@ class _Writer:
             self._store("%kept", k, self._value(a))
         self.lines += ["ret void", "}"]
         self.lines += [
-            f'define void @"{self.name}"({pointer} readonly %kept, {pointer} readonly %inputs, {pointer} %outputs) {{',
+            f'define void @"{self.name}"({pointer} readonly %kept{stride}, {pointer} readonly %inputs, '
+            f"{pointer} %outputs) {{",
             "entry:",
         ]
         self.block = "entry"
@@ -135,7 +144,9 @@ class _Writer:
         return f"%n{a}"
 
     def _address(self, base: str, k: int) -> str:
-        return self._emit(f"getelementptr {self.type}, ptr {base}, i64 {k}")
+        far = self.strided and base in ("%parameters", "%kept")
+        place = self._emit(f"mul nsw i64 {k}, %stride") if far else k
+        return self._emit(f"getelementptr {self.type}, ptr {base}, i64 {place}")
 
     def _load(self, base: str, k: int) -> str:
         return self._emit(f"load {self.type}, ptr {self._address(base, k)}, align 8")
@@ -165,8 +176,8 @@ class _Writer:
             name, index = args
             if name == "carried":
                 return
-            add(f"{out}.p = getelementptr {T}, ptr {self.base}, i64 {index}")
-            add(f"{out} = load {T}, ptr {out}.p, align 8")
+            address = self._address(self.base, index)
+            add(f"{out} = load {T}, ptr {address}, align 8")
         elif op in ("add", "sub", "mul", "div"):
             x, y = map(self._value, args)
             add(f"{out} = f{op} {FUSED} {T} {x}, {y}")
