@@ -12,12 +12,16 @@ import numpy as np
 import dalembert as da
 from dalembert.kernels import compile_text, flat
 from dalembert.simulation import _native
-from dalembert.simulation._gpu import GpuMachine, GpuRun
+from dalembert.simulation._gpu import GpuMachine
+from dalembert.simulation._gpu_run import GpuRun
 from dalembert.systems import without_names
 
 
 def case(monkeypatch, name: str, t_end: float, **options):
-    """(machine, parameters, row of ends, limits, times) of what `simulate` marches natively."""
+    """(machine, parameters, ends of three members, limits, times) of what `simulate` marches natively.
+
+    The members start where the motion is after some time, each at another instant.
+    """
     given = []
 
     def seen(problem, span, plan, times):
@@ -26,7 +30,7 @@ def case(monkeypatch, name: str, t_end: float, **options):
 
     march = _native.march
     monkeypatch.setattr(_native, "march", seen)
-    da.simulate(da.build(da.mechanism(name)), t_end, **options)
+    solution = da.simulate(da.build(da.mechanism(name)), t_end, **options)
     monkeypatch.setattr(_native, "march", march)
     problem, span, plan, times = given[0]
     problem = without_names(dataclasses.replace(problem, loop="ask"))
@@ -35,7 +39,10 @@ def case(monkeypatch, name: str, t_end: float, **options):
     first = [float(span.t0), _native._first_end(span)]
     row = np.concatenate([first, flat(span.y0), flat(span.resume[1]), np.zeros(4)])
     limits = np.asarray([span.t1, np.inf, 1e9, span.most, span.rtol, span.atol], float)
-    return machine, flat(eqx.filter(problem, eqx.is_array)), row, limits, np.asarray(times, float)
+    states = np.concatenate([solution.q, solution.v], axis=1)[-3:]
+    ends = np.repeat(row[None], len(states), axis=0)
+    ends[:, 2 : 2 + states.shape[1]] = states
+    return machine, flat(eqx.filter(problem, eqx.is_array)), ends, limits, np.asarray(times, float)
 
 
 class CpuDevice:
@@ -92,6 +99,6 @@ class CpuProgram:
 
 def run_on_cpu(made: GpuMachine, parameters, ends, limits, times, room: int):
     """As `march_many_on_gpu`."""
-    run = GpuRun(made, CpuDevice(), np.atleast_2d(parameters), ends, limits, times, room)
+    run = GpuRun(made.layout, CpuDevice(), np.atleast_2d(parameters), ends, limits, times, room)
     run.march(CpuProgram(made))
     return run.results()

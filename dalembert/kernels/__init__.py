@@ -1,6 +1,7 @@
 """0 · kernels: functions of JAX as machine code of scalars, for small machines many times faster than JAX's own."""
 
 from dalembert.kernels._cuda import Buffer, Device, Program, device
+from dalembert.kernels._jax import as_jax
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
 from dalembert.kernels._llvm import code, compile_text, widest
 from dalembert.kernels._native import Function, Number, Numbers, Whole, array, at, translate
@@ -19,6 +20,7 @@ __all__ = [
     "Unknown",
     "Whole",
     "array",
+    "as_jax",
     "at",
     "code",
     "compile_text",

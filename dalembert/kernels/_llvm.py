@@ -54,6 +54,22 @@ def code(written: Written, lanes: int = 1, *, strided: bool = False) -> Code:
     return _Writer(written, lanes, strided).code()
 
 
+def kept_nodes(graph: Graph, outputs: list[int], live: set[int]) -> list[int]:
+    """Nodes of the setup that the rest uses, in the order in which they are kept; truth values as numbers."""
+    setup = graph.setup
+    used = {a for a in outputs if a >= 0 and graph.region[a] is setup}
+    for node in live:
+        if graph.region[node] is setup:
+            continue
+        if graph.op[node] == "loop":
+            loop: Loop = graph.args[node][0]
+            arguments = [*loop.start, *loop.following, *([] if loop.test is None else [loop.test])]
+        else:
+            arguments = [] if graph.op[node] in ("input", "result") else graph.args[node]
+        used |= {a for a in arguments if a >= 0 and graph.region[a] is setup}
+    return sorted(used)
+
+
 class _Writer:
     def __init__(self, written: Written, lanes: int, strided: bool):
         self.name, self.graph, self.lanes, self.strided = written.name, written.graph, lanes, strided
@@ -68,7 +84,7 @@ class _Writer:
     def code(self) -> Code:
         graph = self.graph
         self.live = graph.needed(self.outputs)
-        kept = self._kept()
+        kept = kept_nodes(graph, self.outputs, self.live)
         self.loaded: dict[int, str] = {}
         pointer = "ptr noalias nocapture"
         stride = ", i64 %stride" if self.strided else ""
@@ -96,25 +112,6 @@ class _Writer:
             self._store("%outputs", k, self._value(a))
         self.lines += ["ret void", "}"]
         return Code(self.name, "\n".join(self.lines), len(kept))
-
-    def _kept(self) -> list[int]:
-        """Nodes of the setup that the rest uses."""
-        graph, setup = self.graph, self.graph.setup
-        used = {a for a in self.outputs if a >= 0 and graph.region[a] is setup}
-        for node in self.live:
-            if graph.region[node] is setup:
-                continue
-            if graph.op[node] == "loop":
-                loop: Loop = graph.args[node][0]
-                arguments = [*loop.start, *loop.following, *([] if loop.test is None else [loop.test])]
-            else:
-                arguments = [] if graph.op[node] in ("input", "result") else graph.args[node]
-            used |= {a for a in arguments if a >= 0 and graph.region[a] is setup}
-        for a in list(used):
-            if graph.op[a] in BOOLEAN:  # kept as a number
-                used.discard(a)
-                used.add(a)
-        return sorted(used)
 
     # ---- values ----------------------------------------------------------------------------------------------
 

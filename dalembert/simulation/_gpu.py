@@ -11,13 +11,11 @@ for a small machine, and no part of CUDA is needed but NVIDIA's mathematical fun
 from __future__ import annotations
 
 import inspect
-import time
 import weakref
 
 import numpy as np
 
 from dalembert.kernels import (
-    Buffer,
     Device,
     Function,
     Numbers,
@@ -31,6 +29,7 @@ from dalembert.kernels import (
     translate,
     write_ptx,
 )
+from dalembert.simulation._gpu_run import BLOCK, GpuRun, Layout
 from dalembert.simulation._native import LIMITS, Machine
 
 
@@ -243,8 +242,6 @@ def prepare_one(
 INLINE = 6_000
 """Operations of a machine up to which its functions are written into the loop: their numbers fit into registers, more
 or less. Larger ones are called."""
-BLOCK = 64
-"""Threads of a block."""
 
 
 class GpuMachine:
@@ -260,14 +257,13 @@ class GpuMachine:
         self.machine, self.saves = machine, saves
         self.inline = machine.size <= INLINE if inline is None else inline
         kernels = machine.many.kernels | machine.one.kernels
-        self.p = 1 + max((k for n in kernels.values() for k in _parameters(n.written.graph)), default=-1)
+        used = 1 + max((k for n in kernels.values() for k in _parameters(n.written.graph)), default=-1)
         S, A = machine.stages, machine.A
-        self.chain = not np.any(A - np.diag(np.diag(A, -1), -1))
+        chain = not np.any(A - np.diag(np.diag(A, -1), -1))
         kf, kc, ka, ks = machine.counts
-        self.wide = kf + kc + ka + ks
         sizes = {"ny": machine.y_tree.size, "ns": machine.state_tree.size, "nl": len(LIMITS), "kf": kf, "kc": kc}
-        keeps = saves == "times" or not self.chain
-        sizes |= {"most": S if keeps else 1, "chain": int(self.chain), "embedded": int(np.any(machine.e != 0))}
+        keeps = saves == "times" or not chain
+        sizes |= {"most": S if keeps else 1, "chain": int(chain), "embedded": int(np.any(machine.e != 0))}
         sizes |= {"keeps": int(keeps), "steps": {"times": 0, "steps": 1, "end": 2}[saves]}
         names = {n: n for n in ("field", "close", "adapt", "weights", "saved")}
         setups = {n: f"{n}.setup" for n in ("field", "close", "adapt", "saved")}
@@ -278,6 +274,11 @@ class GpuMachine:
         if saves != "end":
             counts = {"ny": machine.y_tree.size, "nx": machine.saved.outputs, "before": kf + kc + ka}
             self._add("save", save_one, counts | names)
+        next_step = np.append(np.diag(A, -1), 0.0) if chain else A
+        self.layout = Layout(
+            machine.y_tree.size, machine.saved.outputs, used, kf + kc + ka + ks, S, saves != "end",
+            next_step, machine.b, machine.e, machine.c,
+        )  # fmt: skip
         self._programs: weakref.WeakKeyDictionary[Device, dict] = weakref.WeakKeyDictionary()
 
     def _add(self, name: str, function, constants: dict) -> None:
@@ -309,60 +310,6 @@ def _parameters(graph) -> list[int]:
 
 # ---- marches -------------------------------------------------------------------------------------------------
 
-
-class GpuRun:
-    """A batch in the memory of a GPU."""
-
-    def __init__(
-        self, made: GpuMachine, gpu: Device, parameters: np.ndarray, ends: np.ndarray, limits, times, room: int
-    ):
-        machine = made.machine
-        self.made, self.gpu, self.room = made, gpu, room if made.saves != "end" else 0
-        self.members, self.sets = len(ends), len(parameters)
-        gpu.enter()
-        self.parameters = Buffer(gpu, np.ascontiguousarray(parameters[:, : max(made.p, 1)].T))
-        self.kept = Buffer(gpu, made.wide * self.sets)
-        self.start = np.ascontiguousarray(ends.T)
-        self.ends = Buffer(gpu, self.start)
-        next_step = np.append(np.diag(machine.A, -1), 0.0) if made.chain else machine.A
-        tables = (next_step, machine.b, machine.e, machine.c, np.append(np.asarray(times, float), np.inf))
-        self.tables = [Buffer(gpu, np.asarray(x, float)) for x in tables]
-        self.ntimes = len(times)
-        self.limits = Buffer(gpu, np.asarray(limits, float))
-        self.out_t = Buffer(gpu, np.full(self.room * self.members, np.inf))
-        self.out = Buffer(gpu, self.room * machine.y_tree.size * self.members)
-        self.found = Buffer(gpu, np.zeros(self.room * machine.saved.outputs * self.members))
-
-    def reset(self) -> None:
-        """Back to the start."""
-        self.ends.put(self.start)
-
-    def march(self, program: Program, block: int = BLOCK, threads: int | None = None) -> float:
-        """March all members, in `threads` at a time (None: all, as many as the GPU takes); the seconds that took."""
-        self.gpu.enter()
-        begin = time.perf_counter()
-        program.start("prepare", self.sets, block, self.sets, self.parameters, self.kept)
-        own = int(self.sets > 1)
-        A, b, e, c, times = self.tables
-        threads = self.members if threads is None else min(threads, self.members)
-        program.start("march", threads, block, self.members, self.made.machine.stages, A, b, e, c, times,
-                      self.ntimes, self.room, self.limits, self.kept, own, self.sets, self.ends, self.out_t,
-                      self.out)  # fmt: skip
-        if self.room:
-            count = self.members * self.room
-            program.start("save", count, block, count, self.members, self.kept, own, self.sets, self.out_t, self.out,
-                          self.found)  # fmt: skip
-        self.gpu.wait()
-        return time.perf_counter() - begin
-
-    def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(ends, times, states), a row for each member."""
-        nx = self.made.machine.saved.outputs
-        ends = self.ends.get(*self.start.shape).T
-        out_t = self.out_t.get(self.room, self.members).T
-        return ends, out_t, self.found.get(self.room, nx, self.members).transpose(2, 0, 1)
-
-
 SHARE = 0.8
 """Share of the GPU's free memory that one part of a batch may use."""
 
@@ -386,15 +333,13 @@ def march_many_on_gpu(made: GpuMachine, parameters, ends, limits, times, room: i
     gpu.enter()
     program = made.program(gpu)
     parameters, members = np.atleast_2d(parameters), len(ends)
-    nx, ny = made.machine.saved.outputs, made.machine.y_tree.size
-    saved = 0 if made.saves == "end" else room * (1 + nx + ny)
-    each = 8 * (ends.shape[1] + saved + (made.wide + parameters.shape[1] if len(parameters) > 1 else 0))
+    each = made.layout.bytes_of_member(ends.shape[1], room, len(parameters) > 1)
     most = max(int(SHARE * gpu.free_bytes() / each), 1)
     parts = []
     for first in range(0, members, most):
         some = slice(first, first + most)
         own = parameters[some] if len(parameters) > 1 else parameters
-        run = GpuRun(made, gpu, own, ends[some], limits, times, room)
+        run = GpuRun(made.layout, gpu, own, ends[some], limits, times, room)
         run.march(program, block)
         parts.append(run.results())
     return tuple(np.concatenate(x) for x in zip(*parts, strict=True))
