@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -98,7 +99,9 @@ class CpuProgram:
 
 
 def run_on_cpu(made: GpuMachine, parameters, ends, limits, times, room: int):
-    """As `march_many_on_gpu`."""
-    run = GpuRun(made.layout, CpuDevice(), np.atleast_2d(parameters), ends, limits, times, room)
-    run.march(CpuProgram(made))
+    """(ends, times, states), as `march_many_on_gpu` returns them."""
+    gpu: Any = CpuDevice()
+    program: Any = CpuProgram(made)
+    run = GpuRun(made.layout, gpu, np.atleast_2d(parameters), ends, limits, times, room)
+    run.march(program)
     return run.results()

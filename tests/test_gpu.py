@@ -119,5 +119,5 @@ def test_a_gpu_marches_as_the_native_loop(monkeypatch):
         pytest.skip("this machine has no GPU")
     machine, parameters, ends, limits, times = case(monkeypatch, "four-bar", 0.1, samples=6, rtol=1e-6)
     expected = _native.run(machine, machine.kept(parameters), ends.copy(), limits, times, False, len(times))
-    found = march_many_on_gpu(GpuMachine(machine), parameters, ends, limits, times, len(times))
+    found = march_many_on_gpu(machine, parameters, ends, limits, times, False, len(times))
     assert_same(found, expected, machine.y_tree.size)

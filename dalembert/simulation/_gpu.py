@@ -254,7 +254,6 @@ class GpuMachine:
             saves: "times", "steps" or "end": what is stored of the motion.
             inline: whether kernels are written into the loop; None decides by their size.
         """
-        self.machine, self.saves = machine, saves
         self.inline = machine.size <= INLINE if inline is None else inline
         kernels = machine.many.kernels | machine.one.kernels
         used = 1 + max((k for n in kernels.values() for k in _parameters(n.written.graph)), default=-1)
@@ -314,16 +313,31 @@ SHARE = 0.8
 """Share of the GPU's free memory that one part of a batch may use."""
 
 
-def march_many_on_gpu(made: GpuMachine, parameters, ends, limits, times, room: int, *, block: int = BLOCK):
+_MADE: weakref.WeakKeyDictionary[Machine, dict[str, GpuMachine]] = weakref.WeakKeyDictionary()
+
+
+def gpu_machine(machine: Machine, saves: str) -> GpuMachine:
+    """The programs of a machine, written once."""
+    known = _MADE.setdefault(machine, {})
+    if saves not in known:
+        known[saves] = GpuMachine(machine, saves=saves)
+    return known[saves]
+
+
+def march_many_on_gpu(
+    machine: Machine, parameters, ends, limits, times, steps: bool, room: int, saves: bool = True, block: int = BLOCK
+):
     """Run the loop over all members in `ends` on the GPU of this machine, in parts if its memory asks for it.
 
     Arguments:
-        made: the programs.
+        machine: the kernels, as for the CPU.
         parameters: rows of parameters, one for each member, or one for all.
         ends: a row for each member, as of `_native.run`.
         limits: what the step control is told (`LIMITS`).
-        times: instants to save (of "times").
+        times: instants to save.
+        steps: whether the end of each step is saved instead.
         room: instants that are saved of a member at most.
+        saves: whether anything is.
         block: threads of a block.
 
     Returns:
@@ -331,6 +345,7 @@ def march_many_on_gpu(made: GpuMachine, parameters, ends, limits, times, room: i
     """
     gpu = device()
     gpu.enter()
+    made = gpu_machine(machine, "end" if not saves else "steps" if steps else "times")
     program = made.program(gpu)
     parameters, members = np.atleast_2d(parameters), len(ends)
     each = made.layout.bytes_of_member(ends.shape[1], room, len(parameters) > 1)

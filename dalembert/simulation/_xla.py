@@ -66,10 +66,18 @@ class _Program:
         names = ("field", "close", "adapt", "saved")
         kept = {name: self.functions[name][0](list(parameters)) for name in names}
         batch = _Batch(
-            ends[0], ends[1], ends[2 : 2 + ny], ends[2 + ny : 2 + ny + ns], jnp.zeros(members), *ends[-3:-1],
-            ends[-1].astype(int), jnp.full(members, True), jnp.full((room, members), jnp.inf),
-            jnp.zeros((room, machine.saved.outputs, members)),
-        )  # fmt: skip
+            t=ends[0],
+            next=ends[1],
+            y=ends[2 : 2 + ny],
+            state=ends[2 + ny : 2 + ny + ns],
+            result=jnp.zeros(members),
+            accepted=ends[-3],
+            rejected=ends[-2],
+            count=ends[-1].astype(int),
+            going=jnp.full(members, True),
+            out_t=jnp.full((room, members), jnp.inf),
+            out=jnp.zeros((room, machine.saved.outputs, members)),
+        )
         body = functools.partial(self._step, kept, limits, times, steps)
         end = lax.while_loop(lambda b: jnp.any(b.going), body, batch)
         last = [end.result, end.accepted, end.rejected, end.count.astype(float)]
