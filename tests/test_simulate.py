@@ -189,6 +189,18 @@ def test_fixed_steps_converge_with_their_order(four_bar):
     assert 4.5 < np.log2(error(0.025) / error(0.0125)) < 6.5  # order 5, errors 2e-8 and 5e-10
 
 
+def test_classical_runge_kutta_is_of_order_four(four_bar):
+    """At the ends of steps and, by its cubic interpolation, between them."""
+    times = np.linspace(0.0, 0.7, 48)  # some ends of steps, most between
+    exact = da.simulate(four_bar, 0.7, rtol=1e-12, samples=times).q
+
+    def error(h):
+        return np.abs(da.simulate(four_bar, 0.7, dt=h, integrator="rk4", samples=times).q - exact).max()
+
+    # 3e-6 and 6e-10; over three halvings, as one alone depends on where in a step the instants are
+    assert 3.7 < np.log2(error(0.02) / error(0.0025)) / 3 < 4.3
+
+
 @pytest.mark.thorough
 def test_implicit_integrator_agrees(four_bar):
     explicit = da.simulate(four_bar, 0.5, rtol=1e-9, samples=2).q[-1]
@@ -352,6 +364,7 @@ def test_singular_positions_are_found_and_can_stop_a_run():
         ({"rtol": "fine"}, "rtol=fine must be a positive number"),
         ({"rule": "weigthed"}, "The rule 'weigthed' is unknown; use one of minimum_norm, .* Did you mean 'weighted'"),
         ({"integrator": "euler"}, "no error estimate"),
+        ({"integrator": "rk4"}, "no error estimate"),
         ({"derivative": "backward"}, "derivative='backward' is unknown"),
         ({"singular": "explode"}, "singular='explode' is unknown"),
         ({"state": (np.zeros(3), np.zeros(9))}, "must have shape"),

@@ -1,13 +1,19 @@
 """0 · kernels: functions of JAX as machine code of scalars, for small machines many times faster than JAX's own."""
 
+from dalembert.kernels._cuda import Buffer, Device, DeviceProgram, device
+from dalembert.kernels._jax import as_jax
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
-from dalembert.kernels._llvm import compile_text, widest
-from dalembert.kernels._native import Function, Number, Numbers, Whole, at, translate
+from dalembert.kernels._llvm import code, compile_text, widest
+from dalembert.kernels._native import Function, Number, Numbers, Whole, array, at, translate
 from dalembert.kernels._program import Program, describe, described
+from dalembert.kernels._ptx import entry, write_ptx
 from dalembert.kernels._scalarise import Unknown
 
 __all__ = [
+    "Buffer",
     "Compiled",
+    "Device",
+    "DeviceProgram",
     "Function",
     "Kernel",
     "Number",
@@ -15,12 +21,18 @@ __all__ = [
     "Program",
     "Unknown",
     "Whole",
+    "array",
+    "as_jax",
     "at",
+    "code",
     "compile_text",
     "describe",
     "described",
+    "device",
+    "entry",
     "fixed",
     "flat",
     "translate",
     "widest",
+    "write_ptx",
 ]

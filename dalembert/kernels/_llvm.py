@@ -46,14 +46,29 @@ class Code(NamedTuple):
     kept: int
 
 
-def code(written: Written, lanes: int = 1) -> Code:
-    """The function in LLVM's language."""
-    return _Writer(written, lanes).code()
+def code(written: Written, lanes: int = 1, *, strided: bool = False) -> Code:
+    """The function in LLVM's language.
+
+    With `strided` it is `NAME.setup(parameters, stride, kept)` and `NAME(kept, stride, inputs, outputs)`: parameter or
+    kept number k is element k·stride.
+    """
+    return _Writer(written, lanes, strided).code()
+
+
+def kept_nodes(graph: Graph, outputs: list[int], live: set[int]) -> list[int]:
+    """Nodes of the setup that the rest uses, in the order in which they are kept; truth values as numbers."""
+    setup = graph.setup
+    used = {a for a in outputs if a >= 0 and graph.region[a] is setup}
+    for node in live:
+        if graph.region[node] is setup:
+            continue
+        used |= {a for a in graph.arguments(node) if a >= 0 and graph.region[a] is setup}
+    return sorted(used)
 
 
 class _Writer:
-    def __init__(self, written: Written, lanes: int):
-        self.name, self.graph, self.lanes = written.name, written.graph, lanes
+    def __init__(self, written: Written, lanes: int, strided: bool):
+        self.name, self.graph, self.lanes, self.strided = written.name, written.graph, lanes, strided
         self.outputs = [self.graph.as_number(a) for a in written.outputs]
         self.type = "double" if lanes == 1 else f"<{lanes} x double>"
         self.truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
@@ -67,20 +82,21 @@ class _Writer:
     def code(self) -> Code:
         graph = self.graph
         self.live = graph.needed(self.outputs)
-        kept = self._kept()
+        kept = kept_nodes(graph, self.outputs, self.live)
         self.loaded: dict[int, str] = {}
         pointer = "ptr noalias nocapture"
+        stride = ", i64 %stride" if self.strided else ""
         text = []
         for part in ("setup", "main"):
             self.lines, self.stack, self.block = [], [], "entry"
             if part == "setup":
-                head = f'define void @"{self.name}.setup"({pointer} readonly %parameters, {pointer} %kept) {{'
+                head = f'define void @"{self.name}.setup"({pointer} readonly %parameters{stride}, {pointer} %kept) {{'
                 self.base = "%parameters"
                 self._region(graph.setup)
                 for k, a in enumerate(kept):
                     self._store("%kept", k, self._value(a))
             else:
-                given = f"{pointer} readonly %kept, {pointer} readonly %inputs, {pointer} %outputs"
+                given = f"{pointer} readonly %kept{stride}, {pointer} readonly %inputs, {pointer} %outputs"
                 head = f'define void @"{self.name}"({given}) {{'
                 self.base = "%inputs"
                 for k, a in enumerate(kept):
@@ -90,16 +106,6 @@ class _Writer:
                     self._store("%outputs", k, self._value(a))
             text += [head, "entry:", *self.stack, *self.lines, "ret void", "}"]
         return Code(self.name, "\n".join(text), len(kept))
-
-    def _kept(self) -> list[int]:
-        """Nodes of the setup that the rest uses."""
-        graph, setup = self.graph, self.graph.setup
-        used = {a for a in self.outputs if a >= 0 and graph.region[a] is setup}
-        for node in self.live:
-            if graph.region[node] is setup:
-                continue
-            used |= {a for a in graph.arguments(node) if a >= 0 and graph.region[a] is setup}
-        return sorted(used)
 
     # ---- values ----------------------------------------------------------------------------------------------
 
@@ -129,7 +135,9 @@ class _Writer:
         return f"%n{a}"
 
     def _address(self, base: str, k: int) -> str:
-        return self._emit(f"getelementptr {self.type}, ptr {base}, i64 {k}")
+        far = self.strided and base in ("%parameters", "%kept")
+        place = self._emit(f"mul nsw i64 {k}, %stride") if far else k
+        return self._emit(f"getelementptr {self.type}, ptr {base}, i64 {place}")
 
     def _load(self, base: str, k: int) -> str:
         return self._emit(f"load {self.type}, ptr {self._address(base, k)}, align 8")
@@ -159,8 +167,8 @@ class _Writer:
             name, index = args
             if name == "carried":
                 return
-            add(f"{out}.p = getelementptr {T}, ptr {self.base}, i64 {index}")
-            add(f"{out} = load {T}, ptr {out}.p, align 8")
+            address = self._address(self.base, index)
+            add(f"{out} = load {T}, ptr {address}, align 8")
         elif op in ("add", "sub", "mul", "div"):
             x, y = map(self._value, args)
             add(f"{out} = f{op} {FUSED} {T} {x}, {y}")

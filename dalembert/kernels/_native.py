@@ -4,7 +4,11 @@ The loop around kernels (a march) has arrays, branches and counters; it is writt
 subset below, and runs as it stands in Python too, which is how it is tested. Numba would do it, but takes half a second
 to import and holds NumPy back. The subset: arguments annotated `Numbers` (an array of float64), `Whole`, `Number` or
 `Function` (a kernel; called with arrays); assignment, `for … in range`, `while`, `if`, `break`, `continue`; arithmetic,
-comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `float`, `int`; `at(array, k)` is the array from element k on.
+comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `float`, `int`; `at(array, k)` is the array from element k on,
+`array(n)` a new one of n numbers, which are not zero unless they are set.
+
+With `unroll` a `for` whose bounds are built in is written out, and an `if` whose test is built in is decided: then the
+numbers of `array`s have fixed places, and the compiler keeps them in registers.
 """
 
 from __future__ import annotations
@@ -30,16 +34,21 @@ def at(array: Numbers, k: int) -> Numbers:
     return array[k:]
 
 
-def translate(function: Callable, **constants: int) -> str:
-    """The function in LLVM's language; `constants` are arguments that are built in."""
+def array(n: int) -> Numbers:
+    """A new array of n numbers."""
+    return np.zeros(n)
+
+
+def translate(function: Callable, *, unroll: bool = False, **constants: int | str) -> str:
+    """The function in LLVM's language; `constants` are arguments that are built in: numbers, and names of functions."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0]
     assert isinstance(tree, ast.FunctionDef)
-    return _Translation(tree, constants).text()
+    return _Translation(tree, constants, unroll).text()
 
 
 class _Translation:
-    def __init__(self, tree: ast.FunctionDef, constants: dict[str, int]):
-        self.tree, self.constants = tree, constants
+    def __init__(self, tree: ast.FunctionDef, constants: dict[str, int | str], unroll: bool):
+        self.tree, self.constants, self.unroll = tree, constants, unroll
         self.kinds: dict[str, str] = {}  # of variables
         self.lines: list[str] = []
         self.slots: list[str] = []
@@ -122,7 +131,19 @@ class _Translation:
         value = self.as_number(kind, value) if wanted == "double" else value
         self.lines.append(f"store {wanted} {value}, ptr %v.{target.id}")
 
+    def known(self, e: ast.expr) -> int | None:
+        """The value of an expression of numbers that are built in; None if it is computed."""
+        names = {n.id for n in ast.walk(e) if isinstance(n, ast.Name)}
+        simple = ast.Constant | ast.Name | ast.BinOp | ast.Compare | ast.operator | ast.cmpop | ast.expr_context
+        if not names <= self.constants.keys() or not all(isinstance(n, simple) for n in ast.walk(e)):
+            return None
+        return int(eval(compile(ast.Expression(e), "", "eval"), {}, dict(self.constants)))
+
     def do_If(self, s: ast.If) -> None:
+        decided = self.known(s.test) if self.unroll else None
+        if decided is not None:
+            self.body(s.body if decided else s.orelse)
+            return
         then, other, end = (self.label(w) for w in ("then", "else", "end"))
         self.lines.append(f"br i1 {self.truth(s.test)}, label %{then}, label %{other}")
         for label, statements in ((then, s.body), (other, s.orelse)):
@@ -140,6 +161,13 @@ class _Translation:
 
     def do_For(self, s: ast.For) -> None:
         assert isinstance(s.iter, ast.Call) and isinstance(s.target, ast.Name)
+        numbers = [self.known(a) for a in s.iter.args]
+        if self.unroll and all(n is not None for n in numbers):
+            for k in range(*(n for n in numbers if n is not None)):
+                self.constants[s.target.id] = k
+                self.body(s.body)
+            self.constants.pop(s.target.id, None)
+            return
         bounds = [self.value(a)[1] for a in s.iter.args]
         first, last = ("0", bounds[0]) if len(bounds) == 1 else bounds[:2]
         head, inside, step, end = (self.label(w) for w in ("for", "do", "next", "done"))
@@ -183,7 +211,8 @@ class _Translation:
             return "double", _hexadecimal(float(e.value))
         if isinstance(e, ast.Name):
             if e.id in self.constants:
-                return "i64", str(self.constants[e.id])
+                built_in = self.constants[e.id]
+                return ("ptr", f'@"{built_in}"') if isinstance(built_in, str) else ("i64", str(built_in))
             kind = self.kinds[e.id]
             return kind, self.emit(f"load {kind}, ptr %v.{e.id}")
         if isinstance(e, ast.Subscript):
@@ -259,6 +288,10 @@ class _Translation:
 
     def call(self, e: ast.Call) -> tuple[str, str]:
         assert isinstance(e.func, ast.Name)
+        if e.func.id == "array":
+            self.count += 1
+            self.slots.append(f"%a{self.count} = alloca [{max(self.known(e.args[0]) or 0, 1)} x double], align 8")
+            return "ptr", f"%a{self.count}"
         name, values = e.func.id, [self.value(a) for a in e.args]
         if name == "at":
             return "ptr", self.emit(f"getelementptr double, ptr {values[0][1]}, i64 {values[1][1]}")

@@ -340,15 +340,14 @@ class Machine:
             of("saved", lambda p, x: saved(plan, p, x), given, (t, y)),
             of("weights", lambda p, x: _weights(solver, S, p, x), (), t),
         ]
+        self.size = sum(len(k.written.graph.op) for k in lanes_of)
         self.many, self.one = Compiled(lanes_of, lanes), Compiled(single, 1)
-        for kernel in (*lanes_of, *single):
-            kernel.written.graph.clear()
         self.saved = single[0]
         self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
         self.loop = loop_code(lanes)
         types = [ctypes.c_int64 if kind == "Whole" else ctypes.c_void_p for kind in ARGUMENTS.values()]
         self.run = self.loop.function("loop", *types)
-        kf, kc, ka, ks = (compiled.kept[name] for compiled, name in self.parts)
+        kf, kc, ka, ks = self.counts
         ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
         self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl + S * ny) * W + S + ny + 8
         self.values: dict[str, int] = {"first": 0, "ny": ny, "ns": ns, "nl": nl, "nx": self.saved.outputs, "stages": S}
@@ -356,6 +355,16 @@ class Machine:
         self.values |= {k: getattr(self, k).ctypes.data for k in ("A", "b", "e", "c")}
         self.values |= {k: self.many.module.address(k) for k in ("field", "close", "adapt")}
         self.values |= {k: self.one.module.address(k) for k in ("saved", "weights")}
+
+    @property
+    def counts(self) -> list[int]:
+        """How many numbers each kernel keeps."""
+        return [compiled.kept[name] for compiled, name in self.parts]
+
+    def forget(self) -> None:
+        """Forget the graphs: they take more memory than the code that was made of them."""
+        for kernel in (*self.many.kernels.values(), *self.one.kernels.values()):
+            kernel.written.graph.clear()
 
     def kept(self, parameters: np.ndarray) -> np.ndarray:
         """What the kernels keep, one row for each row of parameters."""
@@ -416,10 +425,12 @@ def machine_for(
     lanes: int = 1,
     built_in: np.ndarray | None = None,
     directions: int = 0,
+    graphs: bool = False,
 ) -> Machine | str:
     """The machine code for this march, or why there is none: then JAX marches.
 
-    `built_in`: see `Kernel.of`; `directions`: in how many the motion is differentiated.
+    `built_in`: see `Kernel.of`; `directions`: in how many the motion is differentiated; `graphs`: whether the graphs
+    are needed for another device.
     """
     reason = _unfit(plan)
     if reason:
@@ -429,12 +440,14 @@ def machine_for(
         return "a part of the system has no hash"
     state = jax.tree_util.tree_structure((span.y0, span.resume))
     own = None if built_in is None else built_in.tobytes()
-    key = (number, state, plan.integrator, plan.fixed, plan.save, lanes, own, directions)
+    key = (number, state, plan.integrator, plan.fixed, plan.save, lanes, own, directions, graphs)
     if key not in _MACHINES:
         while len(_MACHINES) >= KEPT:
             _MACHINES.pop(next(iter(_MACHINES)))
         try:
-            _MACHINES[key] = Machine(problem, span, plan, lanes, built_in, directions)
+            machine = _MACHINES[key] = Machine(problem, span, plan, lanes, built_in, directions)
+            if not graphs:
+                machine.forget()
         except Unknown as reason:
             _MACHINES[key] = f"its equations contain {reason}"
     return _MACHINES[key]

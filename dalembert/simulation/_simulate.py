@@ -265,7 +265,7 @@ def plan_of(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, trac
     if integrator is None:
         integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
     kind = INTEGRATORS[integrator] if chosen.solver is None else type(chosen.solver)
-    if dt is None and chosen.controller is None and not issubclass(kind, diffrax.AbstractAdaptiveSolver):
+    if dt is None and chosen.controller is None and not _march.estimates_error(kind):
         raise DalembertError(f"integrator='{integrator}' has no error estimate; give a fixed step with dt=.")
     kind, times = "times", np.zeros(0)
     if isinstance(save, str):
