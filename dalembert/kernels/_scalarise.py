@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from dalembert.kernels._eliminate import Elimination
 from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph
 
 MOST = 300_000
@@ -38,6 +39,7 @@ class _Walk:
 
     def __init__(self, graph: Graph):
         self.graph = graph
+        self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
 
     def jaxpr(self, jaxpr, consts, arguments: list[np.ndarray]) -> list[np.ndarray]:
         known: dict[Any, np.ndarray] = {}
@@ -335,6 +337,17 @@ class _Walk:
             out[:, c] = x
         return out
 
+    def sparse_solve(self, i, j, values, b, *_, **__):
+        """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each."""
+        i, j, out = self.values(i), self.values(j), np.full(b.shape, ZERO)
+        for k in range(b.shape[0]):
+            key = (i.tobytes(), j.tobytes(), values[k].tobytes())
+            if key not in self.eliminated:
+                self.eliminated[key] = Elimination(self.graph, b.shape[1], i, j, values[k].tolist())
+            for c in range(b.shape[2]):
+                out[k, :, c] = self.eliminated[key].solve(b[k, :, c].tolist())
+        return out
+
     def each_matrix(self, function, *arrays):
         shape = arrays[0].shape[:-2]
         if not shape:
@@ -576,6 +589,8 @@ RULES: dict[str, Callable] = {
     "dot_general": _Walk.dot_general,
     "cholesky": _Walk.cholesky,
     "triangular_solve": _Walk.triangular_solve,
+    "solve_f64": _Walk.sparse_solve,
+    "solve_with_symbol_f64": _Walk.sparse_solve,
     "reduce_sum": _reduce(lambda g: g.add, ZERO),
     "reduce_prod": _reduce(lambda g: g.mul, ONE),
     "reduce_max": _reduce(_larger, None),
