@@ -317,22 +317,31 @@ class Graph:
 
     # ---- reading ---------------------------------------------------------------------------------------------
 
-    def needed(self, wanted: Sequence[int]) -> set[int]:
-        """All nodes that some results are computed from."""
-        live: set[int] = set()
-        stack = [a for a in wanted if a >= 0]
+    def arguments(self, a: int) -> list[int] | tuple[int, ...]:
+        """The nodes and constants that a node is computed from."""
+        op = self.op[a]
+        if op == "loop":
+            loop: Loop = self.args[a][0]
+            test = [] if loop.test is None else [loop.test]
+            return [*loop.start, *test, *loop.following, *loop.carried]
+        if op == "result":
+            return [self.args[a][0]]
+        return () if op == "input" else self.args[a]
+
+    def ordered(self, wanted: Sequence[int], depth: int = 0) -> dict[Region, list[int]]:
+        """All nodes that some results are computed from, by region (of at least this depth), each after its arguments.
+
+        Depth first: what a number is computed from comes just before it, so few numbers wait for their use.
+        """
+        out: dict[Region, list[int]] = {}
+        seen: set[int] = set()
+        stack = [a for a in reversed(wanted) if a >= 0]
         while stack:
             a = stack.pop()
-            if a in live:
-                continue
-            live.add(a)
-            if self.op[a] == "loop":
-                loop: Loop = self.args[a][0]
-                arguments = [*loop.start, *loop.following, *loop.carried]
-                arguments += [] if loop.test is None else [loop.test]
-            elif self.op[a] == "result":
-                arguments = [self.args[a][0]]
-            else:
-                arguments = [] if self.op[a] == "input" else self.args[a]
-            stack += [x for x in arguments if x >= 0 and x not in live]
-        return live
+            if a < 0:
+                out.setdefault(self.region[~a], []).append(~a)
+            elif a not in seen and self.region[a].depth >= depth:
+                seen.add(a)
+                stack.append(~a)
+                stack += [x for x in reversed(self.arguments(a)) if x >= 0 and x not in seen]
+        return out

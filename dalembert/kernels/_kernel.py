@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from dalembert.kernels._graph import Graph
-from dalembert.kernels._llvm import Module, Written, code, compile_text
+from dalembert.kernels._llvm import PIECE, Module, Written, code, compile_text
 from dalembert.kernels._scalarise import write_out
 
 
@@ -93,8 +93,8 @@ def _inputs(graph: Graph, shape: tuple[int, ...], offset: int) -> np.ndarray:
 class Compiled:
     """Kernels as machine code, of one number or of `lanes` numbers at a time."""
 
-    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int = 1):
-        codes = [code(k.written, lanes) for k in kernels]
+    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int = 1, piece: int = PIECE):
+        codes = [code(k.written, lanes, piece) for k in kernels]
         self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
         self.kept = {c.name: c.kept for c in codes}
         self.module: Module = compile_text([c.text for c in codes], lanes, effort)

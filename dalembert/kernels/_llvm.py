@@ -18,7 +18,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from dalembert._runtime import ProgramFiles, cache_folder
-from dalembert.kernels._graph import BOOLEAN, Graph, Loop, Region
+from dalembert.kernels._graph import ONE, ZERO, Graph, Loop, Region
 
 INTRINSIC = {"sqrt", "sin", "cos", "exp", "log", "pow", "floor", "ceil", "rint", "trunc", "copysign"}
 INTRINSIC_NAMES = {"abs": "fabs", "max": "maximum", "min": "minimum"}
@@ -27,6 +27,7 @@ LIBRARY = {"rem": "fmod"}
 """Functions of the C library that have another name there."""
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 FUSED = "contract"
+PIECE = 2000
 
 
 class Written(NamedTuple):
@@ -38,21 +39,46 @@ class Written(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A function in LLVM's language, and how many numbers its setup keeps for it."""
+    """A function in LLVM's language, and how many numbers its setup keeps for it, with the room that it works in."""
 
     name: str
     text: str
     kept: int
 
 
-def code(written: Written, lanes: int = 1) -> Code:
-    """The function in LLVM's language."""
-    return _Writer(written, lanes).code()
+def code(written: Written, lanes: int = 1, piece: int = PIECE) -> Code:
+    """The function in LLVM's language, in pieces of so many nodes."""
+    return _Writer(written, lanes, piece).code()
+
+
+class _Piece:
+    """Straight-line code that becomes one function: a list of (what, arguments…)."""
+
+    def __init__(self, items: list[tuple] | None = None):
+        self.items: list[tuple] = items or []
+        self.weight = 0
+        self.index = -1
+
+
+class _LongLoop(NamedTuple):
+    """A loop whose body is more than one piece: its numbers are carried in memory."""
+
+    node: int
+    loop: Loop
+    start: list[_Piece]
+    test: list[Any]
+    body: list[Any]
+    checks: _Piece
 
 
 class _Writer:
-    def __init__(self, written: Written, lanes: int):
-        self.name, self.graph, self.lanes = written.name, written.graph, lanes
+    """One kernel. Long code is cut into pieces (functions): the time LLVM needs grows faster than a function's length.
+
+    A number that another piece uses is also stored in the room behind the numbers that are kept.
+    """
+
+    def __init__(self, written: Written, lanes: int, piece: int):
+        self.name, self.graph, self.lanes, self.piece = written.name, written.graph, lanes, piece
         self.outputs = [self.graph.as_number(a) for a in written.outputs]
         self.type = "double" if lanes == 1 else f"<{lanes} x double>"
         self.truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
@@ -60,79 +86,324 @@ class _Writer:
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
+        self.numbers: dict[int, str] = {}  # names of what is known in the function that is being written
+        self.truths: dict[int, str] = {}
+        self.stores: dict[int, list[tuple[str, int]]] = {}  # where a number goes as soon as it is known
 
     def code(self) -> Code:
         graph = self.graph
-        self.live = graph.needed(self.outputs)
+        self.inside = graph.ordered(self.outputs)
+        self.same: dict[int, int] = {}  # numbers that a loop carries unchanged
+        self.results: dict[int, list[int]] = {}
+        for node in (a for nodes in self.inside.values() for a in nodes):
+            if graph.op[node] == "result":
+                self.results.setdefault(graph.args[node][0], []).append(node)
+            if graph.op[node] == "loop":
+                loop: Loop = graph.args[node][0]
+                carried = zip(loop.carried, loop.start, loop.following, strict=True)
+                self.same |= {c: s for c, s, f in carried if c == f}
         kept = self._kept()
-        self.loaded: dict[int, str] = {}
-        pointer = "ptr noalias nocapture"
-        out = [f'define void @"{self.name}.setup"({pointer} readonly %parameters, {pointer} %kept) {{', "entry:"]
-        self.lines = out
+        self.kept: dict[int, int] = {}
+        self.temporary = len(graph.op)
+        self.ends = [(a, [("%kept", k)]) for k, a in enumerate(kept)]
+        self.room = len(kept)
         self.base = "%parameters"
-        self._region(graph.setup)
-        for k, a in enumerate(kept):
-            self._store("%kept", k, self._value(a))
-        self.lines += ["ret void", "}"]
-        self.lines += [
-            f'define void @"{self.name}"({pointer} readonly %kept, {pointer} readonly %inputs, {pointer} %outputs) {{',
-            "entry:",
-        ]
-        self.block = "entry"
+        setup, room = self._routine(f"{self.name}.setup", graph.setup, ["%parameters", "%kept"])
+        self.kept = {a: k for k, a in enumerate(kept)}
+        self.ends = [(a, [("%outputs", k)]) for k, a in enumerate(self.outputs)]
         self.base = "%inputs"
-        for k, a in enumerate(kept):
-            self.loaded[a] = self._load("%kept", k)
-        self._region(graph.main)
-        for k, a in enumerate(self.outputs):
-            self._store("%outputs", k, self._value(a))
-        self.lines += ["ret void", "}"]
-        return Code(self.name, "\n".join(self.lines), len(kept))
+        main, more = self._routine(self.name, graph.main, ["%kept", "%inputs", "%outputs"])
+        return Code(self.name, "\n".join([*setup, *main]), len(kept) + max(room, more))
 
     def _kept(self) -> list[int]:
         """Nodes of the setup that the rest uses."""
-        graph, setup = self.graph, self.graph.setup
-        used = {a for a in self.outputs if a >= 0 and graph.region[a] is setup}
-        for node in self.live:
-            if graph.region[node] is setup:
-                continue
-            if graph.op[node] == "loop":
-                loop: Loop = graph.args[node][0]
-                arguments = [*loop.start, *loop.following, *([] if loop.test is None else [loop.test])]
+        setup = self.graph.setup
+        used = set(self.outputs)
+        for region, nodes in self.inside.items():
+            if region is not setup:
+                used.update(x for node in nodes for x in self.graph.arguments(node))
+        return sorted(a for a in used if a >= 0 and self.graph.region[a] is setup)
+
+    # ---- pieces ----------------------------------------------------------------------------------------------
+
+    def _routine(self, name: str, region: Region, arguments: list[str]) -> tuple[list[str], int]:
+        """A function, cut into pieces where it is long; its text and the room that they need."""
+        nodes = self.inside.get(region, [])
+        here = set(nodes)
+        items = [("node", a) for a in nodes if self.graph.op[a] not in ("input", "result")]
+        self.stores, late = {}, []
+        for a, places in self.ends:
+            if a in here and self.graph.op[a] not in ("input", "result"):
+                self.stores.setdefault(a, []).extend(places)
             else:
-                arguments = [] if graph.op[node] in ("input", "result") else graph.args[node]
-            used |= {a for a in arguments if a >= 0 and graph.region[a] is setup}
-        for a in list(used):
-            if graph.op[a] in BOOLEAN:  # kept as a number
-                used.discard(a)
-                used.add(a)
-        return sorted(used)
+                late += [("store", a, *place) for place in places]
+        steps = self._cut([*items, *late])
+        self.slots: dict[int, int] = {}
+        slots = self._allot(steps)
+        given = ", ".join(f"ptr noalias nocapture {a}" for a in arguments)
+        out: list[str] = []
+        self._begin()
+        if len(steps) == 1 and isinstance(steps[0], _Piece):
+            self._items(steps[0])
+            driver = self.lines
+        else:
+            driver = []
+            self.block = "entry"
+            self._steps(name, steps, given, driver, out)
+        return [*out, f'define void @"{name}"({given}) {{', "entry:", *driver, "ret void", "}"], slots
+
+    def _cut(self, items: list[tuple]) -> list[Any]:
+        """The items in pieces; long loops stand between them."""
+        steps: list[Any] = []
+        for item in items:
+            weight = self._weight(item[1]) if item[0] == "node" else 1
+            if weight > self.piece and self.graph.op[item[1]] == "loop":
+                steps.append(self._long_loop(item[1]))
+                continue
+            if not steps or not isinstance(steps[-1], _Piece) or steps[-1].weight + weight > self.piece:
+                steps.append(_Piece())
+            steps[-1].items.append(item)
+            steps[-1].weight += weight
+        return steps or [_Piece()]
+
+    def _weight(self, node: int) -> int:
+        if self.graph.op[node] != "loop":
+            return 1
+        return 1 + sum(self._weight(a) for a in self.inside.get(self.graph.args[node][0].body, []))
+
+    def _long_loop(self, node: int) -> _LongLoop:
+        loop: Loop = self.graph.args[node][0]
+        tested, rest = self._halves(loop)
+        moved = [k for k, c in enumerate(loop.carried) if c not in self.same]
+        start = [("move", loop.carried[k], loop.start[k], None) for k in moved]
+        going = loop.test if self.lanes > 1 else None
+        carried, aside, moves = {loop.carried[k] for k in moved}, [], []
+        for k in moved:
+            x = loop.following[k]
+            if x in carried:  # it may be overwritten before it is read
+                aside.append(("move", self.temporary, x, None))
+                x = self.temporary
+                self.temporary += 1
+            moves.append(("move", loop.carried[k], x, going))
+        body = [*(("node", a) for a in rest), *aside, *moves]
+        checks = _Piece([] if loop.test is None else [("check", loop.test)])
+        test = self._cut([("node", a) for a in tested]) if tested else []
+        return _LongLoop(node, loop, self._cut(start), test, self._cut(body), checks)
+
+    def _halves(self, loop: Loop) -> tuple[list[int], list[int]]:
+        """The nodes of a loop that its test needs, and the others."""
+        nodes = [a for a in self.inside.get(loop.body, []) if self.graph.op[a] not in ("input", "result")]
+        if loop.test is None:
+            return [], nodes
+        tested = set(self.graph.ordered([loop.test], loop.body.depth).get(loop.body, []))
+        return [a for a in nodes if a in tested], [a for a in nodes if a not in tested]
+
+    def _allot(self, steps: list[Any]) -> int:
+        """Give a slot to every number that crosses pieces, and reuse it after its last use; the number of slots."""
+        made: dict[int, int] = {}  # in which piece
+        last: dict[int, int] = {}
+        pieces: list[_Piece] = []
+        alias: dict[int, int] = {}
+
+        def number(steps: list[Any]) -> None:
+            for step in steps:
+                if isinstance(step, _Piece):
+                    step.index = len(pieces)
+                    pieces.append(step)
+                    for item in step.items:
+                        for a in self._makes(item):
+                            made.setdefault(a, step.index)
+                else:
+                    number(step.start)
+                    number(step.test)
+                    number([step.checks])
+                    number(step.body)
+                    for a in self.results.get(step.node, []):
+                        alias[a] = step.loop.carried[self.graph.args[a][1]]
+
+        number(steps)
+        self.alias = alias
+
+        def use(steps: list[Any], around: list[tuple[int, int]]) -> None:
+            for step in steps:
+                if isinstance(step, _Piece):
+                    for item in step.items:
+                        for a in self._uses(item):
+                            self._used(alias.get(a, a), step.index, around, made, last)
+                else:
+                    use(step.start, around)
+                    within = (step.checks.index if not step.test else _first(step.test), _last(step.body))
+                    use([*step.test, step.checks, *step.body], [*around, within])
+                    for c in step.loop.carried:
+                        if c in made:  # carried to the next round
+                            self._used(c, within[1], [*around, within], made, last, always=True)
+
+        use(steps, [])
+        ends: dict[int, list[int]] = {}
+        for a in last:
+            ends.setdefault(last[a], []).append(a)
+        starts: dict[int, list[int]] = {}
+        for a in last:
+            starts.setdefault(made[a], []).append(a)
+        free: list[int] = []
+        count = 0
+        for k in range(len(pieces)):
+            for a in starts.get(k, []):
+                if free:
+                    self.slots[a] = free.pop()
+                else:
+                    self.slots[a] = count
+                    count += 1
+            free += [self.slots[a] for a in ends.get(k, [])]
+        return count
+
+    def _used(self, a: int, piece: int, around, made: dict[int, int], last: dict[int, int], always=False) -> None:
+        if a not in made or (made[a] == piece and not always):
+            return
+        end = next((stop for first, stop in around if made[a] < first), piece)
+        last[a] = max(last.get(a, 0), end)
+
+    def _makes(self, item: tuple) -> list[int]:
+        if item[0] == "move":
+            return [item[1]]
+        if item[0] != "node":
+            return []
+        return [item[1], *self.results.get(item[1], [])]
+
+    def _uses(self, item: tuple) -> list[int]:
+        """What an item needs, from wherever."""
+        if item[0] == "move":
+            found = [item[2]] if item[3] is None else [item[2], item[3], item[1]]
+        elif item[0] == "node" and self.graph.op[item[1]] == "loop":
+            found = self._outside(item[1])
+        else:
+            found = self.graph.arguments(item[1]) if item[0] == "node" else [item[1]]
+        return [self._resolved(a) for a in found]
+
+    def _resolved(self, a: int) -> int:
+        while a in self.same:
+            a = self.same[a]
+        return a
+
+    def _outside(self, node: int) -> list[int]:
+        """What a loop uses and does not compute."""
+        loop: Loop = self.graph.args[node][0]
+        depth, found = loop.body.depth, [*loop.start, *loop.following]
+        found += [] if loop.test is None else [loop.test]
+        for a in self.inside.get(loop.body, []):
+            found += self._outside(a) if self.graph.op[a] == "loop" else self.graph.arguments(a)
+        found = [self._resolved(a) for a in found]
+        return [a for a in dict.fromkeys(found) if a >= 0 and self.graph.region[a].depth < depth]
+
+    def _steps(self, name: str, steps: list[Any], given: str, driver: list[str], out: list[str]) -> None:
+        """Calls of pieces, and the long loops between them."""
+        for step in steps:
+            if isinstance(step, _Piece):
+                self._begin()
+                self._items(step)
+                called = f'@"{name}.{step.index}"'
+                out += [f"define internal void {called}({given}) noinline {{", "entry:", *self.lines, "ret void", "}"]
+                names = ", ".join(f"ptr {a.split()[-1]}" for a in given.split(", "))
+                driver.append(f"call void {called}({names})")
+                continue
+            a, loop = step.node, step.loop
+            self._steps(name, step.start, given, driver, out)
+            before = self.block
+            driver += [f"br label %l{a}.head", f"l{a}.head:"]
+            hole = len(driver)
+            self.block = f"l{a}.head"
+            self._steps(name, step.test, given, driver, out)
+            if loop.test is None:
+                more = f"%l{a}.more"
+                driver.append(f"{more} = icmp ult i64 %l{a}.i, {loop.count}")
+            else:
+                self._begin(f"%d{a}.")
+                more = self._any(self._truth(loop.test))
+                driver += self.lines
+            driver += [f"br i1 {more}, label %l{a}.body, label %l{a}.end", f"l{a}.body:"]
+            self.block = f"l{a}.body"
+            self._steps(name, step.body, given, driver, out)
+            if loop.test is None:
+                driver.append(f"%l{a}.j = add i64 %l{a}.i, 1")
+                driver.insert(hole, f"%l{a}.i = phi i64 [0, %{before}], [%l{a}.j, %{self.block}]")
+            driver += [f"br label %l{a}.head", f"l{a}.end:"]
+            self.block = f"l{a}.end"
+
+    def _begin(self, prefix: str = "%x") -> None:
+        """Another function: nothing is known in it yet."""
+        self.lines, self.numbers, self.truths, self.prefix, self.count = [], {}, {}, prefix, 0
+
+    def _items(self, piece: _Piece) -> None:
+        around, self.block = self.block, "entry"
+        for item in piece.items:
+            if item[0] == "node":
+                self._node(item[1])
+                for a in self._makes(item):
+                    if a in self.slots and a not in self.alias:
+                        self._store("%kept", self.room + self.slots[a], self._value(a))
+                for place in self.stores.get(item[1], []):
+                    self._store(*place, self._value(item[1]))
+            elif item[0] == "move":
+                self._move(*item[1:])
+            elif item[0] == "store":
+                self._store(item[2], item[3], self._value(item[1]))
+        self.block = around
+
+    def _move(self, to: int, source: int, going: int | None) -> None:
+        value = self._value(source)
+        if going is not None:
+            value = self._emit(f"select {self.truth} {self._truth(going)}, {self.type} {value}, {self.type} {self._value(to)}")
+        self._store("%kept", self.room + self.slots[to], value)
 
     # ---- values ----------------------------------------------------------------------------------------------
 
-    def _fresh(self) -> str:
-        self.count += 1
-        return f"%x{self.count}"
-
     def _emit(self, text: str) -> str:
-        name = self._fresh()
+        self.count += 1
+        name = f"{self.prefix}{self.count}"
         self.lines.append(f"{name} = {text}")
         return name
 
     def _value(self, a: int) -> str:
+        """A number: a constant, computed here, or from memory."""
+        a = self._resolved(a)
         if a < 0:
             bits = struct.unpack("<Q", struct.pack("<d", self.graph.value(a)))[0]
             number = f"0x{bits:016X}"
             return number if self.lanes == 1 else "<" + ", ".join([f"double {number}"] * self.lanes) + ">"
-        return self.loaded.get(a) or f"%n{a}"
+        found = self.numbers.get(a)
+        if found is None:
+            found = self.numbers[a] = self._as_number(a) if a in self.truths else self._from_memory(a)
+        return found
 
     def _truth(self, a: int) -> str:
+        a = self._resolved(a)
         if a < 0:
             word = "true" if self.graph.value(a) else "false"
             return word if self.lanes == 1 else "<" + ", ".join([f"i1 {word}"] * self.lanes) + ">"
-        if a in self.loaded:  # was kept as a number
-            zero = self._value(-1)
-            return self._emit(f"fcmp une {self.type} {self.loaded[a]}, {zero}")
-        return f"%n{a}"
+        found = self.truths.get(a)
+        if found is None:  # in memory it is a number
+            number = self._value(a)
+            found = self.truths[a] = self._emit(f"fcmp une {self.type} {number}, {self._value(ZERO)}")
+        return found
+
+    def _as_number(self, a: int) -> str:
+        return self._emit(
+            f"select {self.truth} {self.truths[a]}, {self.type} {self._value(ONE)}, {self.type} {self._value(ZERO)}"
+        )
+
+    def _from_memory(self, a: int) -> str:
+        if a in self.kept:
+            return self._load("%kept", self.kept[a])
+        if a < len(self.graph.op) and self.graph.op[a] == "input" and self.graph.args[a][0] != "carried":
+            return self._load(self.base, self.graph.args[a][1])
+        return self._load("%kept", self.room + self.slots[self.alias.get(a, a)])
+
+    def _any(self, truth: str) -> str:
+        """Whether it holds for any lane."""
+        if self.lanes == 1:
+            return truth
+        bits = self._emit(f"bitcast {self.truth} {truth} to i{self.lanes}")
+        return self._emit(f"icmp ne i{self.lanes} {bits}, 0")
 
     def _address(self, base: str, k: int) -> str:
         return self._emit(f"getelementptr {self.type}, ptr {base}, i64 {k}")
@@ -146,131 +417,110 @@ class _Writer:
 
     # ---- nodes -----------------------------------------------------------------------------------------------
 
-    def _region(self, region: Region) -> None:
-        graph = self.graph
-        for a in region.nodes:
-            if a in self.live:
-                self._node(a, graph.op[a], graph.args[a])
-                if region is graph.setup and graph.op[a] in BOOLEAN:
-                    self._as_number(a)
-
-    def _as_number(self, a: int) -> None:
-        """A truth value of the setup, as the number that is kept."""
-        one, zero = self._value(-2), self._value(-1)
-        self.loaded[a] = self._emit(f"select {self.truth} %n{a}, {self.type} {one}, {self.type} {zero}")
-
-    def _node(self, a: int, op: str, args: tuple) -> None:
-        out, T, add = f"%n{a}", self.type, self.lines.append
-        if op == "input":
-            name, index = args
-            if name == "carried":
-                return
-            add(f"{out}.p = getelementptr {T}, ptr {self.base}, i64 {index}")
-            add(f"{out} = load {T}, ptr {out}.p, align 8")
-        elif op in ("add", "sub", "mul", "div"):
+    def _node(self, a: int) -> None:
+        op, args, T = self.graph.op[a], self.graph.args[a], self.type
+        if op in ("add", "sub", "mul", "div"):
             x, y = map(self._value, args)
-            add(f"{out} = f{op} {FUSED} {T} {x}, {y}")
+            self.numbers[a] = self._emit(f"f{op} {FUSED} {T} {x}, {y}")
         elif op == "neg":
-            add(f"{out} = fneg {T} {self._value(args[0])}")
+            self.numbers[a] = self._emit(f"fneg {T} {self._value(args[0])}")
         elif op in COMPARISONS:
             x, y = map(self._value, args)
-            add(f"{out} = fcmp {COMPARISONS[op]} {T} {x}, {y}")
+            self.truths[a] = self._emit(f"fcmp {COMPARISONS[op]} {T} {x}, {y}")
         elif op in ("and", "or"):
             x, y = map(self._truth, args)
-            add(f"{out} = {op} {self.truth} {x}, {y}")
+            self.truths[a] = self._emit(f"{op} {self.truth} {x}, {y}")
         elif op == "not":
-            x, y = self._truth(args[0]), self._truth(-2)
-            add(f"{out} = xor {self.truth} {x}, {y}")
+            x, y = self._truth(args[0]), self._truth(ONE)
+            self.truths[a] = self._emit(f"xor {self.truth} {x}, {y}")
         elif op == "select":
             truth = self._truth(args[0])
             x, y = map(self._value, args[1:])
-            add(f"{out} = select {self.truth} {truth}, {T} {y}, {T} {x}")
+            self.numbers[a] = self._emit(f"select {self.truth} {truth}, {T} {y}, {T} {x}")
         elif op == "loop":
             self._loop(a, args[0])
-        elif op == "result":
-            node, k = args
-            self.loaded[a] = f"%l{node}.{k}"
         elif op == "round30":
-            self._round(out, self._value(args[0]))
+            self.numbers[a] = self._round(self._value(args[0]))
         elif op in INTRINSIC or op in INTRINSIC_NAMES:
             values = ", ".join(f"{T} {self._value(x)}" for x in args)
-            add(f"{out} = call {T} @llvm.{INTRINSIC_NAMES.get(op, op)}.{self.suffix}({values})")
+            self.numbers[a] = self._emit(f"call {T} @llvm.{INTRINSIC_NAMES.get(op, op)}.{self.suffix}({values})")
         else:
-            self._library(out, LIBRARY.get(op, op), [self._value(x) for x in args])
+            self.numbers[a] = self._library(LIBRARY.get(op, op), [self._value(x) for x in args])
 
-    def _round(self, out: str, x: str) -> None:
+    def _round(self, x: str) -> str:
         """Cut the fraction to 30 bits [Veltkamp 1968]: c = (2²² + 1) x; c − (c − x)."""
         factor = self.graph.constant(2.0**22 + 1)
         c = self._emit(f"fmul {self.type} {self._value(factor)}, {x}")
         d = self._emit(f"fsub {self.type} {c}, {x}")
-        self.lines.append(f"{out} = fsub {self.type} {c}, {d}")
+        return self._emit(f"fsub {self.type} {c}, {d}")
 
-    def _library(self, out: str, name: str, values: list[str]) -> None:
+    def _library(self, name: str, values: list[str]) -> str:
         """A function of the C library, lane by lane."""
         if self.lanes == 1:
             arguments = ", ".join(f"double {v}" for v in values)
-            self.lines.append(f"{out} = call double @{name}({arguments})")
-            return
+            return self._emit(f"call double @{name}({arguments})")
         whole = "undef"
         for lane in range(self.lanes):
             each = [self._emit(f"extractelement {self.type} {v}, i32 {lane}") for v in values]
             one = self._emit(f"call double @{name}({', '.join(f'double {x}' for x in each)})")
-            last = lane == self.lanes - 1
-            text = f"insertelement {self.type} {whole}, double {one}, i32 {lane}"
-            if last:
-                self.lines.append(f"{out} = {text}")
-            else:
-                whole = self._emit(text)
+            whole = self._emit(f"insertelement {self.type} {whole}, double {one}, i32 {lane}")
+        return whole
 
     def _loop(self, a: int, loop: Loop) -> None:
         """while test: carried ← following; with lanes each member stops by itself."""
         T, add = self.type, self.lines.append
-        start = [self._value(x) for x in loop.start]
+        for x in self._outside(a):  # what is read from memory must be known before the loop, for all that follows
+            _ = self._truth(x) if self.graph.is_boolean(x) else self._value(x)
+        moved = [k for k, c in enumerate(loop.carried) if c not in self.same]
+        start = [self._value(loop.start[k]) for k in moved]
         before, head, body, end = self.block, f"l{a}.head", f"l{a}.body", f"l{a}.end"
         add(f"br label %{head}")
         add(f"{head}:")
         hole = len(self.lines)  # the phis are written when the end of the body is known
         self.block = head
-        going = None
+        self.numbers |= {loop.carried[k]: f"%n{loop.carried[k]}" for k in moved}
+        tested, rest = self._halves(loop)
+        for n in tested:
+            self._node(n)
+        going, more = None, f"%l{a}.more"
         if loop.test is None:
-            add(f"%l{a}.more = icmp ult i64 %l{a}.i, {loop.count}")
+            add(f"{more} = icmp ult i64 %l{a}.i, {loop.count}")
         else:
-            tested = self.graph.needed([loop.test])
-            self._some(loop.body, lambda n: n in tested)
             going = self._truth(loop.test)
-            whole = going
-            if self.lanes > 1:
-                bits = self._emit(f"bitcast {self.truth} {going} to i{self.lanes}")
-                whole = self._emit(f"icmp ne i{self.lanes} {bits}, 0")
-            add(f"%l{a}.more = or i1 {whole}, false")
-            first = tested
-        add(f"br i1 %l{a}.more, label %{body}, label %{end}")
+            more = self._any(going)
+        add(f"br i1 {more}, label %{body}, label %{end}")
         add(f"{body}:")
         self.block = body
-        self._some(loop.body, lambda n: loop.test is None or n not in first)
-        following = [self._value(x) for x in loop.following]
+        for n in rest:
+            self._node(n)
+        following = [self._value(loop.following[k]) for k in moved]
         if self.lanes > 1 and going is not None:
             following = [
-                self._emit(f"select {self.truth} {going}, {T} {f}, {T} %n{c}")
-                for f, c in zip(following, loop.carried, strict=True)
+                self._emit(f"select {self.truth} {going}, {T} {f}, {T} %n{loop.carried[k]}")
+                for k, f in zip(moved, following, strict=True)
             ]
         phis = []
         if loop.test is None:
             add(f"%l{a}.j = add i64 %l{a}.i, 1")
             phis.append(f"%l{a}.i = phi i64 [0, %{before}], [%l{a}.j, %{self.block}]")
-        for s, c, f in zip(start, loop.carried, following, strict=True):
-            phis.append(f"%n{c} = phi {T} [{s}, %{before}], [{f}, %{self.block}]")
+        for k, s, f in zip(moved, start, following, strict=True):
+            phis.append(f"%n{loop.carried[k]} = phi {T} [{s}, %{before}], [{f}, %{self.block}]")
         add(f"br label %{head}")
         add(f"{end}:")
         self.lines[hole:hole] = phis
         self.block = end
-        for k, c in enumerate(loop.carried):
-            add(f"%l{a}.{k} = select {self.truth} {self._truth(-2)}, {T} %n{c}, {T} %n{c}")
+        for r in self.results.get(a, []):
+            self.numbers[r] = f"%n{loop.carried[self.graph.args[r][1]]}"
 
-    def _some(self, region: Region, wanted) -> None:
-        for n in region.nodes:
-            if n in self.live and wanted(n):
-                self._node(n, self.graph.op[n], self.graph.args[n])
+
+def _first(steps: list[Any]) -> int:
+    step = steps[0]
+    return step.index if isinstance(step, _Piece) else _first(step.start)
+
+
+def _last(steps: list[Any]) -> int:
+    step = steps[-1]
+    return step.index if isinstance(step, _Piece) else _last(step.body)
 
 
 # ---- machine code --------------------------------------------------------------------------------------------
