@@ -27,7 +27,7 @@ LIBRARY = {"rem": "fmod"}
 """Functions of the C library that have another name there."""
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 FUSED = "contract"
-PIECE = 2000
+PIECE = 250
 
 
 class Written(NamedTuple):
@@ -441,11 +441,30 @@ class _Writer:
             self._loop(a, args[0])
         elif op == "round30":
             self.numbers[a] = self._round(self._value(args[0]))
-        elif op in INTRINSIC or op in INTRINSIC_NAMES:
+        elif op == "abs":
+            self.numbers[a] = self._magnitude(self._value(args[0]))
+        elif op in ("max", "min"):
+            self.numbers[a] = self._extreme(op, *map(self._value, args))
+        elif op in INTRINSIC:
             values = ", ".join(f"{T} {self._value(x)}" for x in args)
-            self.numbers[a] = self._emit(f"call {T} @llvm.{INTRINSIC_NAMES.get(op, op)}.{self.suffix}({values})")
+            self.numbers[a] = self._emit(f"call {T} @llvm.{op}.{self.suffix}({values})")
         else:
             self.numbers[a] = self._library(LIBRARY.get(op, op), [self._value(x) for x in args])
+
+    # `llvm.fabs` and `llvm.maximum` would do, but with effort 0 LLVM needs several times as long for an intrinsic
+
+    def _magnitude(self, x: str) -> str:
+        whole = self.type.replace("double", "i64")
+        mask = str(2**63 - 1) if self.lanes == 1 else "<" + ", ".join([f"i64 {2**63 - 1}"] * self.lanes) + ">"
+        bits = self._emit(f"bitcast {self.type} {x} to {whole}")
+        return self._emit(f"bitcast {whole} {self._emit(f'and {whole} {bits}, {mask}')} to {self.type}")
+
+    def _extreme(self, op: str, x: str, y: str) -> str:
+        """The larger or smaller of two; NaN if one is."""
+        other = self._emit(f"fcmp {'olt' if op == 'max' else 'ogt'} {self.type} {x}, {y}")
+        found = self._emit(f"select {self.truth} {other}, {self.type} {y}, {self.type} {x}")
+        nan = self._emit(f"fcmp uno {self.type} {y}, {y}")
+        return self._emit(f"select {self.truth} {nan}, {self.type} {y}, {self.type} {found}")
 
     def _round(self, x: str) -> str:
         """Cut the fraction to 30 bits [Veltkamp 1968]: c = (2²² + 1) x; c − (c − x)."""

@@ -82,7 +82,8 @@ class _Walk:
         """The whole numbers behind constants; refused for anything that is computed."""
         if np.any(a >= 0):
             raise Unknown("an index that depends on the state")
-        return np.array([self.graph.value(x) for x in a.ravel().tolist()], float).astype(int).reshape(a.shape)
+        values, back = np.unique(a.ravel(), return_inverse=True)
+        return np.array([self.graph.value(x) for x in values.tolist()], float).astype(int)[back].reshape(a.shape)
 
     def map(self, function: Callable, *arrays: np.ndarray) -> np.ndarray:
         """`function` of each element."""
@@ -238,15 +239,14 @@ class _Walk:
         out = np.full((a.shape[0], a.shape[1], b.shape[1]), ZERO)
         mul, add = self.graph.mul, self.graph.add
         for n in range(a.shape[0]):
-            there_a = [np.flatnonzero(row != ZERO).tolist() for row in a[n]]
-            there_b = [set(np.flatnonzero(row != ZERO).tolist()) for row in b[n]]
-            rows_a, rows_b = a[n].tolist(), b[n].tolist()
-            for i, row in enumerate(rows_a):
-                for j, column in enumerate(rows_b):
-                    total = ZERO
-                    for k in there_a[i]:
-                        if k in there_b[j]:
-                            total = add(total, mul(row[k], column[k]))
+            by_term = [[(j, x) for j, x in enumerate(column) if x != ZERO] for column in b[n].T.tolist()]
+            for i, row in enumerate(a[n].tolist()):
+                totals: dict[int, int] = {}
+                for x, others in zip(row, by_term, strict=True):
+                    if x != ZERO:
+                        for j, y in others:
+                            totals[j] = add(totals.get(j, ZERO), mul(x, y))
+                for j, total in totals.items():
                     out[n, i, j] = total
         return out.reshape([*batch, *left, *right])
 
@@ -377,8 +377,15 @@ class _Walk:
         starts = _starts(
             a.ndim, indices, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims, self
         )
-        out = np.array([self._window(a, row, ends, window, empty if fills else None)
-                        for row in starts.reshape(int(np.prod(places)), a.ndim)], int)  # fmt: skip
+        starts = starts.reshape(int(np.prod(places)), a.ndim)
+        if np.all(starts < 0):  # the indices are known: all windows at once
+            known = self.values(starts)
+            at = np.clip(known, 0, ends)[:, None] + window
+            out = a[tuple(np.moveaxis(at, -1, 0))] if a.ndim else np.broadcast_to(a, at.shape[:2])
+            if fills:
+                out = np.where(np.any((known < 0) | (known > ends), axis=1)[:, None], empty, out)
+        else:
+            out = np.array([self._window(a, row, ends, window, empty if fills else None) for row in starts], int)
         dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
         kept = [s for k, s in enumerate(slice_sizes) if k not in dropped]
         out = out.reshape([*places, *kept])
@@ -440,16 +447,16 @@ class _Walk:
         )
         if "CLIP" in str(mode).upper():
             moved = np.clip(moved, 0, np.array(a.shape) - np.array(sizes))
-        out = np.array(a)
         window = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), -1).reshape(-1, a.ndim)
         flat = updates.reshape(-1, len(window))
-        for place, start in enumerate(moved.reshape(-1, a.ndim)):
-            if np.any(start < 0) or np.any(start + sizes > a.shape):
-                continue
-            for k, offset in enumerate(window):
-                at = tuple(start + offset)
-                out[at] = combine(int(out[at]), int(flat[place, k]))
-        return out
+        moved = moved.reshape(-1, a.ndim)
+        inside = np.all((moved >= 0) & (moved + sizes <= a.shape), axis=1)  # others are dropped
+        at = (moved[inside][:, None] + window).reshape(-1, a.ndim)
+        places = np.ravel_multi_index(tuple(at.T), a.shape).tolist() if a.ndim else [0] * len(at)
+        out = a.ravel().tolist()
+        for place, x in zip(places, flat[inside].ravel().tolist(), strict=True):
+            out[place] = combine(out[place], x)
+        return np.array(out, int).reshape(a.shape)
 
     def dynamic_slice(self, a, *starts, slice_sizes):
         ends = np.array(a.shape) - np.array(slice_sizes)

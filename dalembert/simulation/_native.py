@@ -292,7 +292,7 @@ class Machine:
             of("weights", lambda p, x: _weights(solver, S, p, x), (), t),
         ]
         self.size = sum(len(k.written.graph.op) for k in lanes_of)
-        self.many, self.one = Compiled(lanes_of, lanes), Compiled(single, 1)
+        self.many, self.one = Compiled(lanes_of, lanes, 0), Compiled(single, 1, 0)
         self.saved = single[0]
         self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
         self.loop = loop_code(lanes)
