@@ -338,14 +338,19 @@ class _Walk:
         return out
 
     def sparse_solve(self, i, j, values, b, *_, **__):
-        """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each."""
+        """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each.
+
+        It is corrected once by its residual, but not within a loop: that is an iteration, which does so by itself.
+        """
         i, j, out = self.values(i), self.values(j), np.full(b.shape, ZERO)
         for k in range(b.shape[0]):
             key = (i.tobytes(), j.tobytes(), values[k].tobytes())
             if key not in self.eliminated:
                 self.eliminated[key] = Elimination(self.graph, b.shape[1], i, j, values[k].tolist())
+            factors = self.eliminated[key]
+            solve = factors.refined if self.graph.now is self.graph.main else factors.solve
             for c in range(b.shape[2]):
-                out[k, :, c] = self.eliminated[key].solve(b[k, :, c].tolist())
+                out[k, :, c] = solve(b[k, :, c].tolist())
         return out
 
     def each_matrix(self, function, *arrays):
