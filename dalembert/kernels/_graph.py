@@ -21,6 +21,9 @@ ZERO, ONE, MINUS_ONE = -1, -2, -3
 BOOLEAN = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 """Operations whose result is true or false."""
 
+SPECIAL = frozenset({"input", "loop", "result"})
+"""Operations whose arguments are not just numbers."""
+
 UNARY: dict[str, Callable[[float], float]] = {
     "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
     "sin": lambda x: math.sin(x) if math.isfinite(x) else math.nan,
@@ -334,14 +337,18 @@ class Graph:
         Depth first: what a number is computed from comes just before it, so few numbers wait for their use.
         """
         out: dict[Region, list[int]] = {}
-        seen: set[int] = set()
+        seen = bytearray(len(self.op))
         stack = [a for a in reversed(wanted) if a >= 0]
+        push, region, simple = stack.append, self.region, self.args
         while stack:
             a = stack.pop()
             if a < 0:
-                out.setdefault(self.region[~a], []).append(~a)
-            elif a not in seen and self.region[a].depth >= depth:
-                seen.add(a)
-                stack.append(~a)
-                stack += [x for x in reversed(self.arguments(a)) if x >= 0 and x not in seen]
+                out.setdefault(region[~a], []).append(~a)
+            elif not seen[a] and region[a].depth >= depth:
+                seen[a] = 1
+                push(~a)
+                arguments = self.arguments(a) if self.op[a] in SPECIAL else simple[a]
+                for x in reversed(arguments):
+                    if x >= 0 and not seen[x]:
+                        push(x)
         return out

@@ -12,6 +12,7 @@ import ctypes
 import functools
 import hashlib
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -26,6 +27,7 @@ INTRINSIC_NAMES = {"abs": "fabs", "max": "maximum", "min": "minimum"}
 LIBRARY = {"rem": "fmod"}
 """Functions of the C library that have another name there."""
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+ARITHMETIC = frozenset({"add", "sub", "mul", "div"})
 FUSED = "contract"
 PIECE = 250
 
@@ -224,19 +226,26 @@ class _Writer:
         number(steps)
         self.alias = alias
 
+        def end_of(a: int, piece: int, around: list[tuple[int, int]]) -> int:
+            """Until when a number is wanted that is used in a piece: to the end of the loops that it comes into."""
+            return next((stop for first, stop in around if made[a] < first), piece)
+
         def use(steps: list[Any], around: list[tuple[int, int]]) -> None:
             for step in steps:
                 if isinstance(step, _Piece):
+                    index = step.index
                     for item in step.items:
                         for a in self._uses(item):
-                            self._used(alias.get(a, a), step.index, around, made, last)
+                            a = alias.get(a, a)
+                            if made.get(a, index) != index:
+                                last[a] = max(last.get(a, 0), end_of(a, index, around))
                 else:
                     use(step.start, around)
                     within = (step.checks.index if not step.test else _first(step.test), _last(step.body))
                     use([*step.test, step.checks, *step.body], [*around, within])
                     for c in step.loop.carried:
                         if c in made:  # carried to the next round
-                            self._used(c, within[1], [*around, within], made, last, always=True)
+                            last[c] = max(last.get(c, 0), end_of(c, within[1], [*around, within]))
 
         use(steps, [])
         ends: dict[int, list[int]] = {}
@@ -257,12 +266,6 @@ class _Writer:
             free += [self.slots[a] for a in ends.get(k, [])]
         return count
 
-    def _used(self, a: int, piece: int, around, made: dict[int, int], last: dict[int, int], always=False) -> None:
-        if a not in made or (made[a] == piece and not always):
-            return
-        end = next((stop for first, stop in around if made[a] < first), piece)
-        last[a] = max(last.get(a, 0), end)
-
     def _makes(self, item: tuple) -> list[int]:
         if item[0] == "move":
             return [item[1]]
@@ -270,14 +273,15 @@ class _Writer:
             return []
         return [item[1], *self.results.get(item[1], [])]
 
-    def _uses(self, item: tuple) -> list[int]:
+    def _uses(self, item: tuple) -> Sequence[int]:
         """What an item needs, from wherever."""
+        if item[0] == "node" and self.graph.op[item[1]] != "loop":
+            args = self.graph.args[item[1]]
+            return [self._resolved(a) for a in args] if self.same else args
         if item[0] == "move":
             found = [item[2]] if item[3] is None else [item[2], item[3], item[1]]
-        elif item[0] == "node" and self.graph.op[item[1]] == "loop":
-            found = self._outside(item[1])
         else:
-            found = self.graph.arguments(item[1]) if item[0] == "node" else [item[1]]
+            found = self._outside(item[1]) if item[0] == "node" else [item[1]]
         return [self._resolved(a) for a in found]
 
     def _resolved(self, a: int) -> int:
@@ -337,12 +341,14 @@ class _Writer:
         around, self.block = self.block, "entry"
         for item in piece.items:
             if item[0] == "node":
-                self._node(item[1])
-                for a in self._makes(item):
-                    if a in self.slots and a not in self.alias:
+                node = item[1]
+                self._node(node)
+                for a in (node, *self.results[node]) if node in self.results else (node,):
+                    if a in self.slots:
                         self._store("%kept", self.room + self.slots[a], self._value(a))
-                for place in self.stores.get(item[1], []):
-                    self._store(*place, self._value(item[1]))
+                if node in self.stores:
+                    for place in self.stores[node]:
+                        self._store(*place, self._value(node))
             elif item[0] == "move":
                 self._move(*item[1:])
             elif item[0] == "store":
@@ -365,15 +371,20 @@ class _Writer:
 
     def _value(self, a: int) -> str:
         """A number: a constant, computed here, or from memory."""
-        a = self._resolved(a)
-        if a < 0:
-            bits = struct.unpack("<Q", struct.pack("<d", self.graph.value(a)))[0]
-            number = f"0x{bits:016X}"
-            return number if self.lanes == 1 else "<" + ", ".join([f"double {number}"] * self.lanes) + ">"
         found = self.numbers.get(a)
-        if found is None:
-            found = self.numbers[a] = self._as_number(a) if a in self.truths else self._from_memory(a)
+        if found is not None:
+            return found
+        if a < 0:
+            return self._constant(a)
+        if a in self.same:
+            return self._value(self._resolved(a))
+        found = self.numbers[a] = self._as_number(a) if a in self.truths else self._from_memory(a)
         return found
+
+    def _constant(self, a: int) -> str:
+        bits = struct.unpack("<Q", struct.pack("<d", self.graph.value(a)))[0]
+        number = f"0x{bits:016X}"
+        return number if self.lanes == 1 else "<" + ", ".join([f"double {number}"] * self.lanes) + ">"
 
     def _truth(self, a: int) -> str:
         a = self._resolved(a)
@@ -405,23 +416,26 @@ class _Writer:
         bits = self._emit(f"bitcast {self.truth} {truth} to i{self.lanes}")
         return self._emit(f"icmp ne i{self.lanes} {bits}, 0")
 
-    def _address(self, base: str, k: int) -> str:
-        return self._emit(f"getelementptr {self.type}, ptr {base}, i64 {k}")
-
     def _load(self, base: str, k: int) -> str:
-        return self._emit(f"load {self.type}, ptr {self._address(base, k)}, align 8")
+        self.count += 1
+        name, T = f"{self.prefix}{self.count}", self.type
+        self.lines.append(f"{name}p = getelementptr {T}, ptr {base}, i64 {k}\n{name} = load {T}, ptr {name}p, align 8")
+        return name
 
     def _store(self, base: str, k: int, value: str) -> None:
-        address = self._address(base, k)
-        self.lines.append(f"store {self.type} {value}, ptr {address}, align 8")
+        self.count += 1
+        name, T = f"{self.prefix}{self.count}p", self.type
+        self.lines.append(f"{name} = getelementptr {T}, ptr {base}, i64 {k}\nstore {T} {value}, ptr {name}, align 8")
 
     # ---- nodes -----------------------------------------------------------------------------------------------
 
     def _node(self, a: int) -> None:
         op, args, T = self.graph.op[a], self.graph.args[a], self.type
-        if op in ("add", "sub", "mul", "div"):
-            x, y = map(self._value, args)
-            self.numbers[a] = self._emit(f"f{op} {FUSED} {T} {x}, {y}")
+        if op in ARITHMETIC:
+            known = self.numbers
+            x, y = known.get(args[0]) or self._value(args[0]), known.get(args[1]) or self._value(args[1])
+            known[a] = name = f"%n{a}"
+            self.lines.append(f"{name} = f{op} {FUSED} {T} {x}, {y}")
         elif op == "neg":
             self.numbers[a] = self._emit(f"fneg {T} {self._value(args[0])}")
         elif op in COMPARISONS:
