@@ -1,9 +1,9 @@
 """0 · kernels: the solution of sparse linear equations, written out as scalars.
 
 Elimination without pivoting in an order that is found once from the pattern. The saddle-point matrix [M Cᵀ; C −ε] is
-quasi-definite (M positive definite, ε > 0), so every order has a factor LDLᵀ [Vanderbei 1995]; but a pivot −ε alone would
-lose all digits. A row of C is therefore eliminated only after all velocities that it contains: its pivot is then one of
-the Delassus matrix C M⁻¹ Cᵀ + ε, as in its Cholesky factor, and what that loses one refinement restores.
+quasi-definite (M positive definite, ε > 0), so every order has a factor LDLᵀ [Vanderbei 1995]; but a pivot −ε alone
+would lose all digits. A row of C is therefore eliminated only after all velocities that it contains: its pivot is then
+one of the Delassus matrix C M⁻¹ Cᵀ + ε, as in its Cholesky factor, and what that loses one refinement restores.
 """
 
 from __future__ import annotations

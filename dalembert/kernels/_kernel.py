@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from dalembert.kernels._graph import Graph
-from dalembert.kernels._llvm import PIECE, Module, Written, code, compile_text
+from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Module, Written, code, compile_text
 from dalembert.kernels._scalarise import write_out
 
 
@@ -24,11 +24,7 @@ class Kernel:
 
     def __init__(self, written: Written, size: int, structure: Any, shapes: list[tuple[int, ...]]):
         self.written, self.size, self.structure, self.shapes = written, size, structure, shapes
-        self.outputs = len(written.outputs)
-
-    @property
-    def name(self) -> str:
-        return self.written.name
+        self.name, self.outputs = written.name, len(written.outputs)
 
     @classmethod
     def of(cls, name: str, function: Callable, parameters: Any, inputs: Any) -> Kernel:
@@ -54,6 +50,15 @@ class Kernel:
         outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
         structure = jax.tree_util.tree_structure(shape)
         return cls(Written(name, graph, outputs), offset, structure, [r.shape for r in results])
+
+    @property
+    def nodes(self) -> int:
+        """How large it is."""
+        return len(self.written.graph.op)
+
+    def drop_graph(self) -> None:
+        """Forget the graph once it is compiled: it takes hundreds of times the memory of the code."""
+        self.written = Written(self.name, Graph(), [])
 
     def unflatten(self, numbers: np.ndarray) -> Any:
         """The outputs as the function returns them, from rows of numbers."""
@@ -91,11 +96,16 @@ def _inputs(graph: Graph, shape: tuple[int, ...], offset: int) -> np.ndarray:
 
 
 class Compiled:
-    """Kernels as machine code, of one number or of `lanes` numbers at a time."""
+    """Kernels as machine code, of one number or of `lanes` numbers at a time.
 
-    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int = 1, piece: int = PIECE):
-        codes = [code(k.written, lanes, piece) for k in kernels]
-        self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
+    `effort` of LLVM (0 to 3) and nodes of a `piece`: without them by the size of the kernels.
+    """
+
+    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int | None = None, piece: int | None = None):
+        small = sum(k.nodes for k in kernels) <= THOROUGH_UP_TO
+        effort = int(small) if effort is None else effort
+        codes = [code(k.written, lanes, piece or (LONG_PIECE if effort else PIECE)) for k in kernels]
+        self.lanes, self.outputs = lanes, {k.name: k.outputs for k in kernels}
         self.kept = {c.name: c.kept for c in codes}
         self.module: Module = compile_text([c.text for c in codes], lanes, effort)
         pointer = ctypes.c_void_p
@@ -117,10 +127,10 @@ class Compiled:
     def call(self, name: str, parameters: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """The outputs for one row of parameters and one of inputs."""
         kept = self._lanes(self.setup(name, parameters)[0])
-        out = np.zeros((max(self.kernels[name].outputs, 1), self.lanes))
+        out = np.zeros((max(self.outputs[name], 1), self.lanes))
         given = self._lanes(inputs)
         self._calls[name](kept.ctypes.data, given.ctypes.data, out.ctypes.data)
-        return out[: self.kernels[name].outputs, 0]
+        return out[: self.outputs[name], 0]
 
     def _lanes(self, row: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(np.broadcast_to(np.append(row, 0.0)[:, None], (len(row) + 1, self.lanes)))
