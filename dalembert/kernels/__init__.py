@@ -3,9 +3,10 @@
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
 from dalembert.kernels._llvm import compile_text, widest
 from dalembert.kernels._native import Function, Number, Numbers, Whole, at, translate
-from dalembert.kernels._scalarise import Unknown
+from dalembert.kernels._scalarise import MOST, Unknown
 
 __all__ = [
+    "MOST",
     "Compiled",
     "Function",
     "Kernel",

@@ -16,7 +16,7 @@ import numpy as np
 
 from dalembert.kernels._graph import Graph
 from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Module, Written, code, compile_text
-from dalembert.kernels._scalarise import write_out
+from dalembert.kernels._scalarise import MOST, write_out
 
 
 class Kernel:
@@ -27,8 +27,8 @@ class Kernel:
         self.name, self.outputs = written.name, len(written.outputs)
 
     @classmethod
-    def of(cls, name: str, function: Callable, parameters: Any, inputs: Any) -> Kernel:
-        """`function(parameters, inputs)`, all pytrees; raises `Unknown` if it cannot be written out."""
+    def of(cls, name: str, function: Callable, parameters: Any, inputs: Any, most: int = MOST) -> Kernel:
+        """`function(parameters, inputs)`, all pytrees; raises `Unknown` if it cannot be written out in `most` nodes."""
         traced, static = eqx.partition(parameters, eqx.is_array)
         leaves, tree = jax.tree_util.tree_flatten(traced)
         numbers = [np.asarray(x) for x in leaves]
@@ -46,7 +46,7 @@ class Kernel:
         for x in jax.tree_util.tree_leaves(inputs):
             arguments.append(_inputs(graph, np.shape(x), offset))
             offset += np.size(x)
-        results = write_out(graph, closed, arguments)
+        results = write_out(graph, closed, arguments, most)
         outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
         structure = jax.tree_util.tree_structure(shape)
         return cls(Written(name, graph, outputs), offset, structure, [r.shape for r in results])

@@ -17,10 +17,8 @@ from jax.extend import core
 from dalembert.kernels._eliminate import Elimination
 from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph
 
-MOST = 300_000
-"""Nodes of a graph up to which a function is written out."""
-
-
+MOST = 2_000_000
+"""Nodes of a graph up to which a function is written out: about 1 kB of memory and 13 µs each until it is compiled."""
 CHOICES = 512
 """Places among which a computed index may choose."""
 
@@ -29,16 +27,16 @@ class Unknown(Exception):
     """A function that cannot be written out as scalars, and why."""
 
 
-def write_out(graph: Graph, closed, arguments: list[np.ndarray]) -> list[np.ndarray]:
+def write_out(graph: Graph, closed, arguments: list[np.ndarray], most: int = MOST) -> list[np.ndarray]:
     """The results of a closed jaxpr for arguments that are arrays of numbers of the graph."""
-    return _Walk(graph).jaxpr(closed.jaxpr, closed.consts, arguments)
+    return _Walk(graph, most).jaxpr(closed.jaxpr, closed.consts, arguments)
 
 
 class _Walk:
     """One walk over a jaxpr, and its rules; a rule has the name of its primitive."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, most: int):
+        self.graph, self.most = graph, most
         self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
 
     def jaxpr(self, jaxpr, consts, arguments: list[np.ndarray]) -> list[np.ndarray]:
@@ -52,8 +50,8 @@ class _Walk:
         for equation in jaxpr.eqns:
             results = self.equation(equation, [read(v) for v in equation.invars])
             known |= zip(equation.outvars, results, strict=True)
-            if len(self.graph.op) > MOST:
-                raise Unknown(f"more than {MOST:,} operations")
+            if len(self.graph.op) > self.most:
+                raise Unknown(f"more than {self.most:,} operations")
         return [read(v) for v in jaxpr.outvars]
 
     def closed(self, closed, arguments) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import inspect
 import time
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 from dalembert._results import DalembertError, Status
 from dalembert._runtime import compile_stopwatch
 from dalembert.kernels import (
+    MOST,
     Compiled,
     Function,
     Kernel,
@@ -267,7 +269,7 @@ def _weights(solver, stages: int, _, share):
 class Machine:
     """The machine code of all marches of one structure: its kernels, the loop, and how to read its numbers."""
 
-    def __init__(self, problem: Problem, span: Span, plan: Plan, lanes: int = 1):
+    def __init__(self, problem: Problem, span: Span, plan: Plan, lanes: int = 1, most: int = MOST):
         solver: Any = _march.INTEGRATORS[plan.integrator]()
         tableau = solver.tableau
         self.stages, self.lanes, self.fixed = tableau.num_stages, lanes, plan.fixed
@@ -283,7 +285,7 @@ class Machine:
         error = y if not plan.fixed or issubclass(type(solver), diffrax.AbstractAdaptiveSolver) else None
         limits = (t,) * len(LIMITS)
         order = solver.error_order(diffrax.ODETerm(lambda t, y, args: y))
-        of = Kernel.of
+        of = functools.partial(Kernel.of, most=most)
         lanes_of = [
             of("field", _field, problem, (t, y)),
             of("close", _close, problem, (t, y, error)),
@@ -341,6 +343,8 @@ def loop_code(lanes: int):
 _MACHINES: dict[Any, Machine | str] = {}
 KEPT = 64
 """Machines that stay in memory."""
+AUTO_UP_TO = 300_000
+"""Nodes of the largest kernel up to which engine="auto" marches natively."""
 
 
 def wanted(plan: Plan) -> bool:
@@ -360,9 +364,11 @@ def machine_for(problem: Problem, span: Span, plan: Plan, lanes: int = 1) -> Mac
     numbers, static = eqx.partition(problem, eqx.is_array)
     leaves, structure = jax.tree_util.tree_flatten(static)
     leaf = [np.asarray(x) for x in jax.tree_util.tree_leaves(numbers)]
-    pattern = [(x.shape, x.dtype.str, fixed(x).tobytes() if x.dtype.kind == "f" else x.tobytes()) for x in leaf]
+    # with the values of what is built in: the code for a 1 is another than that for a 0
+    pattern = [(x.shape, x.dtype.str, np.where(fixed(x), x, 0.5).tobytes()) for x in leaf]
     state = jax.tree_util.tree_structure((span.y0, span.resume))
-    key = (structure, tuple(leaves), tuple(pattern), state, plan.integrator, plan.fixed, plan.save, lanes)
+    most = MOST if plan.engine == "native" else AUTO_UP_TO
+    key = (structure, tuple(leaves), tuple(pattern), state, plan.integrator, plan.fixed, plan.save, lanes, most)
     try:
         hash(key)
     except TypeError:
@@ -372,7 +378,7 @@ def machine_for(problem: Problem, span: Span, plan: Plan, lanes: int = 1) -> Mac
             _MACHINES.pop(next(iter(_MACHINES)))
         began, counted = time.perf_counter(), compile_stopwatch.seconds
         try:
-            _MACHINES[key] = Machine(problem, span, plan, lanes)
+            _MACHINES[key] = Machine(problem, span, plan, lanes, most)
         except Unknown as reason:
             _MACHINES[key] = f"its equations contain {reason}"
         compile_stopwatch.seconds = counted + time.perf_counter() - began  # JAX has counted its own part
