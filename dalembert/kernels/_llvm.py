@@ -361,12 +361,14 @@ class _Writer:
         self.block = around
 
     def _move(self, to: int, source: int, going: int | None) -> None:
-        value = self._value(source)
+        value, T = self._value(source), self.type
         if going is not None:
-            value = self._emit(
-                f"select {self.truth} {self._truth(going)}, {self.type} {value}, {self.type} {self._value(to)}"
-            )
-        self._store("%kept", self.room + self.slots[to], value)
+            truth, before = self._truth(going), self._value(to)
+            value = self._emit(f"select {self.truth} {truth}, {T} {value}, {T} {before}")
+        if to in self.slots:
+            self._store("%kept", self.room + self.slots[to], value)
+        else:  # used in this piece only
+            self.numbers[to] = value
 
     # ---- values ----------------------------------------------------------------------------------------------
 
