@@ -348,8 +348,8 @@ AUTO_UP_TO = 300_000
 
 Making the machine code takes 13 µs for each node of all kernels, which are twice those of the largest: 7 s at most. For
 100 four-bars (259,000 nodes, n = 603) a first run takes 9.8 s of processor time, with JAX 7.1 s; 20 steps then take
-0.07 s and 0.51 s, so the native march is ahead after 120 steps. For 40 it is ahead from the first (6.0 s and 7.1 s). For
-400 (1,035,000 nodes) it is ten times as fast as JAX, but one waits half a minute for it.
+0.07 s and 0.51 s, so the native march is ahead after 120 steps. For 40 it is ahead from the first (6.0 s and 7.1 s).
+For 400 (1,035,000 nodes) it is ten times as fast as JAX, but one waits half a minute for it.
 """
 
 
