@@ -95,13 +95,16 @@ def loops(parameters, given):
     small = jnp.sum(x) < parameters[0]
 
     def inner(carry):
-        a, b, k = carry
-        return b, jnp.sin(a) + 0.5 * b + x * parameters[1], k + 1
+        a, b, p, q, k = carry
+        return b, jnp.sin(a) + 0.5 * b + p * parameters[1], q, p, k + 1
+
+    def going(carry):
+        return (carry[-1] < 6) & (jnp.max(jnp.abs(carry[1])) < 3.0)
 
     def outer(_, carry):
         a, b, c = carry
-        a, b, _ = jax.lax.while_loop(lambda s: (s[2] < 6) & (jnp.max(jnp.abs(s[1])) < 3.0), inner, (a, b, 0))
-        return b + c * y, a, c
+        a, b, p, q, _ = jax.lax.while_loop(going, inner, (a, b, x, y, 0))
+        return b + c * p, a + q, c
 
     a, b, c = jax.lax.fori_loop(0, 3, outer, (x, y, x * parameters[1]))
     d = jnp.where(small, jnp.cumsum(a) * b, jnp.maximum(a, c))

@@ -1,9 +1,10 @@
 """0 · kernels: a graph of scalars as machine code, by LLVM (llvmlite): no compiler is needed on the user's machine.
 
 Each function of a module has two parts: `NAME.setup(parameters, kept)` computes once what depends on parameters only,
-`NAME(kept, inputs, outputs)` the rest. With W lanes all numbers are vectors of W, so W members of a batch are computed
-at once; number k of member l is element k·W + l. Additions and multiplications may be fused, nothing else is
-rearranged. Object code is kept in the folder of compiled programs, by the hash of what it was made from.
+`NAME(kept, inputs, outputs)` the rest; behind what is kept it has room to work in, so each thread needs a copy. With W
+lanes all numbers are vectors of W, so W members of a batch are computed at once; number k of member l is element
+k·W + l. Additions and multiplications may be fused, nothing else is rearranged. Object code is kept in the folder of
+compiled programs, by the hash of what it was made from.
 """
 
 from __future__ import annotations
