@@ -93,10 +93,11 @@ def loops(parameters, given):
     """Loops in a loop, numbers that change places, a truth that is used much later, a test of several numbers."""
     x, y = given
     small = jnp.sum(x) < parameters[0]
+    e = jnp.cos(x + y)  # computed before the loops, used in every round
 
     def inner(carry):
         a, b, p, q, k = carry
-        return b, jnp.sin(a) + 0.5 * b + p * parameters[1], q, p, k + 1
+        return b, jnp.tanh(jnp.sin(a * e) + jnp.exp(-b * b)) + 0.5 * b + p * parameters[1], q, p, k + 1
 
     def going(carry):
         return (carry[-1] < 6) & (jnp.max(jnp.abs(carry[1])) < 3.0)
