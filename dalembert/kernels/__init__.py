@@ -3,13 +3,15 @@
 from dalembert.kernels._cuda import Buffer, Device, DeviceProgram, device
 from dalembert.kernels._jax import as_jax
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
-from dalembert.kernels._llvm import code, compile_text, widest
+from dalembert.kernels._llvm import code
+from dalembert.kernels._module import compile_text, widest
 from dalembert.kernels._native import Function, Number, Numbers, Whole, array, at, translate
 from dalembert.kernels._program import Program, describe, described
 from dalembert.kernels._ptx import entry, write_ptx
-from dalembert.kernels._scalarise import Unknown
+from dalembert.kernels._scalarise import MOST, Unknown
 
 __all__ = [
+    "MOST",
     "Buffer",
     "Compiled",
     "Device",

@@ -21,6 +21,9 @@ ZERO, ONE, MINUS_ONE = -1, -2, -3
 BOOLEAN = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 """Operations whose result is true or false."""
 
+SPECIAL = frozenset({"input", "loop", "branch", "external", "result"})
+"""Operations whose arguments are not just numbers."""
+
 UNARY: dict[str, Callable[[float], float]] = {
     "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
     "sin": lambda x: math.sin(x) if math.isfinite(x) else math.nan,
@@ -129,7 +132,7 @@ class Graph:
         self.setup = Region(0)
         self.main = Region(1)
         self.now = self.main
-        self._lowest = self.setup  # no node is placed farther out: a branch computes what is its own
+        self.lowest = self.setup  # no node is placed farther out: a branch computes what is its own
         self._known: dict[bytes, int] = {}
         self._shared: dict[tuple, int] = {}
         for x in (0.0, 1.0, -1.0):
@@ -157,7 +160,7 @@ class Graph:
         key = (op, *args)
         found = self._shared.get(key)
         if found is None or not self.region[found].open:
-            region = self._lowest
+            region = self.lowest
             for a in args:
                 if a >= 0 and self.region[a].depth > region.depth:
                     region = self.region[a]
@@ -340,15 +343,15 @@ class Graph:
 
     def branch(self, truth: int, makes: Sequence[Callable[[], list[int]]]) -> list[int]:
         """The results of makes[1] if `truth`, else of makes[0]; both have as many."""
-        surrounding, lowest = self.now, self._lowest
+        surrounding, lowest = self.now, self.lowest
         regions, results = [], []
         for make in reversed(makes):
             region = Region(surrounding.depth + 1)
-            self.now = self._lowest = region
+            self.now = self.lowest = region
             results.append([self.as_number(a) for a in make()])
             region.open = False
             regions.append(region)
-        self.now, self._lowest = surrounding, lowest
+        self.now, self.lowest = surrounding, lowest
         same = [a == b and (a < 0 or self.region[a].open) for a, b in zip(*results, strict=True)]
         node = self.fresh("branch", (Branch(truth, tuple(regions), tuple(results)),), surrounding)
         return [
@@ -362,8 +365,8 @@ class Graph:
         key = ("external", name, way, rows, columns, *numbers)
         found = self._shared.get(key)
         if found is None or not self.region[found].open:
-            region = max((self.region[a] for a in numbers if a >= 0), key=lambda r: r.depth, default=self._lowest)
-            region = max(region, self._lowest, key=lambda r: r.depth)
+            region = max((self.region[a] for a in numbers if a >= 0), key=lambda r: r.depth, default=self.lowest)
+            region = max(region, self.lowest, key=lambda r: r.depth)
             found = self.fresh("external", (External(name, numbers, rows, columns, way, count),), region)
             self._shared[key] = found
         region = self.region[found]
@@ -376,35 +379,46 @@ class Graph:
             found = self._shared[key] = self.fresh("result", (node, k), region)
         return found
 
-    def clear(self) -> None:
-        """Forget all, when the code is made: a large graph takes more memory than its code."""
-        self.__init__()
-
     # ---- reading ---------------------------------------------------------------------------------------------
+
+    def arguments(self, a: int) -> list[int] | tuple[int, ...]:
+        """The nodes and constants that a node is computed from."""
+        op = self.op[a]
+        if op == "loop":
+            loop: Loop = self.args[a][0]
+            test = [] if loop.test is None else [loop.test]
+            return [*loop.start, *test, *loop.following, *loop.carried]
+        if op == "branch":
+            branch: Branch = self.args[a][0]
+            return [branch.truth, *branch.results[0], *branch.results[1]]
+        if op == "external":
+            return self.args[a][0].numbers
+        if op == "result":
+            return [self.args[a][0]]
+        return () if op == "input" else self.args[a]
 
     def needed(self, wanted: Sequence[int]) -> set[int]:
         """All nodes that some results are computed from."""
-        live: set[int] = set()
-        stack = [a for a in wanted if a >= 0]
+        return {a for nodes in self.ordered(wanted).values() for a in nodes}
+
+    def ordered(self, wanted: Sequence[int], depth: int = 0) -> dict[Region, list[int]]:
+        """All nodes that some results are computed from, by region (of at least this depth), each after its arguments.
+
+        Depth first: what a number is computed from comes just before it, so few numbers wait for their use.
+        """
+        out: dict[Region, list[int]] = {}
+        seen = bytearray(len(self.op))
+        stack = [a for a in reversed(wanted) if a >= 0]
+        push, region, simple = stack.append, self.region, self.args
         while stack:
             a = stack.pop()
-            if a in live:
-                continue
-            live.add(a)
-            stack += [x for x in self.arguments(a) if x >= 0 and x not in live]
-        return live
-
-    def arguments(self, a: int) -> Sequence[int]:
-        """All numbers that a node is computed from."""
-        op, args = self.op[a], self.args[a]
-        if op == "loop":
-            loop: Loop = args[0]
-            return [*loop.start, *loop.following, *loop.carried, *([] if loop.test is None else [loop.test])]
-        if op == "branch":
-            branch: Branch = args[0]
-            return [branch.truth, *branch.results[0], *branch.results[1]]
-        if op == "external":
-            return args[0].numbers
-        if op == "result":
-            return args[:1]
-        return () if op == "input" else args
+            if a < 0:
+                out.setdefault(region[~a], []).append(~a)
+            elif not seen[a] and region[a].depth >= depth:
+                seen[a] = 1
+                push(~a)
+                arguments = self.arguments(a) if self.op[a] in SPECIAL else simple[a]
+                for x in reversed(arguments):
+                    if x >= 0 and not seen[x]:
+                        push(x)
+        return out

@@ -16,7 +16,8 @@ import jax
 import numpy as np
 
 from dalembert.kernels._graph import Graph
-from dalembert.kernels._llvm import Module, Written, code, compile_text
+from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Written, code
+from dalembert.kernels._module import Module, compile_text
 from dalembert.kernels._native import Function, Numbers, Whole, at, translate
 from dalembert.kernels._scalarise import DENSE, MOST, write_out
 
@@ -28,11 +29,7 @@ class Kernel:
         self.written, self.size, self.structure = written, size, structure
         self.like = [(tuple(x.shape), x.dtype) for x in like]
         self.ends = np.cumsum([0, *(int(np.prod(shape)) for shape, _ in self.like)]).tolist()
-        self.outputs = len(written.outputs)
-
-    @property
-    def name(self) -> str:
-        return self.written.name
+        self.name, self.outputs = written.name, len(written.outputs)
 
     @classmethod
     def of(
@@ -72,6 +69,15 @@ class Kernel:
         outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
         like, structure = jax.tree_util.tree_flatten(shape)
         return cls(Written(name, graph, outputs), offset, structure, like)
+
+    @property
+    def nodes(self) -> int:
+        """How large it is."""
+        return len(self.written.graph.op)
+
+    def drop_graph(self) -> None:
+        """Forget the graph once it is compiled: it takes hundreds of times the memory of the code."""
+        self.written = Written(self.name, Graph(), [])
 
     def unflatten(self, numbers: np.ndarray) -> Any:
         """The outputs as the function returns them, from rows of numbers."""
@@ -136,10 +142,15 @@ def _each():
 
 
 class Compiled:
-    """Kernels as machine code, of one number or of `lanes` numbers at a time."""
+    """Kernels as machine code, of one number or of `lanes` numbers at a time.
 
-    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int = 1):
-        codes = [code(k.written, lanes) for k in kernels]
+    `effort` of LLVM (0 to 3) and nodes of a `piece`: without them by the size of the kernels.
+    """
+
+    def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int | None = None, piece: int | None = None):
+        small = sum(k.nodes for k in kernels) <= THOROUGH_UP_TO
+        effort = int(small) if effort is None else effort
+        codes = [code(k.written, lanes, piece or (LONG_PIECE if effort else PIECE)) for k in kernels]
         self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
         self.kept = {c.name: c.kept for c in codes}
         self.module: Module = compile_text([c.text for c in codes], lanes, effort)

@@ -130,7 +130,7 @@ class _Made:
 
     def __init__(self, kernel: Kernel):
         self.kernel, self.code = kernel, Compiled([kernel], effort=0)
-        kernel.written.graph.clear()
+        kernel.drop_graph()
 
     def __call__(self, parameters: np.ndarray, inputs: list[np.ndarray]) -> Any:
         given = np.concatenate([np.zeros(0), *(x.astype(float).ravel() for x in inputs)])

@@ -20,7 +20,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from dalembert._results import DalembertError
-from dalembert.kernels._llvm import DECLARED, DECLARED_2, _files
+from dalembert.kernels._module import DECLARED, DECLARED_2, object_files
 
 TRIPLE = "nvptx64-nvidia-cuda"
 HEAD = f"""target triple = "{TRIPLE}"
@@ -86,7 +86,7 @@ def write_ptx(texts: list[str], entries: list[str], capability: int, inline: boo
     text, libraries = _for_gpu("\n".join(texts), entries, inline)
     made_by = f"{llvmlite.__version__} {target} {sorted(entries)} {inline}\n"
     key = "ptx-" + hashlib.sha256((made_by + text).encode()).hexdigest()
-    files = _files()
+    files = object_files()
     found = None if files is None else files.get(key)
     if found is None:
         found = _compile(text, libraries, set(entries), target)

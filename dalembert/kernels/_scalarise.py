@@ -16,12 +16,11 @@ import numpy as np
 from jax.extend import core
 
 from dalembert.kernels import _lapack
+from dalembert.kernels._eliminate import Elimination
 from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph
 
-MOST = 300_000
-"""Nodes of a graph up to which a function is written out."""
-
-
+MOST = 2_000_000
+"""Nodes of a graph up to which a function is written out: 0.6 kB of memory each until it is compiled."""
 DENSE = 20_000
 """Products of numbers above which a product of matrices is a loop."""
 CHOICES = 512
@@ -44,6 +43,7 @@ class _Walk:
 
     def __init__(self, graph: Graph, most: int, dense: int):
         self.graph, self.most, self.dense = graph, most, dense
+        self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
 
     def jaxpr(self, jaxpr, consts, arguments: list[np.ndarray]) -> list[np.ndarray]:
         known: dict[Any, np.ndarray] = {}
@@ -86,7 +86,8 @@ class _Walk:
         """The whole numbers behind constants; refused for anything that is computed."""
         if np.any(a >= 0):
             raise Unknown("an index that depends on the state")
-        return np.array([self.graph.value(x) for x in a.ravel().tolist()], float).astype(int).reshape(a.shape)
+        values, back = np.unique(a.ravel(), return_inverse=True)
+        return np.array([self.graph.value(x) for x in values.tolist()], float).astype(int)[back].reshape(a.shape)
 
     def map(self, function: Callable, *arrays: np.ndarray) -> np.ndarray:
         """`function` of each element."""
@@ -260,15 +261,14 @@ class _Walk:
                 out[n] = np.array(found, int).reshape(rows, columns)
             return out.reshape([*batch, *left, *right])
         for n in range(a.shape[0]):
-            there_a = [np.flatnonzero(row != ZERO).tolist() for row in a[n]]
-            there_b = [set(np.flatnonzero(row != ZERO).tolist()) for row in b[n]]
-            rows_a, rows_b = a[n].tolist(), b[n].tolist()
-            for i, row in enumerate(rows_a):
-                for j, column in enumerate(rows_b):
-                    total = ZERO
-                    for k in there_a[i]:
-                        if k in there_b[j]:
-                            total = add(total, mul(row[k], column[k]))
+            by_term = [[(j, x) for j, x in enumerate(column) if x != ZERO] for column in b[n].T.tolist()]
+            for i, row in enumerate(a[n].tolist()):
+                totals: dict[int, int] = {}
+                for x, others in zip(row, by_term, strict=True):
+                    if x != ZERO:
+                        for j, y in others:
+                            totals[j] = add(totals.get(j, ZERO), mul(x, y))
+                for j, total in totals.items():
                     out[n, i, j] = total
         return out.reshape([*batch, *left, *right])
 
@@ -405,6 +405,22 @@ class _Walk:
         found = [function(x) for x in a.reshape(-1, *a.shape[-2:])]
         return [np.stack(x).reshape([*before, *x[0].shape]) for x in zip(*found, strict=True)]
 
+    def sparse_solve(self, i, j, values, b, *_, **__):
+        """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each.
+
+        It is corrected once by its residual, but not within a loop: that is an iteration, which does so by itself.
+        """
+        i, j, out = self.values(i), self.values(j), np.full(b.shape, ZERO)
+        for k in range(b.shape[0]):
+            key = (i.tobytes(), j.tobytes(), values[k].tobytes(), id(self.graph.lowest))
+            if key not in self.eliminated:
+                self.eliminated[key] = Elimination(self.graph, b.shape[1], i, j, values[k].tolist())
+            factors = self.eliminated[key]
+            solve = factors.refined if self.graph.now is self.graph.main else factors.solve
+            for c in range(b.shape[2]):
+                out[k, :, c] = solve(b[k, :, c].tolist())
+        return out
+
     def each_matrix(self, function, *arrays):
         shape = arrays[0].shape[:-2]
         if not shape:
@@ -434,8 +450,15 @@ class _Walk:
         starts = _starts(
             a.ndim, indices, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims, self
         )
-        out = np.array([self._window(a, row, ends, window, empty if fills else None)
-                        for row in starts.reshape(int(np.prod(places)), a.ndim)], int)  # fmt: skip
+        starts = starts.reshape(int(np.prod(places)), a.ndim)
+        if np.all(starts < 0):  # the indices are known: all windows at once
+            known = self.values(starts)
+            at = np.clip(known, 0, ends)[:, None] + window
+            out = a[tuple(np.moveaxis(at, -1, 0))] if a.ndim else np.broadcast_to(a, at.shape[:2])
+            if fills:
+                out = np.where(np.any((known < 0) | (known > ends), axis=1)[:, None], empty, out)
+        else:
+            out = np.array([self._window(a, row, ends, window, empty if fills else None) for row in starts], int)
         dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
         kept = [s for k, s in enumerate(slice_sizes) if k not in dropped]
         out = out.reshape([*places, *kept])
@@ -497,16 +520,16 @@ class _Walk:
         )
         if "CLIP" in str(mode).upper():
             moved = np.clip(moved, 0, np.array(a.shape) - np.array(sizes))
-        out = np.array(a)
         window = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), -1).reshape(-1, a.ndim)
         flat = updates.reshape(-1, len(window))
-        for place, start in enumerate(moved.reshape(-1, a.ndim)):
-            if np.any(start < 0) or np.any(start + sizes > a.shape):
-                continue
-            for k, offset in enumerate(window):
-                at = tuple(start + offset)
-                out[at] = combine(int(out[at]), int(flat[place, k]))
-        return out
+        moved = moved.reshape(-1, a.ndim)
+        inside = np.all((moved >= 0) & (moved + sizes <= a.shape), axis=1)  # others are dropped
+        at = (moved[inside][:, None] + window).reshape(-1, a.ndim)
+        places = np.ravel_multi_index(tuple(at.T), a.shape).tolist() if a.ndim else [0] * len(at)
+        out = a.ravel().tolist()
+        for place, x in zip(places, flat[inside].ravel().tolist(), strict=True):
+            out[place] = combine(out[place], x)
+        return np.array(out, int).reshape(a.shape)
 
     def dynamic_slice(self, a, *starts, slice_sizes):
         ends = np.array(a.shape) - np.array(slice_sizes)
@@ -651,6 +674,8 @@ RULES: dict[str, Callable] = {
     "svd": _Walk.svd,
     "eigh": _Walk.eigh,
     "lu": _Walk.lu,
+    "solve_f64": _Walk.sparse_solve,
+    "solve_with_symbol_f64": _Walk.sparse_solve,
     "reduce_sum": _reduce(lambda g: g.add, 0.0),
     "reduce_prod": _reduce(lambda g: g.mul, 1.0),
     "reduce_max": _reduce(_larger, -np.inf),

@@ -433,7 +433,7 @@ def _made(name: str, function, parameters, given, built_in, *own) -> tuple[Kerne
         while len(_MADE) >= _native.KEPT:
             _MADE.pop(next(iter(_MADE)))
         _MADE[key] = kernel, Compiled([kernel], effort=0)
-        kernel.written.graph.clear()
+        kernel.drop_graph()
     return _MADE[key]
 
 

@@ -1,0 +1,187 @@
+"""kernels: functions of JAX as machine code of scalars."""
+
+from __future__ import annotations
+
+import ctypes
+
+import jax
+import jax.numpy as jnp
+import klujax
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.kernels import Compiled, Kernel, flat, widest
+from dalembert.kernels._eliminate import Elimination, order
+from dalembert.kernels._graph import Graph
+
+# ---- larger machines: sparse equations, pieces -------------------------------------------------------------------
+
+
+def saddle(seed: int, bodies: int = 12, rows: int = 20, shift: float = 1e-15) -> tuple[np.ndarray, int]:
+    """A random [M Cᵀ; C −ε] with blocks of three velocities, each row between two neighbours; and the size of M."""
+    random = np.random.default_rng(seed)
+    n = 3 * bodies
+    M, C = np.zeros((n, n)), np.zeros((rows, n))
+    for k in range(bodies):
+        root = random.normal(size=(3, 3))
+        M[3 * k : 3 * k + 3, 3 * k : 3 * k + 3] = root @ root.T + np.eye(3)
+    for row in range(rows):
+        first = 3 * (row * (bodies - 1) // rows)
+        C[row, first : first + 6] = random.normal(size=6)
+    return np.block([[M, C.T], [C, -shift * np.eye(rows)]]), n
+
+
+def sparse_kernel(A: np.ndarray, b: np.ndarray) -> tuple[Kernel, np.ndarray]:
+    i, j = (x.astype(np.int32) for x in np.nonzero(A))
+
+    def solve(_, given):
+        values, b = given
+        return klujax.solve_f64.bind(i, j, values[None], b[None])[0]
+
+    return Kernel.of("solve", solve, (), (A[i, j], b)), flat((A[i, j], b))
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_sparse_equations_as_numpy_solves_them(seed, symmetric):
+    A, n = saddle(seed)
+    if not symmetric:
+        A[:n, n:] *= np.random.default_rng(seed).uniform(0.5, 1.5, (1, len(A) - n))  # pivots keep their signs
+    b = np.random.default_rng(seed + 100).normal(size=(len(A), 2))
+    kernel, given = sparse_kernel(A, b)
+    x = Compiled([kernel]).call("solve", np.zeros(0), given).reshape(b.shape)
+    expected = np.linalg.solve(A, b)
+    # rounding, times the condition of the matrix (NumPy's own error)
+    assert np.max(np.abs(x - expected)) < 1e-15 * np.linalg.cond(A) * np.max(np.abs(expected))
+
+
+def test_a_multiplier_is_eliminated_after_the_velocities_of_its_row():
+    A, n = saddle(0)
+    i, j = np.nonzero(A)
+    place = np.argsort(order(len(A), i, j))
+    assert sorted(place) == list(range(len(A)))
+    for row in range(n, len(A)):
+        assert np.all(place[np.flatnonzero(A[row, :n])] < place[row])
+
+
+def test_elimination_fills_in_proportion_to_the_size():
+    def filled(bodies):
+        A, _ = saddle(0, bodies, 2 * bodies)
+        i, j = np.nonzero(A)
+        graph = Graph()
+        values = [graph.input("input", k, graph.main) for k in range(len(i))]
+        return sum(map(len, Elimination(graph, len(A), i, j, values).lower))
+
+    assert filled(80) < 1.1 * 4 * filled(20)  # a chain: four times the bodies, four times the entries
+
+
+def test_two_solutions_share_one_elimination():
+    A, _ = saddle(0)
+    i, j = (x.astype(np.int32) for x in np.nonzero(A))
+
+    def solve(_, given):
+        values, b = given
+        first = klujax.solve_f64.bind(i, j, values[None], b[None])
+        return klujax.solve_f64.bind(i, j, values[None], first)[0]
+
+    kernel = Kernel.of("solve", solve, (), (A[i, j], np.ones((len(A), 1))))
+    assert kernel.written.graph.op.count("div") == len(A)  # one for each pivot
+
+
+def loops(parameters, given):
+    """Loops in a loop, numbers that change places, a truth that is used much later, a test of several numbers."""
+    x, y = given
+    small = jnp.sum(x) < parameters[0]
+    e = jnp.cos(x + y)  # computed before the loops, used in every round
+
+    def inner(carry):
+        a, b, p, q, k = carry
+        return b, jnp.tanh(jnp.sin(a * e) + jnp.exp(-b * b)) + 0.5 * b + p * parameters[1], q, p, k + 1
+
+    def going(carry):
+        return (carry[-1] < 6) & (jnp.max(jnp.abs(carry[1])) < 3.0)
+
+    def outer(_, carry):
+        a, b, c = carry
+        a, b, p, q, _ = jax.lax.while_loop(going, inner, (a, b, x, y, 0))
+        return b + c * p, a + q, c
+
+    a, b, c = jax.lax.fori_loop(0, 3, outer, (x, y, x * parameters[1]))
+    d = jnp.where(small, jnp.cumsum(a) * b, jnp.maximum(a, c))
+    return a, b, d @ d, jnp.abs(d), jnp.minimum(d, b), small
+
+
+@pytest.mark.parametrize("lanes", [1, "widest"])
+@pytest.mark.parametrize("effort", [0, 1])
+@pytest.mark.parametrize("piece", [3, 20, 60, 10**9])
+def test_pieces_compute_what_one_piece_computes(piece, effort, lanes):
+    lanes = widest() if lanes == "widest" else 1
+    random = np.random.default_rng(3)
+    parameters = np.array([0.7, 0.3])
+    inputs = random.normal(size=(lanes, 2, 5))
+    kernel = Kernel.of("loops", loops, parameters, tuple(inputs[0]))
+    compiled = Compiled([kernel], lanes, effort, piece)
+    kept = np.ascontiguousarray(np.broadcast_to(compiled.setup("loops", parameters).T, (compiled.kept["loops"], lanes)))
+    given, out = np.ascontiguousarray(inputs.reshape(lanes, -1).T), np.zeros((kernel.outputs, lanes))
+    call = compiled.module.function("loops", *[ctypes.c_void_p] * 3)
+    for _ in range(2):  # what a call leaves in its room does not change the next
+        call(kept.ctypes.data, given.ctypes.data, out.ctypes.data)
+        for lane in range(lanes):
+            expected = flat(loops(parameters, tuple(inputs[lane])))
+            np.testing.assert_allclose(out[:, lane], expected, rtol=1e-12, atol=1e-14)  # fused operations, 18 rounds
+
+
+def test_extremes_and_magnitudes_of_what_is_no_number():
+    def function(_, given):
+        a, b = given
+        return jnp.maximum(a, b), jnp.minimum(a, b), jnp.abs(a)
+
+    values = [np.nan, -np.inf, -1.0, 0.0, 2.0, np.inf]
+    a, b = (x.ravel() for x in np.meshgrid(values, values))
+    kernel = Kernel.of("f", function, (), (a, b))
+    found = Compiled([kernel]).call("f", np.zeros(0), flat((a, b)))
+    np.testing.assert_array_equal(found, flat(function((), (a, b))))
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill", "drop"])
+def test_places_out_of_range_are_those_of_jax(mode):
+    rows = np.array([[0, 2], [3, -1], [9, 1], [1, 7]])
+
+    def function(_, a):
+        b = a[1:3, :2]
+        taken = a.at[rows[:, 0], rows[:, 1]].get(mode=mode, fill_value=-5.0)
+        if mode == "fill":
+            return taken
+        return taken, a.at[rows[:, 0], rows[:, 1]].add(b.ravel(), mode=mode), a.at[rows[:, 0]].set(7.0, mode=mode)
+
+    a = np.random.default_rng(0).normal(size=(5, 4))
+    kernel = Kernel.of("f", function, (), a)
+    np.testing.assert_array_equal(
+        Compiled([kernel]).call("f", np.zeros(0), flat(a)), flat(function((), jnp.asarray(a)))
+    )
+
+
+def test_machines_that_differ_in_a_built_in_number_do_not_share_their_code():
+    """0, 1 and −1 are part of the code: gravity upwards must not run the code of gravity downwards."""
+
+    def moved(gravity, engine):
+        model = da.mechanism("four-bar")
+        model.gravity = (0.0, gravity)
+        return np.asarray(da.simulate(da.build(model), 0.1, engine=engine).q)[-1]
+
+    down, up = moved(-1.0, "native"), moved(1.0, "native")
+    assert np.max(np.abs(up - down)) > 1e-3
+    np.testing.assert_allclose(up, moved(1.0, "jax"), rtol=0, atol=1e-9)  # the same steps but for rounding
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("stewart-platform", {}), ("n-four-bar", {"N": 10})])
+def test_sparse_machines_march_natively_as_with_jax(name, numbers):
+    """Both march at 1e-12 relative, so they agree to 1e-10: rounding differs, steps may."""
+    system = da.build(da.mechanism(name, **numbers))
+    assert system.klu is not None
+    # the four-bars pass a singular position at 0.71 s, where rounding is magnified
+    native, jaxed = (da.simulate(system, 0.6, rtol=1e-12, atol=1e-12, engine=e) for e in ("native", "jax"))
+    assert native.restart.engine == "native"
+    for a, b in ((native.q, jaxed.q), (native.v, jaxed.v)):
+        assert np.max(np.abs(np.asarray(a) - np.asarray(b))) < 1e-10 * max(1.0, np.max(np.abs(b)))
