@@ -113,3 +113,54 @@ def test_wrong_members_are_refused_by_name(four_bar, members, words):
 def test_saved_steps_are_refused(four_bar):
     with pytest.raises(da.errors.DalembertError, match="common times"):
         da.simulate_many(four_bar, {"crank.mass": MASSES}, 1.0, samples="steps")
+
+
+def test_a_batch_by_xla_is_the_same(four_bar, runs):
+    """The same scalars as a program of XLA, with the same steps: rounding."""
+    other = da.simulate_many(four_bar, {"crank.mass": MASSES[:3]}, 1.0, rtol=1e-6, samples=6, device="jax")
+    np.testing.assert_allclose(other.q, runs.q[:3], rtol=0, atol=1e-10)
+
+
+def test_without_a_gpu_it_is_said(four_bar):
+    from dalembert.kernels import device
+
+    try:
+        device()
+    except da.errors.DalembertError:
+        with pytest.raises(da.errors.DalembertError, match="no NVIDIA driver"):
+            da.simulate_many(four_bar, {"crank.mass": MASSES}, 0.1, device="gpu")
+    with pytest.raises(da.errors.DalembertError, match="device='tpu' is unknown"):
+        da.simulate_many(four_bar, {"crank.mass": MASSES}, 0.1, device="tpu")
+
+
+@pytest.mark.parametrize("name", ["four-bar", pytest.param("slider-crank", marks=pytest.mark.thorough)])
+def test_derivatives_of_a_batch(name):
+    """Against central differences of runs at 1e-12 with a relative change of 1e-4: their error is 1e-8 of the value."""
+    system = da.build(da.mechanism(name))
+    names = [n for n, x in system.parameters().items() if n.endswith(".mass") and np.ndim(x) == 0][:2]
+    values = system.parameters()
+    runs = da.simulate_many(
+        system, {names[0]: float(values[names[0]]) * np.array([1.0, 1.2])}, 0.5, rtol=1e-9, samples=3, derivatives=names
+    )
+    base = system.replace({names[0]: 1.2 * float(values[names[0]])})
+    for k, parameter in enumerate(names):
+        x = float(base.parameters()[parameter])
+        after, before = (
+            da.simulate(base.replace({parameter: x * (1 + e)}), 0.5, rtol=1e-12, samples=3) for e in (1e-4, -1e-4)
+        )
+        for got, word in zip(runs.derivatives, ("q", "v"), strict=True):
+            expected = (getattr(after, word) - getattr(before, word)) / (2e-4 * x)
+            scale = 1e-6 * (1 + np.max(np.abs(expected)))
+            np.testing.assert_allclose(got[1, k], expected, rtol=0, atol=scale)
+
+
+def test_a_file_as_it_comes(four_bar, runs, tmp_path):
+    import xarray as xr
+
+    path = da.simulation.write_many(
+        tmp_path / "runs.nc", four_bar, {"crank.mass": MASSES}, 1.0, at_once=4, rtol=1e-6, samples=6
+    )
+    with xr.open_dataset(path) as data:
+        np.testing.assert_array_equal(data["q"], runs.q)
+        np.testing.assert_array_equal(data["crank.mass"], MASSES)
+        assert set(data["status_code"].values) == {Status.done.value}

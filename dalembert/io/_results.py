@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dalembert._disk import write_in_place
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, Status
 
 
 def write_netcdf(dataset, path, groups: Mapping[str, Any] | None = None) -> Path:
@@ -19,6 +21,51 @@ def write_netcdf(dataset, path, groups: Mapping[str, Any] | None = None) -> Path
             data.to_netcdf(temporary, engine="netcdf4", mode="a", group=name)
 
     return write_in_place(path, ".nc", write)
+
+
+def write_runs(path, parts: Iterable[Any], parameters: Mapping[str, Any]) -> Path:
+    """Write batches of runs, one after the other, into one netCDF-4 file; only one of them is in memory at a time."""
+    import netCDF4
+
+    def write(temporary: str) -> None:
+        with netCDF4.Dataset(temporary, "w") as file:
+            file.createDimension("run", None)
+            done = 0
+            for batch in parts:
+                if not done:
+                    _declare(file, batch, parameters)
+                some = slice(done, done + len(batch))
+                for name in ("q", "v", "work"):
+                    file[name][some] = getattr(batch, name)
+                file["t_end"][some], file["status_code"][some] = batch.t_end, batch.status_code
+                for name in ("accepted", "rejected"):
+                    file[name][some] = batch.stats[name]
+                for name, values in parameters.items():
+                    file[name][some] = values[some]
+                done += len(batch)
+
+    return write_in_place(path, ".nc", write)
+
+
+def _declare(file, batch, parameters: Mapping[str, Any]) -> None:
+    """The variables of a file of runs, with their units and meaning."""
+    sizes = {"time": batch.t.shape[1], "coordinate": batch.q.shape[2], "velocity": batch.v.shape[2], "kind": 2}
+    for name, size in sizes.items():
+        file.createDimension(name, size)
+    every = int(np.argmax(np.sum(np.isfinite(batch.t), axis=1)))  # a run that got farthest
+    time = file.createVariable("time", "f8", ("time",))
+    time[:], time.units = np.where(np.isfinite(batch.t[every]), batch.t[every], np.nan), "s"
+    for name, rest in (("q", ("time", "coordinate")), ("v", ("time", "velocity")), ("work", ("time", "kind"))):
+        file.createVariable(name, "f8", ("run", *rest), zlib=True)
+    file.createVariable("t_end", "f8", ("run",)).units = "s"
+    for name in ("status_code", "accepted", "rejected"):
+        file.createVariable(name, "i8", ("run",))
+    file["status_code"].meaning = ", ".join(f"{s.value} {s.name}" for s in Status)
+    for name, values in parameters.items():
+        extra = [f"{name} {k}" for k in range(values.ndim - 1)]
+        for dimension, size in zip(extra, values.shape[1:], strict=True):
+            file.createDimension(dimension, size)
+        file.createVariable(name, "f8", ("run", *extra))
 
 
 def read_netcdf(path, group: str | None = None):

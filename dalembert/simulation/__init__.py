@@ -5,7 +5,7 @@ Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory
 
 from dalembert._results import Status
 from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
-from dalembert.simulation._many import simulate_many
+from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
@@ -45,4 +45,5 @@ __all__ = [
     "singular_positions",
     "statuses",
     "system_changes",
+    "write_many",
 ]

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -20,21 +21,26 @@ import numpy as np
 
 from dalembert._results import AssemblyWarning, DalembertError, Status, warn_caller
 from dalembert.formulations import AbstractFormulation, Proximal
+from dalembert.io import write_runs
 from dalembert.kernels import Compiled, Kernel, Unknown, describe, fixed, flat, widest
 from dalembert.linalg import NEAR
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule
 from dalembert.simulation import _march, _native
 from dalembert.simulation._begin import MOVED
+from dalembert.simulation._gpu import march_many_on_gpu
 from dalembert.simulation._march import Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._simulate import RTOL, fresh_state, plan_of, reporter, simulate
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
+from dalembert.simulation._xla import march_many_by_xla
 from dalembert.stabilise import EXACT, AbstractStabilisation, State, start_of
 from dalembert.systems import AbstractSystem, with_fields, without_names
 
+DEVICES = ("cpu", "gpu", "jax")
+"""Where a batch is marched."""
 AT_ONCE = 256
 """Members that one thread takes at a time: enough to keep its lanes busy, few enough to share them out evenly."""
 
@@ -56,6 +62,7 @@ def simulate_many(
     max_steps: int | None = None,
     rule: AbstractReactionRule | str | None = None,
     derivatives: Sequence[str] = (),
+    device: str = "cpu",
     threads: int | None = None,
     progress: bool | Callable[[float], None] = False,
 ) -> Solution:
@@ -74,6 +81,8 @@ def simulate_many(
     - `samples`: a number of equally spaced times (default 201), or an array of times.
     - `derivatives`: names of parameters (single numbers) by which all motions are differentiated; members need not
       differ in them. The derivatives are integrated along with the motion and are those of its own steps.
+    - `device`: "cpu" (all cores), "gpu" (an NVIDIA GPU by its driver, one thread for each member), or "jax" (a program
+      of XLA on JAX's own device).
     - `threads`: default: as many as there are processor cores.
     - `progress`: True for a bar on the terminal, or a function of the finished share.
 
@@ -109,14 +118,59 @@ def simulate_many(
         raise DalembertError(
             "The runs of a batch are saved at common times: samples= is a number or an array of times."
         )
+    if device not in DEVICES:
+        raise DalembertError(f"device={device!r} is unknown; use 'cpu', 'gpu' or 'jax'.")
     plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=False)
     batch = _Batch(machine, members, states, plan, np.asarray(times), (t0, t_end, dt, rtol, atol), tuple(derivatives))
     report = reporter(progress)
     try:
-        batch.march(_cores() if threads is None else threads, report)
+        batch.march(device, _cores() if threads is None else threads, report)
     finally:
         getattr(report, "close", lambda: None)()
     return batch.solution(began)
+
+
+def write_many(
+    path: str | Path,
+    system: AbstractSystem | Model | Prepared,
+    members: Mapping[str, Any] | State | tuple,
+    t_end: float,
+    *,
+    at_once: int = 2000,
+    states: State | tuple | None = None,
+    **options: Any,
+) -> Path:
+    """`simulate_many`, written to a file as it comes: memory does not grow with the number of members.
+
+    **Arguments**: `path` of a netCDF file, `at_once` members in memory at a time, all others as for `simulate_many`.
+
+    **Returns** the path. The file has q and v (run, time, coordinate), the work of forces and of constraints, and for
+    each run its parameters, status, end and number of steps: `xarray.open_dataset(path)`.
+
+        >>> import dalembert as da
+        >>> from tempfile import mkdtemp
+        >>> masses = {"crank.mass": [1.0, 1.5, 2.0]}
+        >>> path = da.simulation.write_many(mkdtemp() + "/runs.nc", da.mechanism("four-bar"), masses, 0.2, samples=3)
+        >>> import xarray as xr
+        >>> xr.open_dataset(path).sizes["run"]
+        3
+    """
+    named = dict(members) if isinstance(members, Mapping) else {}
+    given = states if isinstance(members, Mapping) else members
+    machine = system if isinstance(system, Prepared) else prepare(
+        system, t=options.get("t0", 0.0), **{k: options.pop(k, None) for k in ("formulation", "stabilisation", "rule")}
+    )  # fmt: skip
+    lengths = [len(np.asarray(x)) for x in (*named.values(), *(given or ())) if np.ndim(x)]
+    count = max(lengths, default=0)
+
+    def part(first: int) -> Solution:
+        some = slice(first, first + at_once)
+        mine = {n: np.asarray(x)[some] if np.ndim(x) else x for n, x in named.items()}
+        starts = None if given is None else tuple(None if x is None else np.asarray(x)[some] for x in given)
+        return simulate_many(machine, mine, t_end, states=starts, **options)
+
+    parts = (part(first) for first in range(0, max(count, 1), max(int(at_once), 1)))
+    return write_runs(path, parts, {n: np.asarray(x, float) for n, x in named.items()})
 
 
 class _Batch:
@@ -211,7 +265,7 @@ class _Batch:
 
     # ---- the march -------------------------------------------------------------------------------------------
 
-    def march(self, threads: int, report) -> None:
+    def march(self, device: str, threads: int, report) -> None:
         first = np.asarray(first_step(self.t0, self.t_end, np) if self.dt is None else self.dt, float)
         tolerances = [np.asarray(x, float) for x in (self.rtol, self.rtol if self.atol is None else self.atol)]
         y = jax.tree_util.tree_map(
@@ -225,18 +279,23 @@ class _Batch:
         built_in[: len(self.built_in)] = self.built_in
         changes = slice(flat(eqx.filter(problem, eqx.is_array)).size, None)
         built_in[changes] = np.all(self.rows[:, changes] == 0, axis=0)
-        lanes = widest()  # for one member too: its bits do not depend on the others
-        code = _native.machine_for(problem, span, self.plan, lanes, built_in, len(self.along))
+        elsewhere = device != "cpu"
+        lanes = 1 if elsewhere else widest()  # for one member too: its bits do not depend on the others
+        code = _native.machine_for(problem, span, self.plan, lanes, built_in, len(self.along), elsewhere)
         if isinstance(code, str):
             raise DalembertError(f"simulate_many cannot march this: {code}. Use jax.vmap over da.simulate instead.")
-        kept = code.kept(self.rows)
-        begin = self._begin(code, span)
+        begin, room = self._begin(code, span), max(len(self.times), 1)
         limits = np.array([span.t1, np.inf, _march.COUNTED, self.plan.max_steps, *tolerances], float)
+        if elsewhere:
+            march = march_many_on_gpu if device == "gpu" else march_many_by_xla
+            self._read(code, *march(code, self.rows, begin, limits, self.times, False, room))
+            return
+        kept = code.kept(self.rows)
         outs: list[Any] = [None] * -(-self.count // AT_ONCE)
 
         def some(chunk: int):
             part = slice(chunk * AT_ONCE, (chunk + 1) * AT_ONCE)
-            outs[chunk] = _native.run(code, kept[part], begin[part], limits, self.times, False, max(len(self.times), 1))
+            outs[chunk] = _native.run(code, kept[part], begin[part], limits, self.times, False, room)
 
         done = 0
         with ThreadPoolExecutor(max(1, int(threads))) as pool:
