@@ -427,7 +427,7 @@ def wanted(plan: Plan) -> bool:
     return plan.engine != "jax" and not plan.careful
 
 
-def _unfit(plan: Plan) -> str:
+def unfit(plan: Plan) -> str:
     """Why a march cannot be native, by its plan alone; empty if it can."""
     solver: Any = _march.INTEGRATORS[plan.integrator] if plan.solver is None else None
     if solver is None or not issubclass(solver, diffrax.AbstractERK):
@@ -451,7 +451,7 @@ def machine_for(
     `built_in`: see `Kernel.of`; `directions`: in how many the motion is differentiated; `graphs`: whether the graphs
     are needed for another device.
     """
-    reason = _unfit(plan)
+    reason = unfit(plan)
     if reason:
         return reason
     number = describe(problem).number
@@ -480,7 +480,7 @@ _READY: dict[int, tuple[weakref.ref, dict[tuple, tuple[Machine, np.ndarray] | st
 
 def _ready(problem: Problem, span: Span, plan: Plan) -> tuple[Machine, np.ndarray] | str:
     """The machine code and what its kernels keep for this problem; remembered as long as that lives."""
-    number, reason = id(problem), _unfit(plan)
+    number, reason = id(problem), unfit(plan)
     if reason:
         return reason
     if number not in _READY:

@@ -158,6 +158,8 @@ def simulate(
         out = _march.march(problem, span, plan, times)
         return _solution(problem, plan, [out], out.status, {}, rule, None)
     # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
+    if engine == "native" and _native.unfit(plan):
+        raise DalembertError(f"engine='native' cannot march this: {_native.unfit(plan)}. Use engine='auto'.")
     short = plan.save != "dense" and _march.waits(plan)
     plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=not short, engine=engine)
     parts = _reported(problem, span, plan, np.asarray(times), progress)

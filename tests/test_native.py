@@ -1,0 +1,224 @@
+"""The march in machine code against that of JAX: the same steps, states, work and status."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from _helpers_thorough import everyday
+
+import dalembert as da
+from dalembert.kernels import Compiled, Kernel, Unknown, flat
+from dalembert.simulation import Status, _native
+from dalembert.simulation._begin import begin
+from dalembert.stabilise import EXACT
+from dalembert.systems import without_names
+
+EVERY_DAY = ("pendulum/absolute", "four-bar/absolute", "four-bar/joint", "bricard/absolute", "snakeboard/absolute")
+ALL = [f"{m}/{c}" for m in da.mechanisms.mechanisms() for c in ("absolute", "joint")]
+
+
+def built(case: str):
+    name, coordinates = case.split("/")
+    try:
+        return da.build(da.mechanism(name), coordinates=coordinates)
+    except da.errors.DalembertError as reason:  # not every machine has joint coordinates
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("case", everyday(ALL, EVERY_DAY))
+def test_native_and_jax_march_alike(case):
+    """At rtol 1e-12 both are at rounding: 1e-10 of the machine's size in q; v and work relative to their largest."""
+    system = built(case)
+    try:
+        native = da.simulate(system, 0.3, rtol=1e-12, samples=7, engine="native", throw=False)
+    except da.errors.DalembertError as reason:
+        assert "engine='native' cannot march this" in str(reason)
+        pytest.skip(str(reason))
+    other = da.simulate(system, 0.3, rtol=1e-12, samples=7, engine="jax", throw=False)
+    assert native.status is other.status
+    if native.restart.engine == "jax":
+        pytest.skip("beside a singular position JAX goes on")
+    size = np.asarray(system.coordinate_scale())
+    assert np.max(np.abs(native.q - other.q) / size) < 1e-10
+    assert np.max(np.abs(native.v - other.v)) < 1e-9 * (1 + np.max(np.abs(other.v)))
+    assert np.max(np.abs(native.work - other.work)) < 1e-9 * (1 + np.max(np.abs(other.work)))
+    assert max(native.violation.values()) < 1e-11
+
+
+@pytest.mark.parametrize("case", everyday(ALL, EVERY_DAY))
+def test_kernels_are_the_functions_that_they_were_made_of(case):
+    """v̇ and r at 100 random states near the start: 1e-12 of their own size, over the margin of the rows."""
+    system = without_names(built(case))
+    start = begin(system, None, 0.0, None, None, None, EXACT, False)
+    problem = dataclasses.replace(start.problem, loop="ask")
+
+    def both(problem, given):
+        t, q, v = given
+        rhs = problem.stabilisation.rhs
+        motion = problem.formulation.motion(problem.system, t, q, v, None, rhs, exact=True, loop="ask")
+        return motion.acceleration.vdot, motion.acceleration.r
+
+    q, v = (np.asarray(x) for x in start.found.state)
+    try:
+        kernel = Kernel.of("both", both, problem, (np.zeros(()), q, v))
+    except Unknown as reason:
+        pytest.skip(f"the kernels refuse {reason}")
+    code = Compiled([kernel])
+    random = np.random.default_rng(3)
+    states = [
+        (random.uniform(), q + 1e-3 * random.normal(size=q.shape), v + 0.1 * random.normal(size=v.shape))
+        for _ in range(100)
+    ]
+    parameters = flat(eqx.filter(problem, eqx.is_array))
+    rows = code.rows("both", parameters, np.array([flat(s) for s in states]))
+    expected = jax.jit(lambda t, q, v: both(problem, (t, q, v)))
+    margin = float(np.min(np.asarray(getattr(problem.formulation, "margin", 1.0))))
+    for row, state in zip(rows, states, strict=True):
+        for got, wanted in zip(kernel.unflatten(row), expected(*state), strict=True):
+            allowed = 1e-12 / min(1.0, margin) * (1 + np.max(np.abs(wanted), initial=0.0))
+            assert np.max(np.abs(got - wanted), initial=0.0) < allowed
+
+
+def test_in_lanes_each_member_is_as_alone():
+    """A graph with a loop, a branch and LAPACK, for several members at once."""
+
+    def function(_, given):
+        matrix, x = given
+        values = jnp.linalg.svd(matrix, compute_uv=False)
+        some = jax.lax.cond(x > 0.5, lambda: jnp.sin(x) * values[0], lambda: x - 1.0)
+        return jax.lax.while_loop(lambda c: c < 5.0, lambda c: 1.5 * c + x, jnp.abs(some) + 0.1), values
+
+    random = np.random.default_rng(5)
+    kernel = Kernel.of("function", function, (), (random.normal(size=(3, 4)), np.array(0.3)))
+    one, four = Compiled([kernel]), Compiled([kernel], 4)
+    inputs = random.uniform(size=(4, 13))
+    inputs[:, -1] = (0.2, 0.9, 0.6, 0.4)
+    kept, out = np.zeros((four.kept["function"] + 1, 4)), np.zeros((kernel.outputs, 4))
+    given = np.ascontiguousarray(inputs.T)
+    four._calls["function"](kept.ctypes.data, given.ctypes.data, out.ctypes.data)
+    alone = one.rows("function", np.zeros(0), inputs)
+    np.testing.assert_allclose(out.T, alone, rtol=1e-14, atol=0)
+    compiled = jax.jit(lambda m, x: function((), (m, x)))
+    for row, x in zip(alone, inputs, strict=True):
+        np.testing.assert_allclose(row, flat(compiled(x[:12].reshape(3, 4), x[12])), rtol=1e-13, atol=1e-14)
+
+
+def _line(t, q):
+    return jnp.eye(1)
+
+
+def _pole(t, q, v):
+    return jnp.array([1.0 / (0.5 - t)])
+
+
+def _apart() -> da.Model:
+    """Two drivers of one joint that contradict each other from 0.3 s on."""
+    model = da.Model("two drivers")
+    arm = model.body("arm", mass=1.0, inertia=1.0, position=(1.0, 0.0))
+    model.revolute("A", model.ground, arm, at=(0, 0))
+    model.driver("first", "A", lambda t: t)
+    model.driver("second", "A", lambda t: t + jnp.where(t > 0.3, (t - 0.3) ** 3, 0.0))
+    return model
+
+
+FAILING = {
+    "not finite": lambda: da.FunctionSystem(_line, _pole, q0=[0.0], v0=[0.0], name="pole"),
+    "contradiction": lambda: da.build(_apart()),
+}
+
+
+@pytest.mark.parametrize("options", [{"rtol": 1e-6}, {"dt": 0.01, "integrator": "tsit5"}], ids=["adaptive", "fixed"])
+@pytest.mark.parametrize("system", FAILING.values(), ids=FAILING.keys())
+def test_failures_have_the_same_status(system, options):
+    system = system()
+    ends = [da.simulate(system, 1.0, samples=5, engine=e, throw=False, **options) for e in ("native", "jax")]
+    assert ends[0].status is ends[1].status
+    assert ends[0].status is not Status.done
+    assert float(ends[0].t_end) == pytest.approx(float(ends[1].t_end), abs=1e-6)
+
+
+@pytest.mark.parametrize("samples", ["steps", 5])
+@pytest.mark.parametrize("integrator", ["bosh3", "tsit5", "dopri5", "dopri8"])
+def test_every_explicit_integrator(integrator, samples):
+    pendulum = da.build(da.mechanism("double-pendulum"))
+    a, b = (
+        da.simulate(pendulum, 0.4, rtol=1e-5, integrator=integrator, samples=samples, engine=e)
+        for e in ("native", "jax")
+    )
+    np.testing.assert_allclose(a.t, b.t, rtol=1e-7, atol=1e-12)  # steps have 30 bits
+    np.testing.assert_allclose(a.q, b.q, atol=1e-7)
+    assert int(a.stats["rejected"]) == int(b.stats["rejected"])
+
+
+@pytest.mark.parametrize("integrator", ["heun", "rk4", "tsit5"])
+def test_fixed_steps(integrator):
+    pendulum = da.build(da.mechanism("double-pendulum"))
+    a, b = (da.simulate(pendulum, 0.4, dt=0.01, integrator=integrator, samples=5, engine=e) for e in ("native", "jax"))
+    np.testing.assert_allclose(a.q, b.q, atol=1e-12)
+    assert int(a.stats["accepted"]) == int(b.stats["accepted"]) == 40
+
+
+def test_what_does_not_fit_is_said(four_bar):
+    for given, words in (({"samples": "dense"}, "polynomials of JAX"), ({"integrator": "radau5"}, "integrator")):
+        with pytest.raises(da.errors.DalembertError, match=f"engine='native' cannot march this: .*{words}"):
+            da.simulate(four_bar, 0.1, engine="native", **given)
+    with pytest.raises(da.errors.DalembertError, match="engine='gpu' is unknown; use 'auto', 'native' or 'jax'"):
+        da.simulate(four_bar, 0.1, engine="gpu")
+
+
+def test_a_march_that_needs_care_goes_on_in_jax():
+    """Two four-bars in a row through their singular position: the native march pauses before it."""
+    system = da.build(da.mechanism("n-four-bar", N=2))
+    run, again = (da.simulate(system, 1.0, rtol=1e-8, samples=11, engine=e) for e in ("auto", "jax"))
+    assert run.restart.engine == "jax"
+    np.testing.assert_allclose(run.q, again.q, atol=1e-7)
+
+
+def test_equal_structures_do_not_share_built_in_numbers():
+    """Gravity up and down: zeros and ones are built into the code, so these are two programs."""
+    ends = {}
+    for down in (-1.0, 1.0, -1.0):
+        model = da.Model("stone", gravity=(0, down))
+        model.body("stone", mass=1.0, inertia=1.0)
+        ends[down] = da.simulate(model, 1.0, samples=2).q[-1, 1]
+        assert ends[down] == pytest.approx(0.5 * down, abs=1e-9)
+    assert ends[1.0] == pytest.approx(-ends[-1.0], abs=1e-9)
+
+
+def test_the_loop_is_python_too(monkeypatch):
+    """The loop as it stands, run by Python on arrays, with the same kernels: the same motion but for fused products."""
+    system = da.build(da.mechanism("pendulum"))
+    fast = da.simulate(system, 0.2, rtol=1e-4, samples=3, engine="native")
+    rounds = []
+
+    def by_python(machine, kept, ends, limits, times, steps, room):
+        out_t, out = np.full((1, room), np.inf), np.zeros((1, room, machine.saved.outputs))
+        arrays = {"times": times, "limits": limits, "kept": np.array(kept), "ends": ends, "out_t": out_t, "out": out}
+        arrays |= {"scratch": np.zeros(machine.scratch)} | {k: getattr(machine, k) for k in ("A", "b", "e", "c")}
+        numbers = machine.values | {"last": 1, "ntimes": len(times), "steps": int(steps), "room": room}
+        numbers |= {k: a.reshape(-1) for k, a in arrays.items()}
+        numbers |= {n: _called(machine, n) for n in ("field", "close", "adapt", "weights", "saved")}
+        _native.loop(1, **{k: numbers[k] for k in _native.ARGUMENTS})
+        rounds.append(room)
+        return ends, out_t, out
+
+    monkeypatch.setattr(_native, "run", by_python)
+    slow = da.simulate(system, 0.2, rtol=1e-4, samples=3, engine="native")
+    assert rounds
+    np.testing.assert_allclose(slow.q, fast.q, rtol=0, atol=1e-13)
+    assert int(slow.stats["steps"]) == int(fast.stats["steps"])
+
+
+def _called(machine, name: str):
+    """A kernel of a machine on NumPy arrays."""
+    code = machine.one if name in ("weights", "saved") else machine.many
+
+    def call(kept, inputs, outputs):
+        code._calls[name](kept.ctypes.data, inputs.ctypes.data, outputs.ctypes.data)
+
+    return call
