@@ -8,6 +8,7 @@ from dalembert.kernels._module import compile_text, widest
 from dalembert.kernels._native import Function, Number, Numbers, Whole, array, at, translate
 from dalembert.kernels._program import Program, describe, described
 from dalembert.kernels._ptx import entry, write_ptx
+from dalembert.kernels._remember import remembered
 from dalembert.kernels._scalarise import MOST, Unknown
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "entry",
     "fixed",
     "flat",
+    "remembered",
     "translate",
     "widest",
     "write_ptx",

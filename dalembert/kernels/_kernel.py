@@ -17,7 +17,7 @@ import numpy as np
 
 from dalembert.kernels._graph import Graph
 from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Written, code
-from dalembert.kernels._module import Module, compile_text
+from dalembert.kernels._module import Module, compile_text, object_code
 from dalembert.kernels._native import Function, Numbers, Whole, at, translate
 from dalembert.kernels._scalarise import DENSE, MOST, write_out
 
@@ -69,6 +69,16 @@ class Kernel:
         outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
         like, structure = jax.tree_util.tree_flatten(shape)
         return cls(Written(name, graph, outputs), offset, structure, like)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without its graph, to be written: the structure of its outputs is that of a tree of numbers."""
+        numbers = list(range(len(self.like)))
+        shown = jax.tree_util.tree_unflatten(self.structure, numbers)
+        return vars(self) | {"structure": shown, "written": Written(self.name, Graph(), [])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.structure = jax.tree_util.tree_structure(self.structure)
 
     @property
     def nodes(self) -> int:
@@ -153,10 +163,21 @@ class Compiled:
         codes = [code(k.written, lanes, piece or (LONG_PIECE if effort else PIECE)) for k in kernels]
         self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
         self.kept = {c.name: c.kept for c in codes}
-        self.module: Module = compile_text([c.text for c in codes], lanes, effort)
+        self._load(*object_code([c.text for c in codes], lanes, effort))
+
+    def _load(self, code: bytes, lapack: bool) -> None:
+        self.object_code: tuple[bytes, bool] = code, lapack
+        self.module = Module(code, lapack)
         pointer = ctypes.c_void_p
         self._setups = {n: self.module.function(f"{n}.setup", pointer, pointer) for n in self.kept}
         self._calls = {n: self.module.function(n, pointer, pointer, pointer) for n in self.kept}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"lanes": self.lanes, "kernels": self.kernels, "kept": self.kept, "object_code": self.object_code}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._load(*state["object_code"])
 
     def setup(self, name: str, parameters: np.ndarray) -> np.ndarray:
         """What the function keeps for these parameters: a row of numbers for each row of them."""

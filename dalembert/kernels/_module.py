@@ -19,7 +19,9 @@ from dalembert.kernels._llvm import INTRINSIC
 class Module:
     """Compiled functions; they live as long as this does."""
 
-    def __init__(self, object_code: bytes):
+    def __init__(self, object_code: bytes, lapack: bool = False):
+        if lapack:
+            _lapack.resolve()
         machine = _machine(2)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
@@ -43,12 +45,19 @@ DECLARED_2 = ("fmod", "atan2", "hypot")
 
 
 def compile_text(texts: list[str], lanes: int = 1, effort: int = 1, *, passes: bool = False) -> Module:
-    """LLVM's language as machine code, from the folder of compiled programs if it is there."""
+    """LLVM's language as machine code."""
+    return Module(*object_code(texts, lanes, effort, passes=passes))
+
+
+def object_code(
+    texts: list[str], lanes: int = 1, effort: int = 1, *, passes: bool = False, keep: bool = True
+) -> tuple[bytes, bool]:
+    """The object code of LLVM's language, and whether it calls LAPACK; from the folder of compiled programs if it is
+    there."""
     text = "\n".join([*_declarations(lanes), *texts])
-    if "@lapack." in text:
-        _lapack.resolve()
-        text += _lapack.text()
-    files = object_files()
+    lapack = "@lapack." in text
+    text += _lapack.text() if lapack else ""
+    files = object_files() if keep else None
     key = _key(text, effort, passes)
     found = None if files is None else files.get(key)
     if found is None:
@@ -61,7 +70,7 @@ def compile_text(texts: list[str], lanes: int = 1, effort: int = 1, *, passes: b
         found = machine.emit_object(module)
         if files is not None:
             files.put(key, found)
-    return Module(found)
+    return found, lapack
 
 
 def _declarations(lanes: int) -> list[str]:
@@ -86,9 +95,14 @@ def _machine(effort: int):
     return target.create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
 
 
-def _key(text: str, effort: int, passes: bool) -> str:
+def host() -> str:
+    """The processor."""
     _, cpu, features = _ready()
-    made_by = f"{llvmlite.__version__} {cpu} {features} {effort} {passes}\n"
+    return f"{cpu} {features}"
+
+
+def _key(text: str, effort: int, passes: bool) -> str:
+    made_by = f"{llvmlite.__version__} {host()} {effort} {passes}\n"
     return "kernel-" + hashlib.sha256((made_by + text).encode()).hexdigest()
 
 

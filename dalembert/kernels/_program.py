@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from dalembert.kernels._kernel import Compiled, Kernel, fixed
+from dalembert.kernels._remember import remembered
 from dalembert.kernels._scalarise import Unknown
 
 QUICK = 100_000
@@ -118,9 +119,13 @@ class Program:
             args, kwargs = jax.tree_util.tree_unflatten(structure, filled)
             return self.function(*args, **kwargs)
 
+        def make() -> _Made:
+            return _Made(Kernel.of("program", function, parameters, inputs, most=QUICK, dense=LOOPED))
+
+        others = [x for x in leaves if not (is_parameter(x) or eqx.is_array(x))]
+        shape = jax.tree_util.tree_unflatten(structure, [None if is_parameter(x) else 0 for x in leaves])
         try:
-            kernel = Kernel.of("program", function, parameters, inputs, most=QUICK, dense=LOOPED)
-            return _Made(kernel)
+            return remembered(self.function, (parameters, others), (shape, inputs), make)
         except (Unknown, TypeError):  # a result that is no array
             return None
 

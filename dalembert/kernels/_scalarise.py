@@ -402,7 +402,7 @@ class _Walk:
     def _stacked(self, function, a) -> list[np.ndarray]:
         """The results of `function` for each matrix of an array of them."""
         before = a.shape[:-2]
-        found = [function(x) for x in a.reshape(-1, *a.shape[-2:])]
+        found = [function(x) for x in a.reshape(int(np.prod(before)), *a.shape[-2:])]
         return [np.stack(x).reshape([*before, *x[0].shape]) for x in zip(*found, strict=True)]
 
     def sparse_solve(self, i, j, values, b, *_, **__):
@@ -425,7 +425,7 @@ class _Walk:
         shape = arrays[0].shape[:-2]
         if not shape:
             return function(*arrays)
-        flat = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+        flat = [a.reshape(int(np.prod(shape)), *a.shape[-2:]) for a in arrays]
         out = np.stack([function(*x) for x in zip(*flat, strict=True)]) if len(flat[0]) else flat[-1]
         return out.reshape([*shape, *out.shape[1:]])
 

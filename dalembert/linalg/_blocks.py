@@ -25,6 +25,13 @@ class Group:
         self._key = (self.rows.shape, self.columns.shape, self.rows.tobytes(), self.columns.tobytes())
         self._hash = hash(self._key)
 
+    def __getstate__(self):
+        return {k: x for k, x in vars(self).items() if k != "_hash"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._hash = hash(self._key)  # of this process
+
     def __hash__(self) -> int:
         return self._hash
 
@@ -56,6 +63,13 @@ class BlockPattern:
         self.row_order = np.argsort(made, kind="stable")
         self.key = (m, blocks, width, self.rows.tobytes(), self.cols.tobytes())
         self._hash = hash(self.key)
+
+    def __getstate__(self):
+        return {k: x for k, x in vars(self).items() if k != "_hash"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._hash = hash(self.key)  # of this process
 
     def __hash__(self) -> int:
         return self._hash

@@ -30,6 +30,13 @@ class SaddlePattern:
         self.key = (rows.key, self.mask.tobytes())
         self._hash = hash(self.key)
 
+    def __getstate__(self):
+        return {k: x for k, x in vars(self).items() if k != "_hash"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._hash = hash(self.key)  # of this process
+
     def __hash__(self) -> int:
         return self._hash
 

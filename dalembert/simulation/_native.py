@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import inspect
 import time
 import weakref
@@ -35,6 +36,7 @@ from dalembert.kernels import (
     compile_text,
     describe,
     flat,
+    remembered,
     translate,
 )
 from dalembert.simulation import _march
@@ -353,11 +355,15 @@ class Machine:
         ]
         self.size = sum(k.nodes for k in lanes_of)
         self.many, self.one = Compiled(lanes_of, lanes), Compiled(single, 1)
-        self.saved = single[0]
-        self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
-        self.loop = loop_code(lanes)
+        self._connect()
+
+    def _connect(self) -> None:
+        """The loop, and what it is told of this machine."""
+        self.loop = loop_code(self.lanes)
         types = [ctypes.c_int64 if kind == "Whole" else ctypes.c_void_p for kind in ARGUMENTS.values()]
         self.run = self.loop.function("loop", *types)
+        self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
+        self.saved, S, lanes = self.one.kernels["saved"], self.stages, self.lanes
         kf, kc, ka, ks = self.counts
         ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
         self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl + S * ny) * W + S + ny + 8
@@ -366,6 +372,14 @@ class Machine:
         self.values |= {k: getattr(self, k).ctypes.data for k in ("A", "b", "e", "c")}
         self.values |= {k: self.many.module.address(k) for k in ("field", "close", "adapt")}
         self.values |= {k: self.one.module.address(k) for k in ("saved", "weights")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        written = ("stages", "lanes", "fixed", "A", "b", "e", "c", "y_tree", "state_tree", "size", "many", "one")
+        return {k: getattr(self, k) for k in written}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._connect()
 
     @property
     def counts(self) -> list[int]:
@@ -387,8 +401,16 @@ class _Row:
 
     def __init__(self, tree):
         leaves, self.structure = jax.tree_util.tree_flatten(tree)
-        self.like = [np.asarray(x) for x in leaves]
+        self.like = [np.zeros_like(np.asarray(x)) for x in leaves]
         self.size = sum(x.size for x in self.like)
+
+    def __getstate__(self) -> dict[str, Any]:
+        shown = jax.tree_util.tree_unflatten(self.structure, list(range(len(self.like))))
+        return vars(self) | {"structure": shown}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.structure = jax.tree_util.tree_structure(self.structure)
 
     def tree(self, row: np.ndarray):
         out, k = [], 0
@@ -466,9 +488,13 @@ def machine_for(
             _MACHINES.pop(next(iter(_MACHINES)))
         began, counted = time.perf_counter(), compile_stopwatch.seconds
         try:
-            machine = _MACHINES[key] = Machine(problem, span, plan, lanes, built_in, directions, most)
-            if not graphs:
-                machine.forget()
+            make = functools.partial(Machine, problem, span, plan, lanes, built_in, directions, most)
+            if graphs:
+                _MACHINES[key] = make()
+            else:
+                chosen = (plan.integrator, plan.fixed, plan.save, lanes, own, directions, most)
+                _MACHINES[key] = remembered(loop, (problem, chosen), (span.y0, span.resume), make)
+                _MACHINES[key].forget()  # pyright: ignore[reportAttributeAccessIssue]
         except Unknown as reason:
             _MACHINES[key] = f"its equations contain {reason}"
         compile_stopwatch.seconds = counted + time.perf_counter() - began  # JAX has counted its own part

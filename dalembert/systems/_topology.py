@@ -73,6 +73,14 @@ class Tree:
         other._set_key()
         return other
 
+    def __getstate__(self):
+        state = {k: x for k, x in vars(self).items() if k not in ("_key", "_hash")}
+        return state | {"backward": sorted(self.backward)}  # in one order, whatever the process
+
+    def __setstate__(self, state):
+        vars(self).update(state | {"backward": frozenset(state["backward"])})
+        self._set_key()
+
     def __hash__(self) -> int:
         return self._hash
 
