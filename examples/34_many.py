@@ -23,7 +23,7 @@ start = time.perf_counter()
 runs = da.simulate_many(machine, masses(COUNT), END, **SETTINGS)
 seconds = time.perf_counter() - start
 
-done = np.array([status is da.simulation.Status.done for status in runs.status])
+done = runs.status_code == da.simulation.Status.done.value
 print(f"{done.sum()} of {COUNT} machines reached {END:g} s; all took {seconds:.2f} s together")
 print("crank angle: how often")
 angles = np.degrees(runs.q[done, -1, 2])
