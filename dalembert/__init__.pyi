@@ -22,6 +22,7 @@ from dalembert.analysis import compare as compare
 from dalembert.reports import report as report
 from dalembert.errors import DalembertError as DalembertError
 
+from dalembert import kernels as kernels
 from dalembert import model as model
 from dalembert import functions as functions
 from dalembert import io as io

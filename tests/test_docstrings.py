@@ -12,12 +12,13 @@ import dalembert as da
 
 
 def public_things():
-    """Names at the door, and of all rooms' `__all__`, each once."""
+    """Names at the door, and of all rooms' `__all__`, each once; not types of Python and NumPy under a name of ours."""
     found = {name: getattr(da, name) for name in da.__all__}
     for room in da._ROOMS:
         module = importlib.import_module(f"dalembert.{room}")
         found |= {f"{room}.{name}": getattr(module, name) for name in getattr(module, "__all__", [])}
-    return {name: thing for name, thing in found.items() if callable(thing)}
+    ours = {name for name, x in found.items() if (getattr(x, "__module__", None) or "").startswith("dalembert")}
+    return {name: thing for name, thing in found.items() if callable(thing) and name in ours}
 
 
 THINGS = public_things()

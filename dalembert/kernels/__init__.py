@@ -1,4 +1,7 @@
-"""0 · kernels: functions of JAX as machine code of scalars, for small machines many times faster than JAX's own."""
+"""0 · kernels: functions of JAX as machine code of scalars, for small machines many times faster than JAX's own.
+
+Equations (0.1)–(0.9): docs/theory/kernels.md.
+"""
 
 from dalembert.kernels._cuda import Buffer, Device, DeviceProgram, device
 from dalembert.kernels._jax import as_jax

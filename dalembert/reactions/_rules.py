@@ -81,9 +81,11 @@ class RowElimination(AbstractReactionRule):
         return RowElimination(rows)
 
     def multipliers(self, system, equations, r):
-        dropped = np.isin(equations.rows.pattern.rows, row_numbers(system, self.rows))
+        rows = row_numbers(system, self.rows)
+        dropped = np.isin(equations.rows.pattern.rows, rows)
         kept = BlockRows(equations.rows.pattern, jnp.where(dropped, 0.0, equations.rows.data))
-        return factorise(equations.mass, kept, equations.klu).solve(-r, jnp.zeros(system.m))[1]
+        lam = factorise(equations.mass, kept, equations.klu).solve(-r, jnp.zeros(system.m))[1]
+        return jnp.where(np.isin(np.arange(system.m), rows), 0.0, lam)  # 0, not −0 or rounding
 
     def describe(self, system):
         if not self.rows:
