@@ -18,14 +18,14 @@ FUNCTIONS = ("dgesdd", "dsyevd", "dgetrf")
 @functools.cache
 def resolve() -> None:
     """Have LLVM find LAPACK's functions in this process."""
-    from scipy.linalg import cython_lapack
+    from scipy.linalg import cython_lapack  # pyright: ignore[reportAttributeAccessIssue]
 
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     for name in FUNCTIONS:
-        capsule = cython_lapack.__pyx_capi__[name]  # pyright: ignore[reportAttributeAccessIssue]
+        capsule = cython_lapack.__pyx_capi__[name]
         llvm.add_symbol(f"lapack_{name}", api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
 
 

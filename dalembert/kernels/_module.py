@@ -35,7 +35,7 @@ class Module:
 
     def function(self, name: str, *types: Any) -> Any:
         """A function without a result, callable from Python; it runs without Python's lock."""
-        found = ctypes.CFUNCTYPE(None, *types)(self.address(name))
+        found: Any = ctypes.CFUNCTYPE(None, *types)(self.address(name))
         found.module = self  # which must live as long
         return found
 

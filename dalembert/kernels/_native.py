@@ -208,7 +208,7 @@ class _Translation:
                 return "i1", "true" if e.value else "false"
             if isinstance(e.value, int):
                 return "i64", str(e.value)
-            return "double", _hexadecimal(float(e.value))
+            return "double", _hexadecimal(float(str(e.value)))
         if isinstance(e, ast.Name):
             if e.id in self.constants:
                 built_in = self.constants[e.id]

@@ -484,7 +484,7 @@ class _Walk:
         k = computed[0]
         if ends[k] > CHOICES:
             raise Unknown("an index that depends on the state, into a long table")
-        out = None
+        out: Any = None
         for place in range(int(ends[k]) + 1):
             fixed = np.array(start)
             fixed[k] = g.constant(place)

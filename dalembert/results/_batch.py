@@ -46,7 +46,8 @@ class BatchResults:
 
     @property
     def violation(self) -> dict[str, np.ndarray]:
-        return {x: for_each(self.solution, lambda one, x=x: one.violation[x]) for x in LEVELS}
+        each = for_each(self.solution, lambda one: [one.violation[x] for x in LEVELS])
+        return {x: np.array([np.nan if np.ndim(e) == 0 else e[k] for e in each]) for k, x in enumerate(LEVELS)}
 
     def reactions(self, joint: str, *, frame: str = "world", rule=None) -> xr.Dataset:
         """Force and torque of a joint, along `run`."""
@@ -133,9 +134,10 @@ def _masked(data: xr.Dataset, count: int) -> xr.Dataset:
     return data.assign(hidden)
 
 
-def for_each(solution: Solution, query: Callable[[Solution], float]) -> np.ndarray:
-    """A number of every run; NaN for one that has no saved instant."""
+def for_each(solution: Solution, query: Callable[[Solution], Any]) -> np.ndarray:
+    """A number, or several, of every run; NaN for one that has no saved instant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RedundancyWarning)
         runs = [member(solution, k) for k in range(len(solution))]
-        return np.array([query(one) if len(one.t) else np.nan for one in runs])
+        found = [query(one) if len(one.t) else np.nan for one in runs]
+        return np.array(found, dtype=object if any(np.ndim(x) for x in found) else float)

@@ -271,8 +271,10 @@ class _Batch:
         y = jax.tree_util.tree_map(
             np.asarray, self.problem.pack(np.asarray(self.t0, float), self.start.q[0], self.start.v[0])
         )
-        ends = (np.asarray(x, float) for x in (self.t0, self.t_end))
-        span = Span(*ends, first, y, *tolerances, np.asarray(np.inf), None, most=np.asarray(self.plan.max_steps))
+        t0, t1 = (np.asarray(x, float) for x in (self.t0, self.t_end))
+        rtol, atol = tolerances
+        most = np.asarray(self.plan.max_steps)
+        span = Span(t0, t1, first, y, rtol, atol, np.asarray(np.inf), None, most=most)
         span = dataclasses.replace(span, resume=fresh_state(span, self.plan))
         problem = without_names(dataclasses.replace(self.problem, loop="ask"))
         built_in = np.zeros(self.rows.shape[1], bool)
@@ -344,7 +346,7 @@ class _Batch:
         self.saved = [ts.copy(), q.copy(), v.copy(), work.copy()]
         self.codes = np.array([_native.status_of(int(r), int(s)) for r, s in zip(ends[:, -4], state[3], strict=True)])
         for k in np.flatnonzero(self.open):
-            self._nothing(k, Status.not_assembled)
+            self._nothing(int(k), Status.not_assembled)
         # members beside singular positions are marched one by one
         for k in np.flatnonzero(((self.codes == _march.CARE) | self.special) & ~self.open):
             self._alone(int(k))

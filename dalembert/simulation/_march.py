@@ -22,7 +22,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import diffrax
 import equinox as eqx
@@ -40,6 +40,8 @@ from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps, ends
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbstractSystem, compiled, compiled_quickly, wrapped
+
+R = TypeVar("R")
 
 BAD_STEPS = 5
 """Steps that may end in numbers that are not finite before the run is stopped."""
@@ -65,13 +67,13 @@ NEWTON_FLOOR = 1e-12
 """Smallest tolerance of the stages of Diffrax's implicit solvers: below it rounding keeps Newton from converging."""
 
 
-def record(*static: str):
-    """A frozen dataclass that JAX can look into; `static` fields are not numbers. Made in a tenth of the time that an
+def record(*static: str) -> Callable[[type[R]], type[R]]:
+    """A dataclass that JAX can look into; `static` fields are not numbers. Made in a tenth of the time that an
     `equinox.Module` takes: a run makes a dozen of them."""
 
-    def decorate(cls):
-        cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
-        data = [f.name for f in dataclasses.fields(cls) if f.name not in static]
+    def decorate(cls: type[R]) -> type[R]:
+        fields: Any = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+        data = [f.name for f in fields if f.name not in static]
         return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=list(static))
 
     return decorate
@@ -94,6 +96,7 @@ class Dropped(eqx.Module):
 
 
 @record("loop")
+@dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
     """What is marched: a system under a formulation and a stabilisation."""
 
@@ -446,6 +449,7 @@ def _local(tolerance) -> jax.Array:
 
 
 @record()
+@dataclasses.dataclass(frozen=True, eq=False)
 class Span:
     """Start state and time of a march, and its numbers: all leaves, so that no change of a number recompiles."""
 
@@ -462,6 +466,7 @@ class Span:
 
 
 @record("integrator", "fixed", "save", "max_steps", "adjoint", "careful", "engine")
+@dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
     """The static choices of a march."""
 
@@ -480,19 +485,20 @@ class Plan:
 
 
 @record("engine")
+@dataclasses.dataclass(frozen=True, eq=False)
 class March:
     """What a march returns."""
 
-    ts: jax.Array
+    ts: Array
     ys: tuple
-    t_end: jax.Array
+    t_end: Array
     y_end: tuple
     controller: tuple
     solver_state: object
     stats: dict
     dense: object
-    status: jax.Array
-    paused: jax.Array
+    status: Array
+    paused: Array
     engine: str = "jax"
 
 

@@ -538,6 +538,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March 
 
 def _first_end(span: Span) -> float:
     """Where the first step ends, as Diffrax takes it."""
+    assert span.dt0 is not None
     return float(min(span.t0 + span.dt0, span.t1))
 
 
@@ -570,6 +571,7 @@ def status_of(result: int, status: int) -> int:
 
 
 def _as_march(machine: Machine, problem, span: Span, plan: Plan, times, ends, out_t, out) -> March:
+    assert span.resume is not None
     row, ny, ns = ends[0], machine.y_tree.size, machine.state_tree.size
     result, accepted, rejected, count = row[-4:]
     y, state = machine.y_tree.tree(row[2 : 2 + ny]), machine.state_tree.tree(row[2 + ny : 2 + ny + ns])

@@ -29,6 +29,7 @@ GOES_ON = (Status.done, Status.event, Status.max_steps)
 
 
 @record("save", "tolerance", "let_go", "engine")
+@dataclasses.dataclass(frozen=True, eq=False)
 class Restart:
     """What a run needs to continue, besides a `Solution`'s data: the march at its last natural step, and settings."""
 

@@ -430,7 +430,7 @@ def _on_host(part: March) -> March:
 
 
 def _solution(problem, plan, parts: list[March], status, clock, rule, restart) -> Solution:
-    stats = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
+    stats: dict[str, Any] = {"accepted": sum(p.stats["num_accepted_steps"] for p in parts)}
     repeated = sum(p.status == _march.CARE for p in parts) if len(parts) > 1 else 0  # steps that were tried twice
     stats["rejected"] = sum(p.stats["num_rejected_steps"] for p in parts) - repeated
     stats["steps"] = stats["accepted"] + stats["rejected"]
