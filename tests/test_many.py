@@ -164,3 +164,13 @@ def test_a_file_as_it_comes(four_bar, runs, tmp_path):
         np.testing.assert_array_equal(data["q"], runs.q)
         np.testing.assert_array_equal(data["crank.mass"], MASSES)
         assert set(data["status_code"].values) == {Status.done.value}
+
+
+def test_derivatives_without_constraints():
+    """x = cos(√k t): ∂x/∂k = −t sin(√k t)/(2√k)."""
+    system = da.FunctionSystem(
+        lambda t, q, p: jnp.eye(1), lambda t, q, v, p: -p["k"] * q, q0=[1.0], parameters={"k": 1.0}
+    )
+    k = np.array([1.0, 2.0])
+    runs = da.simulate_many(system, {"k": k}, 1.0, samples=3, derivatives=["k"])
+    np.testing.assert_allclose(runs.derivatives.q[:, 0, -1, 0], -np.sin(np.sqrt(k)) / (2 * np.sqrt(k)), atol=1e-8)

@@ -222,3 +222,43 @@ def _called(machine, name: str):
         code._calls[name](kept.ctypes.data, inputs.ctypes.data, outputs.ctypes.data)
 
     return call
+
+
+# ---- functions of a person's own: what machine code cannot do as JAX does it is left to JAX ---------------------
+
+
+def _kepler(m):
+    """E − 0.9 sin E = m by Newton's method."""
+
+    def step(state):
+        E, _ = state
+        d = (E - 0.9 * jnp.sin(E) - m) / (1 - 0.9 * jnp.cos(E))
+        return E - d, d
+
+    return jax.lax.while_loop(lambda s: jnp.abs(s[1]) > 1e-13, step, (m + 0.9 * jnp.sin(m), jnp.ones(())))[0]
+
+
+OWN = {
+    "loop in a batch": lambda t, q, v: -jax.vmap(_kepler)(q),
+    "int32 wraps": lambda t, q, v: ((jnp.floor(q * 10).astype(jnp.int32) * jnp.int32(1103515245)) % 7) / 7.0 - q,
+    "int8": lambda t, q, v: -q + jnp.int8(100) + jnp.floor(q[0] * 50).astype(jnp.int8),
+    "bits": lambda t, q, v: -q * jax.lax.reduce_or(jnp.floor(jnp.abs(q) * 4).astype(int), (0,)),
+    "argmax of NaN": lambda t, q, v: -jnp.where(jnp.argmax(jnp.array([0.5, jnp.log(-q[0] - 1), q[1]])) == 1, 1.0, q),
+    "NaN as an index": lambda t, q, v: -q + jax.lax.switch(
+        jnp.log(-q[0] - 1).astype(jnp.int32) + 1, [lambda: 1.0, lambda: 2.0, lambda: 3.0]
+    ),
+    "0 − 0": lambda t, q, v: jnp.array([jnp.arctan2(0.0 - v[0], -1.0), -q[1]]),
+    "−(0 − 0)": lambda t, q, v: jnp.array([jnp.arctan2(-(v[0] - v[0] * q[1]), -1.0), -q[1]]),
+    "halves away from zero": lambda t, q, v: -jax.lax.round(q),
+    "float32": lambda t, q, v: -q * jnp.sin(jnp.float32(1.0)),
+    "scan of no rounds": lambda t, q, v: -jax.lax.scan(lambda c, u: (c + u, c), q, jnp.zeros((0, 2)))[0],
+    "table": lambda t, q, v: -jnp.interp(q, jnp.linspace(-3, 3, 9), jnp.linspace(-3, 3, 9) ** 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("force", OWN.values(), ids=OWN.keys())
+def test_a_force_of_ones_own_is_as_in_jax(force):
+    system = da.FunctionSystem(lambda t, q: jnp.eye(2), force, q0=[0.5, 2.5])
+    auto, other = (da.simulate(system, 0.1, dt=0.02, integrator="heun", samples=3, engine=e) for e in ("auto", "jax"))
+    np.testing.assert_allclose(auto.q, other.q, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(auto.v, other.v, rtol=0, atol=1e-12)

@@ -202,9 +202,7 @@ class Graph:
             return self.constant(self.value(a) - self.value(b))
         if b == ZERO:
             return a
-        if a == ZERO:
-            return self.neg(b)
-        if b >= 0 and self.op[b] == "neg":
+        if b >= 0 and self.op[b] == "neg" and a != ZERO:
             return self.add(a, self.args[b][0])
         return self.node("sub", a, b)
 
@@ -213,8 +211,6 @@ class Graph:
             return self.constant(-self.value(a))
         if self.op[a] == "neg":
             return self.args[a][0]
-        if self.op[a] == "sub":
-            return self.node("sub", self.args[a][1], self.args[a][0])
         return self.node("neg", a)
 
     def mul(self, a: int, b: int) -> int:

@@ -19,7 +19,7 @@ from dalembert.kernels._graph import Graph
 from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Written, code
 from dalembert.kernels._module import Module, compile_text, object_code
 from dalembert.kernels._native import Function, Numbers, Whole, at, translate
-from dalembert.kernels._scalarise import DENSE, MOST, write_out
+from dalembert.kernels._scalarise import DENSE, MOST, Unknown, write_out
 
 
 class Kernel:
@@ -65,7 +65,12 @@ class Kernel:
         for x in jax.tree_util.tree_leaves(inputs):
             arguments.append(_inputs(graph, np.shape(x), offset))
             offset += np.size(x)
-        results = write_out(graph, closed, arguments, most, dense)
+        try:
+            results = write_out(graph, closed, arguments, most, dense)
+        except Unknown:
+            raise
+        except Exception as error:  # a rule that does not fit: JAX does it
+            raise Unknown(f"something that its rules do not fit ({type(error).__name__}: {error})") from error
         outputs = [graph.as_number(a) for r in results for a in r.ravel().tolist()]
         like, structure = jax.tree_util.tree_flatten(shape)
         return cls(Written(name, graph, outputs), offset, structure, like)

@@ -23,6 +23,8 @@ MOST = 2_000_000
 """Nodes of a graph up to which a function is written out: 0.6 kB of memory each until it is compiled."""
 DENSE = 20_000
 """Products of numbers above which a product of matrices is a loop."""
+MULTIPLYING = frozenset({"mul", "integer_pow", "pow", "square", "dot_general", "reduce_prod", "cumprod"})
+"""What may make whole numbers too large for a float64 that stands for them."""
 CHOICES = 512
 """Places among which a computed index may choose."""
 
@@ -68,8 +70,27 @@ class _Walk:
         rule = RULES.get(name)
         if rule is None:
             raise Unknown(f"the operation '{name}'")
+        self.refuse_types(equation, values)
         out = rule(self, *values, **parameters) if name not in NEED_TYPES else rule(self, equation, *values)
         return out if equation.primitive.multiple_results else [out]
+
+    def refuse_types(self, equation, values: list[np.ndarray]) -> None:
+        """All numbers are float64 here: refuse those that would differ from it, computed ones that is."""
+        for v in equation.outvars:
+            kind = getattr(v.aval, "dtype", None)
+            if kind is None or kind in (np.float64, np.bool_) or equation.primitive.name in CALLS:
+                continue
+            if not np.issubdtype(kind, np.integer):
+                raise Unknown(f"numbers of type {kind}")
+            if all(np.all(x < 0) for x in values):  # constants: indices and sizes
+                continue
+            if kind not in (np.int32, np.int64):
+                raise Unknown(f"numbers of type {kind}")
+            if equation.primitive.name in MULTIPLYING:
+                raise Unknown("products of whole numbers that depend on the state")
+            large = (abs(self.graph.value(c)) for x in values for c in x[x < 0].ravel().tolist())
+            if equation.primitive.name in ("add", "sub") and any(c >= 2**31 for c in large):
+                raise Unknown("large whole numbers")
 
     # ---- numbers ---------------------------------------------------------------------------------------------
 
@@ -145,7 +166,13 @@ class _Walk:
             now = self._unflat(carried, carry)
             (test,) = self.closed(cond_jaxpr, [*test_consts, *now])
             following = self.closed(body_jaxpr, [*body_consts, *now])
-            return self.graph.as_truth(int(test.ravel()[0])), self._flat(following)
+            if test.ndim:  # a batch: it goes on while one of it does, and the others stay as they are
+                following = [
+                    self.map(self.graph.select, np.broadcast_to(_leading(test, f.ndim), f.shape), old, f)
+                    for f, old in zip(following, now, strict=True)
+                ]
+            tests = [self.graph.as_truth(x) for x in test.ravel().tolist()]
+            return functools.reduce(lambda a, b: self.graph.logic("or", a, b), tests), self._flat(following)
 
         return self._unflat(self.graph.loop(self._flat(carry), make), carry)
 
@@ -158,6 +185,8 @@ class _Walk:
                 return None, self._flat(self.closed(jaxpr, [*consts, *self._unflat(carried, carry)]))
 
             return self._unflat(self.graph.loop(self._flat(carry), make, length), carry)
+        if not length:
+            return [*carry, *(np.zeros((0, *a.shape), int) for a in jaxpr.out_avals[num_carry:])]
         kept = []
         for k in range(length)[:: -1 if reverse else 1]:
             out = self.closed(jaxpr, [*consts, *carry, *(x[k] for x in over)])
@@ -183,8 +212,14 @@ class _Walk:
         if np.issubdtype(new, np.bool_):
             return self.map(self.graph.as_truth, a)
         if np.issubdtype(new, np.integer):
-            cut = np.issubdtype(old, np.floating)
-            return self.map(lambda x: self.graph.unary("trunc", x) if cut else self.graph.as_number(x), a)
+            g, limits = self.graph, np.iinfo(new)
+            low, high = g.constant(float(limits.min)), g.constant(float(limits.max))
+
+            def whole(x):  # NaN is 0, and what is too large the largest there is, as in JAX
+                x = g.select(g.compare("eq", x, x), ZERO, g.unary("trunc", x))
+                return g.binary("min", g.binary("max", x, low), high)
+
+            return self.map(whole if np.issubdtype(old, np.floating) else g.as_number, a)
         if new != np.float64:
             raise Unknown(f"numbers of type {new}")
         return self.map(self.graph.as_number, a)
@@ -233,6 +268,24 @@ class _Walk:
             return g.select(g.compare("gt", x, ZERO), negative, ONE)
 
         return self.map(one, a)
+
+    def round(self, a, *, rounding_method):
+        if int(rounding_method) != 1:
+            raise Unknown("the operation 'round' of halves away from zero")
+        return self.map(lambda x: self.graph.unary("rint", x), a)
+
+    def alone(self, a, *, combine: str):
+        """A truth value or number of Equinox that is one for all of a batch."""
+        g = self.graph
+        parts = a.ravel().tolist()
+        join = g.binary if combine == "max" else g.logic
+        return np.array(functools.reduce(lambda x, y: join(combine, x, y), parts), int)
+
+    def truths(self, equation, a, *, combine: str):
+        if not np.issubdtype(equation.outvars[0].aval.dtype, np.bool_):
+            raise Unknown("the bits of whole numbers")
+        neutral = 1.0 if combine == "and" else 0.0
+        return self.reduce(lambda x, y: self.graph.logic(combine, x, y), neutral, a, **equation.params)
 
     def is_finite(self, a):
         g = self.graph
@@ -288,7 +341,8 @@ class _Walk:
         for row in rows.reshape(-1, rows.shape[-1]).tolist():
             best, index = row[0], ZERO
             for k, x in enumerate(row[1:], 1):
-                better = g.compare(op, x, best)
+                first_nan = g.logic("and", g.compare("ne", x, x), g.compare("eq", best, best))
+                better = g.logic("or", g.compare(op, x, best), first_nan)
                 best, index = g.select(better, best, x), g.select(better, index, g.constant(k))
             out.append(index)
         return np.array(out, int).reshape(rows.shape[:-1])
@@ -575,6 +629,11 @@ def _starts(rank, indices, index_map, operand_batch, index_batch, walk: _Walk) -
     return moved
 
 
+def _leading(truth: np.ndarray, rank: int) -> np.ndarray:
+    """Truth values of a batch, for arrays of this rank: the batch is in front."""
+    return truth.reshape([*truth.shape, *[1] * (rank - truth.ndim)])
+
+
 def _elementwise(name: str) -> Callable:
     """An operation of the graph, on each element."""
     return lambda walk, *values, **_: walk.map(getattr(walk.graph, name), *values)
@@ -624,8 +683,6 @@ CALLS = (
     "remat2",
     "checkpoint",
 )
-ALONE = ("unvmap_any", "unvmap_all", "unvmap_max")
-"""Of Equinox: over a batch, and here is none."""
 SCATTERS: dict[str, Callable[[Graph], Callable[[int, int], int]]] = {
     "scatter": lambda g: lambda old, new: new,
     "scatter-add": lambda g: g.add,
@@ -644,7 +701,7 @@ RULES: dict[str, Callable] = {
     **{name: _logic(name) for name in ("and", "or", "not")},
     **{name: _scatter(combine) for name, combine in SCATTERS.items()},
     **dict.fromkeys(CALLS, _Walk.call),
-    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real", *ALONE), _same),
+    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real"), _same),
     "add_any": _elementwise("add"),
     "lt_to": _by_name("compare", "lt"),
     "le_to": _by_name("compare", "le"),
@@ -655,7 +712,10 @@ RULES: dict[str, Callable] = {
     "logistic": lambda walk, a, **_: walk.map(
         lambda x: walk.graph.div(ONE, walk.graph.add(ONE, walk.graph.unary("exp", walk.graph.neg(x)))), a
     ),
-    "round": _by_name("unary", "rint"),
+    "round": _Walk.round,
+    "unvmap_any": lambda walk, a, **_: walk.alone(a, combine="or"),
+    "unvmap_all": lambda walk, a, **_: walk.alone(a, combine="and"),
+    "unvmap_max": lambda walk, a, **_: walk.alone(a, combine="max"),
     "sign": _Walk.sign,
     "is_finite": _Walk.is_finite,
     "clamp": _Walk.clamp,
@@ -680,8 +740,8 @@ RULES: dict[str, Callable] = {
     "reduce_prod": _reduce(lambda g: g.mul, 1.0),
     "reduce_max": _reduce(_larger, -np.inf),
     "reduce_min": _reduce(_smaller, np.inf),
-    "reduce_and": _reduce(lambda g: lambda a, b: g.logic("and", a, b), 1.0),
-    "reduce_or": _reduce(lambda g: lambda a, b: g.logic("or", a, b), 0.0),
+    "reduce_and": lambda walk, equation, a: walk.truths(equation, a, combine="and"),
+    "reduce_or": lambda walk, equation, a: walk.truths(equation, a, combine="or"),
     "argmax": lambda walk, a, **rest: walk.best("gt", a, **rest),
     "argmin": lambda walk, a, **rest: walk.best("lt", a, **rest),
     "cumsum": _running(lambda g: g.add),
@@ -710,5 +770,5 @@ RULES: dict[str, Callable] = {
 }
 """What is known, by the name of the primitive."""
 
-NEED_TYPES = frozenset({"and", "or", "not", "div", "convert_element_type"})
+NEED_TYPES = frozenset({"and", "or", "not", "div", "convert_element_type", "reduce_and", "reduce_or"})
 """Rules that look at the types of what they are given."""

@@ -216,7 +216,7 @@ class _Batch:
 
             changes = None
             if slopes is not None:
-                changes = jax.vmap(lambda d: eqx.filter_jvp(moving, (system,), (d,))[1])(slopes)
+                changes = jax.vmap(lambda d: _native.changed_along(moving, (system,), (d,)))(slopes)
             return *found(system), changes
 
         rest = flat(eqx.filter(formulation, eqx.is_array))

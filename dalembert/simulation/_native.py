@@ -261,8 +261,20 @@ def _saved(plan: Plan, problem: Problem, given):
 def _with_derivatives(function, given_problem, y, changes):
     """`function(problem, y)`, and how it changes along all directions in which problem and y change."""
     problem, directions = given_problem
-    rates = jax.vmap(lambda *change: eqx.filter_jvp(function, (problem, y), change)[1])(directions, changes)
+    rates = jax.vmap(lambda *change: changed_along(function, (problem, y), change))(directions, changes)
     return function(problem, y), rates
+
+
+def changed_along(function, given: tuple, change: tuple):
+    """How `function(*given)` changes; zero, not None, where it does not depend on what changes."""
+    found, rates = eqx.filter_jvp(function, given, change)
+    found = eqx.filter(found, eqx.is_inexact_array)
+    return jax.tree_util.tree_map(
+        lambda x, rate: None if x is None else jnp.zeros_like(x) if rate is None else rate,
+        found,
+        rates,
+        is_leaf=lambda x: x is None,
+    )
 
 
 def _field_along(given_problem, given):
