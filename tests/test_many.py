@@ -75,6 +75,7 @@ def test_a_member_that_fails_leaves_the_others_alone(dt):
     alone = da.simulate_many(system, {"pole": poles[good]}, 1.0, samples=11, **given)
     np.testing.assert_array_equal(runs.q[good], alone.q)
     assert [s is Status.done for s in runs.status] == [True, False, True, True, True]
+    assert np.all(np.isnan(runs.q[1][~np.isfinite(runs.t[1])]))
     one = da.simulate(system.replace({"pole": 2.0}), 1.0, samples=11, throw=False, **given)
     assert runs.t_end[1] == pytest.approx(float(one.t_end), abs=1e-6)
     # ∫∫ 1/(1 − p t): q = t/p + (1 − p t) ln(1 − p t)/p²
@@ -174,3 +175,21 @@ def test_derivatives_without_constraints():
     k = np.array([1.0, 2.0])
     runs = da.simulate_many(system, {"k": k}, 1.0, samples=3, derivatives=["k"])
     np.testing.assert_allclose(runs.derivatives.q[:, 0, -1, 0], -np.sin(np.sqrt(k)) / (2 * np.sqrt(k)), atol=1e-8)
+
+
+def test_a_machine_that_is_weak_everywhere_has_derivatives():
+    """The governor's rows are weak at its start as elsewhere; central differences as above."""
+    system, name = da.build(da.mechanism("governor")), "slider.mass"
+    x = float(system.parameters()[name])
+    runs = da.simulate_many(system, {name: np.array([x])}, 0.01, samples=3, derivatives=[name])
+    after, before = (da.simulate(system.replace({name: x * (1 + e)}), 0.01, samples=3) for e in (1e-4, -1e-4))
+    expected = (after.v - before.v) / (2e-4 * x)
+    np.testing.assert_allclose(runs.derivatives.v[0, 0], expected, rtol=0, atol=1e-5 * np.max(np.abs(expected)))
+
+
+@pytest.mark.parametrize("name", ["Baumgarte", "VelocityFilter", "PI"])
+def test_other_stabilisations(four_bar, name):
+    method = getattr(da.stabilise, name)()
+    runs = da.simulate_many(four_bar, {"crank.mass": [1.0, 1.2]}, 0.3, rtol=1e-6, samples=3, stabilisation=method)
+    one = da.simulate(four_bar.replace({"crank.mass": 1.2}), 0.3, rtol=1e-6, samples=3, stabilisation=method)
+    np.testing.assert_allclose(runs.q[1], one.q, rtol=0, atol=1e-12)

@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, Status, warn_caller
+from dalembert._results import AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
 from dalembert.kernels import Compiled, Kernel, Unknown, describe, fixed, flat, widest
@@ -241,11 +241,14 @@ class _Batch:
         formulations = np.broadcast_to(rest, (self.count, len(rest)))
         self.special = np.zeros(self.count, bool)
         if isinstance(formulation, Proximal) and system.m:
-            usual = pivots if kept is None else np.maximum(pivots, np.asarray(formulation.usual))
-            self.special = ~(np.min(usual, axis=1) > NEAR) & (kept is None)
+            # where a start is weak, as weak as the machine is elsewhere, that is usual (`independent_rows`)
+            weak = ~(np.min(pivots, axis=1, keepdims=True) > NEAR) | (kept is not None)
+            usual = np.where(weak, np.maximum(pivots, np.asarray(formulation.usual)), pivots)
+            self.special = ~(np.min(pivots / usual, axis=1) > NEAR)
             formulation = dataclasses.replace(formulation, usual=usual[0])
             formulations = np.concatenate([np.broadcast_to(flat(kept), (self.count, flat(kept).size)), usual], axis=1)
-        stabilisation, stabilisations = machine.stabilisation, np.zeros((self.count, 0))
+        stabilisation = machine.stabilisation.with_time_scale(self.dt, self.t_end - self.t0)
+        stabilisations = np.zeros((self.count, 0))
         numbers = flat(eqx.filter(stabilisation, eqx.is_array))
         if getattr(stabilisation, "usual", None) is not None and isinstance(formulation, Proximal) and system.m:
             usual = np.min(formulations[:, -pivots.shape[1] :], axis=1)
@@ -253,7 +256,6 @@ class _Batch:
             stabilisations = usual[:, None]
         elif len(numbers):
             stabilisations = np.broadcast_to(numbers, (self.count, len(numbers)))
-        stabilisation = stabilisation.with_time_scale(self.dt, self.t_end - self.t0)
         self.rows = np.concatenate([self.numbers, formulations, stabilisations, self.sizes], axis=1)
         self.methods = (formulation, stabilisation)
         problem = Problem(system, formulation, stabilisation, self.sizes[0], None)
@@ -344,12 +346,23 @@ class _Batch:
         if self.along:
             self.derivatives = State(*(np.moveaxis(np.array(x), 2, 1) for x in changes[:2]))
         self.saved = [ts.copy(), q.copy(), v.copy(), work.copy()]
+        for x in self.saved[1:]:
+            x[~np.isfinite(ts)] = np.nan
+        for x in self.derivatives or ():
+            np.moveaxis(x, 1, 2)[~np.isfinite(ts)] = np.nan
         self.codes = np.array([_native.status_of(int(r), int(s)) for r, s in zip(ends[:, -4], state[3], strict=True)])
         for k in np.flatnonzero(self.open):
             self._nothing(int(k), Status.not_assembled)
         # members beside singular positions are marched one by one
-        for k in np.flatnonzero(((self.codes == _march.CARE) | self.special) & ~self.open):
+        careful = np.flatnonzero(((self.codes == _march.CARE) | self.special) & ~self.open)
+        for k in careful:
             self._alone(int(k))
+        if self.along and len(careful):
+            warn_caller(
+                f"{self.machine.system.name}: {len(careful)} of {self.count} members pass singular positions; their "
+                "derivatives are not known there and are NaN.",
+                SingularWarning,
+            )
 
     def _nothing(self, k: int, status: Status) -> None:
         self.codes[k], self.reached[k] = status.value, self.t0
@@ -361,10 +374,14 @@ class _Batch:
                 x[k] = np.nan
 
     def _alone(self, k: int) -> None:
+        formulation, stabilisation = self.machine.formulation, self.machine.stabilisation
+        formulation = None if isinstance(formulation, Proximal) else formulation  # it finds its own ranks and margins
+        if getattr(stabilisation, "usual", None) is not None:
+            stabilisation = dataclasses.replace(stabilisation, usual=None)
         one = simulate(
             self.system_of(k), self.t_end, State(self.start.q[k], self.start.v[k]), t0=self.t0, rtol=self.rtol,
             atol=self.atol, dt=self.dt, integrator=self.plan.integrator, samples=self.times, throw=False,
-            max_steps=self.plan.max_steps,
+            max_steps=self.plan.max_steps, formulation=formulation, stabilisation=stabilisation, rule=self.machine.rule,
         )  # fmt: skip
         self._nothing(k, one.status)
         n = len(one.t)
