@@ -49,9 +49,10 @@ ENGINES = {
     "Exudyn": "peers_exudyn",
     "MuJoCo": "peers_mujoco",
     "Pinocchio": "peers_pinocchio",
+    "PyDy": "peers_pydy",
     "Diffrax by hand": "hand_diffrax",
 }
-PEERS = ("Exudyn", "MuJoCo", "Pinocchio")
+PEERS = ("Exudyn", "MuJoCo", "Pinocchio", "PyDy")
 LONGEST = 6.0  # seconds one run may take; finer rungs are left out
 MEASURES = {"point": "m", "turned": "rad"}
 
