@@ -36,7 +36,7 @@ class Simulation:
 
     def __init__(self, problem: Problem, kind: str, h: float):
         self.problem, self.tree = problem, tree_of(problem.model)
-        self.model = mujoco.MjModel.from_xml_string(_xml(self.tree, kind, h))
+        self.model = mujoco.MjModel.from_xml_string(xml_of(self.tree, kind, h))
         self.data = mujoco.MjData(self.model)
         self.steps = round(problem.period / h)
 
@@ -57,7 +57,7 @@ class Simulation:
         return self.tree.samples(self.angles, self.problem)
 
 
-def _xml(tree: Tree, kind: str, h: float) -> str:
+def xml_of(tree: Tree, kind: str, h: float) -> str:
     sites: dict[int, list[str]] = {k: [] for k in range(-1, len(tree))}
     connects, tendons = [], []
 
