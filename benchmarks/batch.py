@@ -359,9 +359,9 @@ def say(text: str) -> None:
 
 def table(rows: list[dict]) -> list[str]:
     lines = [
-        f"All {rows[0]['cores']} cores, at an error of at most {ERROR:g} m over 10 s (the largest of {CHECKED} members).",
-        "Each engine by its own quickest setting, wall time, engines in turns; building and compiling apart (the first call",
-        "contains them).",
+        f"All {rows[0]['cores']} cores, at an error of at most {ERROR:g} m over 10 s (largest of {CHECKED} members).",
+        "Each engine by its own quickest setting, wall time, engines in turns; building and compiling come before (the",
+        "first call contains them).",
         "",
         "| batch | engine | members | setting | error, m | members/s | core-ms a member | `simulate_many` over | "
         "first call, s |",

@@ -451,11 +451,11 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
 def scaling_table(rows: list[dict]) -> list[str]:
     """One evaluation, what comes before it, and memory, by machine and size."""
     lines = [
-        "µs of one evaluation and processor seconds of building, preparing (a consistent start, ranks) and compiling it,",
+        "µs of one evaluation, and processor seconds of building, preparing (a consistent start, ranks) and compiling,",
         "by the engine that `simulate` takes; each size in a process of its own. Memory: the peak of that process, of",
         f"which {rows[0]['before_MB']:.0f} MB are there after the imports.",
         "",
-        "| machine | N | velocities | engine | µs | build, s | prepare, s | compile, s | peak MB | by JAX: µs | compile |",
+        "| machine | N | velocities | engine | µs | build s | prepare s | compile s | peak MB | by JAX: µs | compile s |",
         "|---" * 11 + "|",
     ]
     for r in rows:

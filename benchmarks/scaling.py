@@ -36,7 +36,7 @@ SIZES = (1, 10, 40, 100, 400, 500, 1500, 5000)
 CLOSED = (100, 1000)
 MACHINES = {"n-four-bar": "N four-bars in a row", "closed-chain": "a chain of N links pinned at both ends"}
 CHAINS = {"chain": "in the plane, hinges", "chain-in-space": "in space, Hooke joints"}
-LINKS = (10, 50, 200)
+LINKS = (10, 200)
 
 
 def measure(sizes: dict[str, tuple[int, ...]] | None = None) -> list[dict]:
