@@ -455,7 +455,7 @@ def scaling_table(rows: list[dict]) -> list[str]:
         "by the engine that `simulate` takes; each size in a process of its own. Memory: the peak of that process, of",
         f"which {rows[0]['before_MB']:.0f} MB are there after the imports.",
         "",
-        "| machine | N | velocities | engine | µs | build s | prepare s | compile s | peak MB | by JAX: µs | compile s |",
+        "| machine | N | velocities | engine | µs | build s | prepare s | compile s | peak MB | JAX: µs | compile s |",
         "|---" * 11 + "|",
     ]
     for r in rows:
