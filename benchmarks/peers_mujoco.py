@@ -2,7 +2,8 @@
 
 Fair settings: constraints as stiff as MuJoCo allows (time constant of two steps, impedance 0.9999), contacts off;
 with its default, soft constraints it never gets below an error of 1e-3. RK4 for smooth problems; `implicitfast` is
-the better one where the problem passes singular positions.
+the better one where the problem passes singular positions. On the four-bar other tolerances, solvers, matrices and
+fewer iterations saved at most 3 % of the time at the same error.
 """
 
 from __future__ import annotations
