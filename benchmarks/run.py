@@ -136,7 +136,7 @@ def main() -> None:
     only, quick = arguments.only, arguments.quick
     begin = time.perf_counter()
     engines = load_engines()
-    report = Report(machine(engines) | {"clock": arguments.clock})
+    report = Report(machine(engines) | {"clock": arguments.clock, "quick": quick})
     if only is None or "scaling" in only:
         print("Scaling …", flush=True)
         report.scaling = scaling.measure({"n-four-bar": (1, 10), "closed-chain": (10,)} if quick else None)
@@ -408,6 +408,9 @@ def chain_bars(rows: list[dict]) -> list[Bar]:
 def markdown(report: Report, chosen: list[Problem]) -> str:
     m = report.machine
     lines = ["# Benchmark", ""]
+    lines += (
+        ["**A quick try: small sizes and short ladders; its figures and bars mean nothing.**", ""] if m["quick"] else []
+    )
     lines.append(
         f"{m['cpu']}, {m['cores']} cores, load {m['load_at_start']} at the start; Python {m['python']}, JAX {m['jax']};"
     )
