@@ -408,9 +408,7 @@ def chain_bars(rows: list[dict]) -> list[Bar]:
 def markdown(report: Report, chosen: list[Problem]) -> str:
     m = report.machine
     lines = ["# Benchmark", ""]
-    lines += (
-        ["**A quick try: small sizes and short ladders; its figures and bars mean nothing.**", ""] if m["quick"] else []
-    )
+    lines += ["**A quick try with small sizes: its figures and bars mean nothing.**", ""] if m["quick"] else []
     lines.append(
         f"{m['cpu']}, {m['cores']} cores, load {m['load_at_start']} at the start; Python {m['python']}, JAX {m['jax']};"
     )
