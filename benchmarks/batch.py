@@ -5,8 +5,8 @@
 
 A batch is one machine with many values of one parameter. The error is the largest one over the sample times (every
 0.1 s, 10 s) of the tracked point, over the first 32 members, against tight references. Each engine takes the quickest
-of its settings that meets the error; the error printed beside a speed is that of the clocked runs. Engines take turns
-on the clock, wall time counts, building and compiling come before.
+of its settings that meets the error (`jax.vmap`: see below); the error printed beside a speed is that of the clocked
+runs. Engines take turns on the clock, wall time counts, building and compiling come before.
 
 - `simulate_many`: the whole call, from arrays of parameters to arrays of states.
 - `mujoco.rollout`: the model of `peers_mujoco.py`, one copy of it for each member made before, room for its states too;
@@ -360,8 +360,9 @@ def say(text: str) -> None:
 def table(rows: list[dict]) -> list[str]:
     lines = [
         f"All {rows[0]['cores']} cores, at an error of at most {ERROR:g} m over 10 s (largest of {CHECKED} members).",
-        "Each engine by its own quickest setting, wall time, engines in turns; building and compiling come before (the",
-        "first call contains them).",
+        "`simulate_many` and `mujoco.rollout` by their own quickest settings, `jax.vmap` by those of `simulate_many`:",
+        "the same steps. References: the four-bar by one equation in the crank angle, the others by `simulate_many` at",
+        "1e-13. Wall time, engines in turns; building and compiling come before (the first call contains them).",
         "",
         "| batch | engine | members | setting | error, m | members/s | core-ms a member | `simulate_many` over | "
         "first call, s |",
