@@ -23,8 +23,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# a quarter of an hour, on a machine with nothing else to do; parts of it: make bench PARTS="scaling batch"
 bench: $(BENCH_STAMP)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(if $(PARTS),--only $(PARTS))
 
 # the docs site, in out/site; a warning is an error
 docs: $(DOCS_STAMP)

@@ -41,17 +41,21 @@ class Simulation:
         return int(self.solution.stats["steps"])
 
     def samples(self) -> Samples:
-        model = self.problem.model
-        q = np.asarray(self.solution.q)
-        q = q.reshape(len(q), len(model.bodies), -1)
-        body, k = model.bodies[self.problem.body], self.problem.body_index
-        local = body.local_point(self.problem.point[: len(body.position)])
-        if model.space == "space":
-            return Samples(q[:, k, :3] + _rotated(q[:, k, 3:], local), None)
-        c, s = np.cos(q[:, k, 2]), np.sin(q[:, k, 2])
-        x = q[:, k, 0] + c * local[0] - s * local[1]
-        y = q[:, k, 1] + s * local[0] + c * local[1]
-        return Samples(np.stack([x, y, 0 * x], axis=1), q[:, :, 2] - q[:1, :, 2])
+        return samples_of(self.problem, np.asarray(self.solution.q))
+
+
+def samples_of(problem: Problem, q: np.ndarray) -> Samples:
+    """The tracked point and the turned angles of a motion in absolute coordinates q (times, coordinates)."""
+    model = problem.model
+    q = q.reshape(len(q), len(model.bodies), -1)
+    body, k = model.bodies[problem.body], problem.body_index
+    local = body.local_point(problem.point[: len(body.position)])
+    if model.space == "space":
+        return Samples(q[:, k, :3] + _rotated(q[:, k, 3:], local), None)
+    c, s = np.cos(q[:, k, 2]), np.sin(q[:, k, 2])
+    x = q[:, k, 0] + c * local[0] - s * local[1]
+    y = q[:, k, 1] + s * local[0] + c * local[1]
+    return Samples(np.stack([x, y, 0 * x], axis=1), q[:, :, 2] - q[:1, :, 2])
 
 
 def _rotated(quaternions, vector) -> np.ndarray:

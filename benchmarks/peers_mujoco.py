@@ -2,7 +2,8 @@
 
 Fair settings: constraints as stiff as MuJoCo allows (time constant of two steps, impedance 0.9999), contacts off;
 with its default, soft constraints it never gets below an error of 1e-3. RK4 for smooth problems; `implicitfast` is
-the better one where the problem passes singular positions.
+the better one where the problem passes singular positions. On the four-bar other tolerances, solvers, matrices and
+fewer iterations saved at most 3 % of the time at the same error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Simulation:
 
     def __init__(self, problem: Problem, kind: str, h: float):
         self.problem, self.tree = problem, tree_of(problem.model)
-        self.model = mujoco.MjModel.from_xml_string(_xml(self.tree, kind, h))
+        self.model = mujoco.MjModel.from_xml_string(xml_of(self.tree, kind, h))
         self.data = mujoco.MjData(self.model)
         self.steps = round(problem.period / h)
 
@@ -57,7 +58,7 @@ class Simulation:
         return self.tree.samples(self.angles, self.problem)
 
 
-def _xml(tree: Tree, kind: str, h: float) -> str:
+def xml_of(tree: Tree, kind: str, h: float) -> str:
     sites: dict[int, list[str]] = {k: [] for k in range(-1, len(tree))}
     connects, tendons = [], []
 

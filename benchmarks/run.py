@@ -1,8 +1,11 @@
 """`make bench`: how dalembert scales, and how long it and its peers take to reach an error, side by side.
 
-    python benchmarks/run.py                         everything
+    python benchmarks/run.py                         everything, a quarter of an hour
     python benchmarks/run.py --only scaling four-bar  a part; nothing is written
     python benchmarks/run.py --clock wall            wall time, for a machine with nothing else to do
+
+Parts: scaling, chains (`scaling.py`); batch, gradients (`batch.py`); start (`start.py`); and the problems four-bar,
+bricard, andrews, n-four-bar-40, n-four-bar-100. Problems and scaling use one core, the others all.
 
 The error is the largest one over the sample times against a tight independent reference (`reference.py`), the time
 the median of several runs of the simulation alone: building and compiling come before. Each engine climbs a ladder
@@ -17,8 +20,9 @@ import os
 # the compile times below are those of a first run, and one core is compared with one core: before any import
 os.environ["DALEMBERT_CACHE"] = "off"
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
+if CORES:
+    os.sched_setaffinity(0, {min(CORES)})
 
 import argparse
 import importlib
@@ -26,6 +30,8 @@ import json
 import math
 import platform
 import subprocess
+import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,12 +41,11 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-import numpy as np
+import batch
 import scaling
+import start
 from problems import Problem, problems
 from reference import reference
-
-import dalembert as da
 
 HERE = Path(__file__).parent
 OURS = "dalembert"
@@ -49,9 +54,10 @@ ENGINES = {
     "Exudyn": "peers_exudyn",
     "MuJoCo": "peers_mujoco",
     "Pinocchio": "peers_pinocchio",
+    "PyDy": "peers_pydy",
     "Diffrax by hand": "hand_diffrax",
 }
-PEERS = ("Exudyn", "MuJoCo", "Pinocchio")
+PEERS = ("Exudyn", "MuJoCo", "Pinocchio", "PyDy")
 LONGEST = 6.0  # seconds one run may take; finer rungs are left out
 MEASURES = {"point": "m", "turned": "rad"}
 
@@ -111,26 +117,40 @@ class Report:
     chains: list[dict] = field(default_factory=list)
     ladders: dict = field(default_factory=dict)  # problem -> engine -> kind -> rungs
     references: dict[str, str] = field(default_factory=dict)
-    overhead_ms: float | None = None
+    batches: list[dict] = field(default_factory=list)
+    gradients: dict | None = None
+    processes: list[dict] = field(default_factory=list)
+    calls: list[dict] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", help="scaling, chains, or names of problems")
+    parser.add_argument("--only", nargs="+", help="scaling, chains, batch, gradients, start, or names of problems")
     # engines run one after the other: on a busy machine wall times of different minutes do not compare
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, single runs: does it work? nothing is written"
+    )
     parser.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
     arguments = parser.parse_args()
-    only = arguments.only
+    only, quick = arguments.only, arguments.quick
     begin = time.perf_counter()
     engines = load_engines()
-    report = Report(machine(engines) | {"clock": arguments.clock})
+    report = Report(machine(engines) | {"clock": arguments.clock, "quick": quick})
     if only is None or "scaling" in only:
         print("Scaling …", flush=True)
-        report.scaling = scaling.measure()
+        report.scaling = scaling.measure({"n-four-bar": (1, 10), "closed-chain": (10,)} if quick else None)
     if only is None or "chains" in only:
         print("Chains …", flush=True)
-        report.chains = scaling.chains()
+        report.chains = scaling.chains((10, 50), 3) if quick else scaling.chains()
+    if only is None or "batch" in only or "gradients" in only:
+        parts = [*(name for name in batch.NAMES if only is None or "batch" in only)]
+        parts += [batch.GRADIENTS] if only is None or "gradients" in only else []
+        found = on_all_cores("batch.py", *parts, *["--quick"] * quick)
+        report.batches, report.gradients = found["rows"], found["gradients"]
+    if only is None or "start" in only:
+        found = on_all_cores("start.py", *["--quick"] * quick)
+        report.processes, report.calls = found["processes"], found["calls"]
     chosen = [p for p in problems() if only is None or p.name in only]
     for problem in chosen:
         truth, note = reference(problem)
@@ -139,21 +159,35 @@ def main() -> None:
         for engine, module in engines.items():
             start = time.perf_counter()
             report.ladders[problem.name][engine] = {
-                kind: climb(module, problem, kind, settings, truth, arguments.clock)
+                kind: climb(module, problem, kind, settings[:3] if quick else settings, truth, arguments.clock)
                 for kind, settings in module.ladders(problem).items()
             }
             print(f"{problem.title}: {engine} {time.perf_counter() - start:.0f} s", flush=True)
-    if only is None or "four-bar" in only:
-        report.overhead_ms = overhead()
     report.bars = bars(report)
     report.machine["minutes"] = round((time.perf_counter() - begin) / 60, 1)
     text = markdown(report, chosen)
     print("\n" + text)
-    if only is None:
+    if only is None and not quick:
         results = HERE / "results"
         results.mkdir(exist_ok=True)
         (results / "latest.md").write_text(text)
         (results / "latest.json").write_text(json.dumps(asdict(report), indent=1) + "\n")
+
+
+def on_all_cores(script: str, *arguments: str) -> dict:
+    """What a script of this folder has measured, in a process of its own that may use all cores."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "measured.json"
+        command = [sys.executable, str(HERE / script), *arguments, "--json", str(file)]
+        if CORES:  # a process inherits the cores of the thread that starts it
+            os.sched_setaffinity(0, CORES)
+        try:
+            subprocess.run(command, env=environment, check=True)
+        finally:
+            if CORES:
+                os.sched_setaffinity(0, {min(CORES)})
+        return json.loads(file.read_text())
 
 
 def load_engines() -> dict:
@@ -266,31 +300,14 @@ def _between(coarse, fine, level: float) -> float:
     return math.exp(math.log(s0) + share * math.log(s1 / s0))
 
 
-def overhead() -> float:
-    """Processor ms of a call of `simulate` with next to no motion in it."""
-    system = da.build(da.mechanism("four-bar"))
-    times = np.linspace(0.0, 1e-6, 101)
-    clocked = []
-    for _ in range(12):
-        start = time.process_time()
-        jax.block_until_ready(da.simulate(system, 1e-6, integrator="dopri8", samples=times).q)
-        clocked.append(time.process_time() - start)
-    return 1e3 * median(clocked[1:])
-
-
 # ---- what the design asks for ------------------------------------------------------------------------------
 
 
 def bars(report: Report) -> list[Bar]:
     out = []
-    if report.scaling:
-        by_size = {row["N"]: row for row in report.scaling}
-        growth = by_size[400]["rhs_us"] / by_size[100]["rhs_us"]
-        out.append(Bar("right-hand side, N = 400 over N = 100", growth, 4.6, False))
-        out.append(
-            Bar("compilation, N = 400 over N = 1", by_size[400]["compile_s"] / by_size[1]["compile_s"], 1.5, False)
-        )
+    out += scaling_bars(report.scaling)
     out += chain_bars(report.chains)
+    out += batch_bars(report.batches, report.gradients)
 
     def seconds(problem: str, engine: str, level: float, measure: str = "point") -> Reach:
         ladders = report.ladders.get(problem, {}).get(engine, {})
@@ -334,11 +351,49 @@ def bars(report: Report) -> list[Bar]:
     return out
 
 
+def scaling_bars(rows: list[dict]) -> list[Bar]:
+    """Large machines against small ones."""
+    size = {row["N"]: row for row in rows if row["machine"] == "n-four-bar"}
+    asked = [
+        ("right-hand side by JAX, N = 400 over N = 100", 400, 100, "jax_rhs_us", 4.6),
+        ("compilation by JAX, N = 400 over N = 1", 400, 1, "jax_compile_s", 1.5),
+        ("right-hand side, N = 5000 over N = 500", 5000, 500, "rhs_us", 12.0),
+        ("building, preparing and compiling, N = 5000 over N = 500", 5000, 500, "make_s", 12.0),
+    ]
+    return [
+        Bar(text, size[large][key] / size[small][key], bound, False)
+        for text, large, small, key, bound in asked
+        if large in size and small in size
+    ]
+
+
+def batch_bars(rows: list[dict], gradients: dict | None) -> list[Bar]:
+    """Members a second against MuJoCo's rollout and against `jax.vmap`, and what derivatives cost."""
+    out = []
+    found = {(row["problem"], row["engine"]): row for row in rows}
+    asked = [("four-bar", batch.ROLLOUT), ("mobile-robot", batch.VMAP), ("bricard", batch.VMAP)]
+    for problem, engine in asked:
+        ours, other = found.get((problem, batch.OURS)), found.get((problem, engine))
+        if ours is None or other is None:
+            continue
+        errors = f"errors {ours['error']:.1e} and {other['error']:.1e}"
+        safe = ours["error"] <= batch.ERROR
+        text = f"batch of {ours['title'].split(',')[0]} at {batch.ERROR:g}: `{batch.OURS}` over `{engine}`"
+        out.append(Bar(text, ours["rate"] / other["rate"], 10.0, True, errors, safe))
+    if gradients is not None:
+        out.append(Bar("derivatives by 4 parameters over the batch itself", gradients["ratio"], 6.0, False))
+        text = "derivatives against central differences, relative error × 1e6"
+        out.append(Bar(text, 1e6 * gradients["error"], 1e6 * batch.DERIVATIVE_ERROR, False))
+    return out
+
+
 def chain_bars(rows: list[dict]) -> list[Bar]:
     """Joint coordinates of long chains against short ones, and against absolute coordinates."""
     out = []
     for name in dict.fromkeys(row["chain"] for row in rows):
         found = {(row["way"], row["N"]): row for row in rows if row["chain"] == name}
+        if ("joint", 200) not in found:
+            continue
         long, short = found["joint", 200], found["joint", 10]
         value = long["compile_s"] / short["compile_s"]
         out.append(Bar(f"{name}, joint coordinates: compilation, 200 links over 10", value, 2.0, False))
@@ -353,6 +408,7 @@ def chain_bars(rows: list[dict]) -> list[Bar]:
 def markdown(report: Report, chosen: list[Problem]) -> str:
     m = report.machine
     lines = ["# Benchmark", ""]
+    lines += ["**A quick try with small sizes: its figures and bars mean nothing.**", ""] if m["quick"] else []
     lines.append(
         f"{m['cpu']}, {m['cores']} cores, load {m['load_at_start']} at the start; Python {m['python']}, JAX {m['jax']};"
     )
@@ -363,14 +419,8 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
         f"{m['clock']} time (compilation: cpu)."
     )
     if report.scaling:
-        lines += [
-            "",
-            "## Right-hand side of N four-bars in a row",
-            "",
-            "| N | velocities | µs | compile, s |",
-            "|---|---|---|---|",
-        ]
-        lines += [f"| {r['N']} | {r['n']} | {r['rhs_us']:.1f} | {r['compile_s']:.2f} |" for r in report.scaling]
+        lines += ["", "## Large machines", ""]
+        lines += scaling_table(report.scaling)
     if report.chains:
         lines += ["", "## Right-hand side of a chain of N links", ""]
         lines += chain_table(report.chains)
@@ -384,8 +434,12 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
         ]
         lines += table(report, chosen)
         lines += ["", "References: " + "; ".join(f"{name}: {note}" for name, note in report.references.items()) + "."]
-    if report.overhead_ms is not None:
-        lines += ["", f"A call of `simulate` with next to no motion in it (four-bar): {report.overhead_ms:.2f} ms."]
+    if report.batches or report.gradients:
+        lines += ["", "## Batches", ""]
+        lines += batch.table(report.batches) if report.batches else []
+        lines += ["", batch.gradients_text(report.gradients)] if report.gradients else []
+    if report.processes:
+        lines += ["", "## How long one waits", "", *start.table(report.processes), "", start.calls_text(report.calls)]
     lines += ["", "## What the design asks for", "", "| bar | measured | asked | holds | |", "|---|---|---|---|---|"]
     for bar in report.bars:
         word = {True: "yes", False: "**no**", None: "not measured"}[bar.holds]
@@ -393,6 +447,24 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
         value = "–" if bar.value is None else f"{bar.value:.2f}"
         lines.append(f"| {bar.text} | {value} | {sign} {bar.bound:g} | {word} | {bar.note} |")
     return "\n".join(lines) + "\n"
+
+
+def scaling_table(rows: list[dict]) -> list[str]:
+    """One evaluation, what comes before it, and memory, by machine and size."""
+    lines = [
+        "µs of one evaluation, and processor seconds of building, preparing (a consistent start, ranks) and compiling,",
+        "by the engine that `simulate` takes; each size in a process of its own. Memory: the peak of that process, of",
+        f"which {rows[0]['before_MB']:.0f} MB are there after the imports.",
+        "",
+        "| machine | N | velocities | engine | µs | build s | prepare s | compile s | peak MB | JAX: µs | compile s |",
+        "|---" * 11 + "|",
+    ]
+    for r in rows:
+        seconds = " | ".join(f"{r[k]:.2f}" for k in ("build_s", "prepare_s", "compile_s"))
+        cells = [scaling.MACHINES[r["machine"]], r["N"], r["n"], r["engine"], f"{r['rhs_us']:.4g}", seconds]
+        cells += [f"{r['peak_MB']:.0f}", f"{r['jax_rhs_us']:.4g}", f"{r['jax_compile_s']:.2f}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
 
 
 def chain_table(rows: list[dict]) -> list[str]:
