@@ -349,7 +349,7 @@ class _Batch:
         for x in self.saved[1:]:
             x[~np.isfinite(ts)] = np.nan
         for x in self.derivatives or ():
-            np.moveaxis(x, 1, 2)[~np.isfinite(ts)] = np.nan
+            np.moveaxis(np.asarray(x), 1, 2)[~np.isfinite(ts)] = np.nan
         self.codes = np.array([_native.status_of(int(r), int(s)) for r, s in zip(ends[:, -4], state[3], strict=True)])
         for k in np.flatnonzero(self.open):
             self._nothing(int(k), Status.not_assembled)
