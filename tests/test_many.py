@@ -193,3 +193,15 @@ def test_other_stabilisations(four_bar, name):
     runs = da.simulate_many(four_bar, {"crank.mass": [1.0, 1.2]}, 0.3, rtol=1e-6, samples=3, stabilisation=method)
     one = da.simulate(four_bar.replace({"crank.mass": 1.2}), 0.3, rtol=1e-6, samples=3, stabilisation=method)
     np.testing.assert_allclose(runs.q[1], one.q, rtol=0, atol=1e-12)
+
+
+def test_starts_are_looked_at_as_by_simulate(four_bar):
+    start = da.consistent_state(four_bar)
+    with pytest.raises(da.errors.DalembertError, match=r"q of the starts of 'four-bar' must have shape \(2, 9\)"):
+        da.simulate_many(four_bar, (np.zeros((2, 8)), np.zeros((2, 9))), 0.1)
+    v = np.zeros((2, 9))
+    v[1, 2] = 1.0  # the crank alone: the other bodies must move too, and it slower
+    with pytest.warns(da.errors.AssemblyWarning, match="start velocities of 1 of 2 members were changed"):
+        da.simulate_many(four_bar, (np.tile(start.q, (2, 1)), v), 0.1, samples=2)
+    with pytest.raises(da.errors.DalembertError, match="RowElimination"):
+        da.simulate_many(da.mechanism("bricard"), {"link1.mass": [1.0]}, 0.1, rule=da.reactions.RowElimination())

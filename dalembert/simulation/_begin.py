@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 from typing import Any, cast
 
@@ -70,9 +71,11 @@ def begin(system: AbstractSystem, state, t0, formulation, stabilisation, rule, t
         () if state is None else tuple(None if x is None else (np.asarray(x).tobytes(), np.shape(x)) for x in state)
     )
     key = (*map(id, given), numbers, float(t0), tolerance, ready)
-    if key in _BEGUN:
-        _BEGUN.move_to_end(key)
-        return _BEGUN[key][0]
+    known = _BEGUN.get(key)
+    if known is not None:
+        with contextlib.suppress(KeyError):  # another thread has just removed it
+            _BEGUN.move_to_end(key)
+        return known[0]
     begun = _begin(*given, state, t0, tolerance, ready, traced)
     if begun.traced:
         return begun

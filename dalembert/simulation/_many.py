@@ -25,7 +25,7 @@ from dalembert.io import write_runs
 from dalembert.kernels import Compiled, Kernel, Unknown, describe, fixed, flat, widest
 from dalembert.linalg import NEAR
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule
+from dalembert.reactions import AbstractReactionRule, RowElimination
 from dalembert.simulation import _march, _native
 from dalembert.simulation._begin import MOVED
 from dalembert.simulation._gpu import march_many_on_gpu
@@ -36,8 +36,8 @@ from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
 from dalembert.simulation._xla import march_many_by_xla
-from dalembert.stabilise import EXACT, AbstractStabilisation, State, start_of
-from dalembert.systems import AbstractSystem, with_fields, without_names
+from dalembert.stabilise import CHANGED, EXACT, AbstractStabilisation, State, start_of
+from dalembert.systems import AbstractSystem, refuse_wound, with_fields, without_names
 
 DEVICES = ("cpu", "gpu", "jax")
 """Where a batch is marched."""
@@ -181,12 +181,23 @@ class _Batch:
         self.machine, self.plan, self.times = machine, plan, times
         self.t0, self.t_end, self.dt, self.rtol, self.atol = settings
         system = machine.system
+        if isinstance(machine.rule, RowElimination) and system.bodies is system:
+            raise DalembertError(
+                "simulate_many does not march without the rows that RowElimination drops; take another rule, or "
+                "simulate each member."
+            )
         self.numbers, self.slopes, varied = _replaced(system, members, states, along)
         self.count = len(self.numbers)
         # zeros and ones are built in, but for what varies: the code does not depend on the values of the members
         self.built_in = _flags(system) & ~varied
         q0, v0 = np.asarray(system.q0), np.asarray(system.v0)
         q, v = (None, None) if states is None else states
+        for word, x0, x in (("q", q0, q), ("v", v0, v)):
+            if x is not None and np.shape(x) != (self.count, *x0.shape):
+                raise DalembertError(
+                    f"{word} of the starts of '{system.name}' must have shape {(self.count, *x0.shape)}, one row for "
+                    f"each member; got {np.shape(x)}."
+                )
         self.q, self.v = (
             np.broadcast_to(x0 if x is None else np.asarray(x, float), (self.count, *x0.shape))
             for x0, x in ((q0, q), (v0, v))
@@ -237,6 +248,19 @@ class _Batch:
                 AssemblyWarning,
             )
         self.start = State(*found.state)
+        scale = np.asarray(system.scale())
+        change = np.where(self.v == 0, 0.0, np.abs(self.start.v - self.v)) / scale
+        largest = np.max(np.abs(self.v) / scale, axis=1, initial=0.0)
+        changed = int(np.sum(np.max(change, axis=1, initial=0.0) > CHANGED * np.where(largest > 0, largest, 1.0)))
+        if changed:
+            warn_caller(
+                f"{system.name}: the start velocities of {changed} of {self.count} members were changed to what the "
+                "joints allow.",
+                AssemblyWarning,
+            )
+        if system.wound and self.t0 == 0:  # as for each run alone
+            for q in self.start.q[~self.open]:
+                refuse_wound(system, q)
         self.packed, self.sizes = packed, found.sizes
         formulations = np.broadcast_to(rest, (self.count, len(rest)))
         self.special = np.zeros(self.count, bool)

@@ -157,18 +157,7 @@ def _program(machine: Machine) -> _Program:
 def march_many_by_xla(machine: Machine, parameters, ends, limits, times, steps: bool, room: int, saves: bool = True):
     """Run the loop over all members in `ends` on the device of JAX; as `_native.run`.
 
-    Arguments:
-        machine: the kernels.
-        parameters: rows of parameters, one for each member, or one for all.
-        ends: a row for each member, as of `_native.run`.
-        limits: what the step control is told (`LIMITS`).
-        times: instants to save.
-        steps: whether the end of each step is saved instead.
-        room: instants that are saved of a member at most.
-        saves: whether anything is.
-
-    Returns:
-        (ends, times, states), as `_native.run` does.
+    Arguments and results are those of `_gpu.march_many_on_gpu`.
     """
     parameters = np.atleast_2d(parameters)
     rows: Any = parameters[0] if len(parameters) == 1 else parameters.T
