@@ -9,22 +9,27 @@ from problems import Problem, Samples
 import dalembert as da
 
 VERSION = da.__version__
-_systems: dict[str, object] = {}
+LARGE = 30
+"""Bodies above which joint coordinates, whose mass matrix is dense, are left out."""
+_systems: dict[tuple[str, str], object] = {}
 
 
 def ladders(problem: Problem) -> dict[str, tuple[float, ...]]:
-    """Tolerances by integrator, coarse to fine."""
-    return {"tsit5": problem.rtols, "dopri8": problem.rtols}
+    """Tolerances by integrator and coordinates, coarse to fine."""
+    kinds = ["tsit5", "dopri8"] if len(problem.model.bodies) > LARGE else ["tsit5", "dopri8", "dopri8 joint"]
+    return dict.fromkeys(kinds, problem.rtols)
 
 
 class Simulation:
     """One machine at one tolerance."""
 
     def __init__(self, problem: Problem, kind: str, rtol: float):
-        self.problem, self.kind, self.rtol = problem, kind, rtol
-        if problem.name not in _systems:
-            _systems[problem.name] = da.build(problem.model)
-        self.system = _systems[problem.name]
+        self.problem, self.rtol = problem, rtol
+        self.kind, _, coordinates = kind.partition(" ")
+        key = problem.name, coordinates or "absolute"
+        if key not in _systems:
+            _systems[key] = da.build(problem.model, coordinates=key[1])
+        self.system = _systems[key]
 
     def reset(self) -> None:
         pass
@@ -41,7 +46,8 @@ class Simulation:
         return int(self.solution.stats["steps"])
 
     def samples(self) -> Samples:
-        return samples_of(self.problem, np.asarray(self.solution.q))
+        q, v = (np.asarray(x) for x in (self.solution.q, self.solution.v))
+        return samples_of(self.problem, np.asarray(jax.vmap(self.system.lift)(q, v)[0]))
 
 
 def samples_of(problem: Problem, q: np.ndarray) -> Samples:

@@ -13,9 +13,13 @@ from dalembert.stabilise import consistent_state as consistent_state
 from dalembert.simulation import prepare as prepare
 from dalembert.simulation import simulate as simulate
 from dalembert.simulation import simulate_many as simulate_many
-from dalembert.simulation import Solution as Solution
 from dalembert.results import open as open
 from dalembert.analysis import check as check
+from dalembert.analysis import solve_pose as solve_pose
+from dalembert.analysis import sweep_pose as sweep_pose
+from dalembert.analysis import kinematics as kinematics
+from dalembert.analysis import equilibrium as equilibrium
+from dalembert.analysis import quasistatic as quasistatic
 from dalembert.analysis import linearise as linearise
 from dalembert.analysis import inverse_dynamics as inverse_dynamics
 from dalembert.analysis import compare as compare

@@ -89,6 +89,22 @@ class AssemblyError(DalembertError):
     """The constraints cannot be met from the given start: names the joints that stay open."""
 
 
+class PoseError(AssemblyError):
+    """Exact targets that no pose meets: says which and why; `pose` is the nearest one."""
+
+    def __init__(self, sentence: str, pose=None):
+        self.pose = pose
+        super().__init__(sentence)
+
+
+class EquilibriumError(DalembertError):
+    """No equilibrium was found: says why; `q` is the pose where the search ended."""
+
+    def __init__(self, sentence: str, q=None):
+        self.q = q
+        super().__init__(sentence)
+
+
 class SimulationError(DalembertError):
     """A motion that did not reach its end; `solution` holds what was computed until then."""
 

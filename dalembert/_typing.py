@@ -31,4 +31,5 @@ MachineRows: TypeAlias = Float[Array, " machine_m"]
 
 def is_traced(*trees: object) -> bool:
     """Whether any number in these is being traced by jit, vmap or grad: then its value is not available."""
-    return any(isinstance(x, Tracer) for x in jax.tree_util.tree_leaves(trees))
+    # isinstance would ask an abstract class, which takes several times as long
+    return any(Tracer in type(x).__mro__ for x in jax.tree_util.tree_leaves(trees))

@@ -1,10 +1,11 @@
-"""edge · the command line: list, check, run, view, report, compare, new, convert, schema, demo; they import."""
+"""edge · the command line: list, check, statics, run, kinematics, view, report, compare, new, convert, schema, demo."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import re
 import sys
 import time
 import warnings
@@ -148,6 +149,108 @@ def check(
         Console(highlight=False, soft_wrap=True).print(found)
     if not found.consistent:
         raise typer.Exit(1)
+
+
+Held = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hold",
+        metavar="NAME[=VALUE]",
+        help="Hold a joint coordinate or a measured position (as it is, or at a value) by an effort, which is told.",
+    ),
+]
+
+
+@app.command()
+def statics(
+    model: ModelName,
+    hold: Held = None,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option("--unknown", metavar="NAME", help="Find this parameter, so that no effort is needed to hold it."),
+    ] = None,
+    along: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--along",
+            metavar="NAME=FROM:TO",
+            help="Follow a parameter, a held number or the time t: load.value=0,0:0,-500. Repeat for several.",
+        ),
+    ] = None,
+    at: Annotated[float, typer.Option(help="The time at which drivers and loads are held.")] = 0.0,
+    nearest: Annotated[bool, typer.Option("--nearest", help="The nearest equilibrium, also an unstable one.")] = False,
+    rule: RuleName = None,
+    changes: Changes = None,
+    coordinates: Coordinates = "absolute",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the result: .nc (netCDF).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a figure: .png, .pdf or .svg.")] = None,
+    animate: Annotated[Path | None, typer.Option(help="Write the machine along its path: .html, .gif or .mp4.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where a machine rests, whether it stays there, and what its joints bear; or along a changing load."""
+    check_output(output, (".nc",))
+    check_output(animate, (".html", ".gif", ".mp4"))
+    _check_plot(plot)
+    if animate is not None and not along:
+        raise DalembertError("--animate shows a path; say what changes with --along NAME=FROM:TO.")
+    if unknown and along:
+        raise DalembertError("--unknown finds the parameters of one pose; leave out --along.")
+    entry = _entry(model)
+    system = _built(entry, coordinates, changes)
+    from dalembert.analysis import equilibrium, quasistatic
+
+    options: dict[str, Any] = {
+        "t": at, "find": "nearest" if nearest else "stable", "hold": _held(hold), "rule": _rule(rule),
+    }  # fmt: skip
+    if along:
+        found = quasistatic(system, dict(_span(text) for text in along), **options)
+    else:
+        found = equilibrium(system, unknown=unknown or (), **options)
+    if as_json:
+        print(json.dumps(found.as_dict()))
+    else:
+        from rich.console import Console
+
+        Console(highlight=False, soft_wrap=True).print(found)
+    written = [] if output is None else [found.to_netcdf(output)]
+    if plot is not None:
+        found.plot(path=plot)
+        written.append(plot)
+    if animate is not None:
+        written.append(found.animate(animate))
+    if not as_json:
+        for path in written:
+            print(f"  written: {path}")
+
+
+def _numbers(text: str, who: str) -> Any:
+    """A number, or several with commas."""
+    from dalembert.model import value_of
+
+    try:
+        found = [value_of(part) for part in text.strip("[]() ").split(",")]
+    except DalembertError as error:
+        raise DalembertError(f"{who}: {error}") from None
+    return found[0] if len(found) == 1 else found
+
+
+def _held(hold: list[str] | None) -> dict[str, Any]:
+    """What `--hold NAME=VALUE` names; None for what is held as it is."""
+    out: dict[str, Any] = {}
+    for text in hold or ():
+        name, equals, value = text.partition("=")
+        out[name.strip()] = _numbers(value, f"--hold {text}") if equals else None
+    return out
+
+
+def _span(text: str) -> tuple[str, tuple]:
+    """The name and the two ends of `--along NAME=FROM:TO`."""
+    name, equals, value = text.partition("=")
+    ends = re.fullmatch(r"\s*([^:]+):([^:]+)", value)
+    if not (equals and ends and name.strip()):
+        raise DalembertError(f"--along {text}: write NAME=FROM:TO, such as load.value=0,0:0,-500 or t=0:10.")
+    first, last = (_numbers(end, f"--along {text}") for end in ends.groups())
+    return name.strip(), (first, last)
 
 
 def _built(entry, coordinates: str, changes: list[str] | None, cut: tuple[str, ...] = ()):
@@ -339,6 +442,172 @@ def run(
     _simulate(model, output, plot, t_end, settings, samples, watched, as_json, coordinates, changes, resume)
 
 
+@app.command()
+def kinematics(
+    model: ModelName,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the result: .nc (netCDF); of a motion also .csv, .html (a report)."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .pdf or .svg.")] = None,
+    t_end: Annotated[float | None, typer.Option(help="End of the motion, in seconds.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Number of saved times; default 201.", min=2)] = None,
+    drive: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=LAW", help="Drive a joint coordinate by a formula of t: A.angle=2*t. Repeatable."),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A pose instead: A.angle=30*deg, tip.position=0.8,0.2. Repeatable."),
+    ] = None,
+    assemblies: Annotated[bool, typer.Option("--assemblies", help="With --target: list all other poses.")] = False,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FROM:TO:COUNT", help="Poses over a grid instead: A.angle=0:2*pi:91. Repeatable."),
+    ] = None,
+    release: Annotated[
+        list[str] | None, typer.Option(metavar="DRIVER", help="For poses: leave out this driver, or 'all'.")
+    ] = None,
+    at: Annotated[float, typer.Option(help="For poses: the time at which drivers hold, in seconds.")] = 0.0,
+    rule: RuleName = None,
+    changes: Changes = None,
+    coordinates: Coordinates = "absolute",
+    as_json: AsJson = False,
+) -> None:
+    """The motion that drivers determine, without integrating; or a pose from targets, or poses over a grid."""
+    if target and sweep:
+        raise DalembertError("Give --target or --sweep, not both.")
+    check_output(output, (".nc",) if target or sweep else (".nc", ".csv", ".html"))
+    _check_plot(plot)
+    entry = given = _entry(model)
+    if drive:
+        entry = dataclasses.replace(entry, make=lambda: _driven(given.model(), drive))
+    system = _built(entry, coordinates, changes)
+    names = () if not release else True if release == ["all"] else tuple(release)
+    options = {"t": at, "release": names}
+    if target:
+        _pose(system, _assigned(target, "--target"), assemblies, options, output, plot, as_json)
+    elif sweep:
+        _sweep(system, {k: _range(k, v) for k, v in _assigned(sweep, "--sweep", False).items()}, options, output, plot,
+               as_json)  # fmt: skip
+    else:
+        _kinematics(system, entry.t_end if t_end is None else t_end, samples, _rule(rule), output, plot, as_json)
+
+
+def _assigned(texts: list[str], option: str, numbers: bool = True) -> dict[str, Any]:
+    """NAME=VALUE, … as a dictionary; values are numbers, or texts."""
+    from dalembert.model import value_of
+
+    out: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = (x.strip() for x in text.partition("="))
+        if not (equals and name and value):
+            raise DalembertError(f"{option} {text}: write NAME=VALUE.")
+        try:
+            found = [value_of(x) for x in value.strip("[]() ").split(",")] if numbers else [value]
+        except DalembertError as error:
+            raise DalembertError(f"{option} {text}: {error}") from None
+        out[name] = found[0] if len(found) == 1 else found
+    return out
+
+
+def _range(name: str, text: str):
+    """FROM:TO:COUNT as an array."""
+    import numpy as np
+
+    from dalembert.model import value_of
+
+    parts = [x.strip() for x in str(text).split(sep=":")]
+    if len(parts) != 3 or not parts[2].isdigit() or int(parts[2]) < 1:
+        raise DalembertError(f"--sweep {name}={text}: write NAME=FROM:TO:COUNT, such as {name}=0:1:21.")
+    try:
+        return np.linspace(value_of(parts[0]), value_of(parts[1]), int(parts[2]))
+    except DalembertError as error:
+        raise DalembertError(f"--sweep {name}={text}: {error}") from None
+
+
+def _driven(model, laws: list[str]):
+    """The model with joint coordinates driven by formulas of time."""
+    for k, (name, law) in enumerate(_assigned(laws, "--drive", False).items()):
+        joint, _, coordinate = name.rpartition(".") if name not in model.constraints else (name, "", "")
+        if joint not in model.constraints:
+            raise DalembertError(f"--drive {name}: there is no joint '{joint or name}' in '{model.name}'.")
+        model.driver(f"drive{k + 1}", joint, law, **({"coordinate": coordinate} if coordinate else {}))
+    return model
+
+
+def _pose(system, targets, assemblies: bool, options, output, plot, as_json: bool) -> None:
+    from dalembert.analysis import solve_pose
+    from dalembert.io import write_netcdf
+
+    pose = solve_pose(system, targets, assemblies=assemblies, throw=False, **options)
+    if as_json:
+        print(json.dumps(pose.as_dict()))
+    else:
+        print(pose)
+        for k, each in enumerate((pose, *pose.others)):
+            label = f"  pose {k}" if pose.others else "  joints"
+            print(f"{label}  {', '.join(f'{n} = {x:.6g}' for n, x in each.coordinates.items())}")
+    _written([None if output is None else write_netcdf(pose.dataset, output), _drawn(pose, plot)], as_json)
+    if not pose.met:
+        raise typer.Exit(1)
+
+
+def _sweep(system, grid, options, output, plot, as_json: bool) -> None:
+    from dalembert.analysis import sweep_pose
+
+    found = sweep_pose(system, grid, **options)
+    print(json.dumps(found.as_dict()) if as_json else found)
+    _written([None if output is None else found.to_netcdf(output), _drawn(found, plot)], as_json)
+
+
+def _drawn(thing, path: Path | None) -> Path | None:
+    if path is not None:
+        thing.plot(path=path)
+    return path
+
+
+def _written(paths: list[Path | None], quiet: bool) -> None:
+    for path in paths:
+        if path is not None and not quiet:
+            print(f"  written    {path}")
+
+
+def _kinematics(system, t_end: float, samples: int | None, rule, output, plot, as_json: bool) -> None:
+    from dalembert._results import RedundancyWarning, SimulationError, SingularWarning
+    from dalembert.analysis import kinematics as follow
+
+    for category in (RedundancyWarning, SingularWarning):
+        warnings.simplefilter("ignore", category)  # reported below
+    failure = None
+    try:
+        solution = follow(system, t_end, samples=samples, rule=rule)
+    except SimulationError as error:
+        failure, solution = str(error), error.solution
+    assert solution is not None
+    dead = [] if failure else solution.singular_positions()
+    if as_json:
+        points = [
+            {"t": p.t, "rank": p.rank, "rank_elsewhere": p.rank_elsewhere, "joints": list(p.joints)} for p in dead
+        ]
+        message = {"message": failure} if failure else {}
+        print(json.dumps(_report(solution) | {"dead_points": points} | message))
+    else:
+        _print_report(_report(solution), solution)
+        for p in dead:
+            print(f"  dead point t = {p.t:.6g} s: rows of {', '.join(p.joints)} become dependent")
+    if output is not None and output.suffix == ".html":
+        from dalembert.reports import report as report_model
+
+        _written([report_model(solution, output)], as_json)
+        output = None
+    _save(solution, output, plot, quiet=as_json)
+    if failure:
+        if not as_json:
+            print(f"dalembert: {failure}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
 def _check_plot(path: Path | None) -> None:
     """Refuse a figure that cannot be made before the work is done."""
     if path is not None:
@@ -443,6 +712,9 @@ def report(
     samples: Annotated[int, typer.Option(help="Number of saved times.", min=2)] = 401,
     changes: Changes = None,
     coordinates: Coordinates = "absolute",
+    statics: Annotated[
+        bool, typer.Option("--statics", help="Tell also where it rests, and what it bears there.")
+    ] = False,
 ) -> None:
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
@@ -456,7 +728,7 @@ def report(
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     end = entry.t_end if t_end is None else t_end
-    options = {"about": entry.summary, "samples": samples, "progress": True}
+    options = {"about": entry.summary, "samples": samples, "progress": True, "statics": statics}
     if changes:  # the model as a file would not be what was simulated
         machine = _built(entry, coordinates, changes)
         options["about"] = f"{entry.summary or machine.name}; changed: {', '.join(changes)}"

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, Velocities
+from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, Velocities, is_traced
 from dalembert.complements import Local
 from dalembert.linalg import (
     EPS,
@@ -151,13 +151,15 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
             f"Friction '{bearing_names(bodies)[0]}' depends on a joint's load, and it has not been checked whether "
             "that load is unique. Call system = da.prepare(system).system first, outside jit, vmap and grad."
         )
-    return assemble_known(system, t, q, v)
+    found = assemble_known(system, t, q, v)
+    return jax.device_put(found) if isinstance(found.h, np.ndarray) else found
 
 
 def assemble_known(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
     """`assemble`, except that h lacks the friction by joint loads until these are known to be unique or have a rule:
-    for whatever needs only M and the rows, and for finding out whether the loads are unique."""
-    return _assemble(system, jnp.asarray(t, float), q, v)
+    for whatever needs only M and the rows, and for finding out whether the loads are unique. Of numbers on the host it
+    is made of NumPy arrays."""
+    return _assemble(system, t if is_traced(t) else np.asarray(t, float), q, v)
 
 
 # compiled, and so traced once for all callers: tracing is most of the waiting time
@@ -219,6 +221,17 @@ class Matrices(eqx.Module):
 def matrices(system: AbstractSystem, t: Scalar, q: Coordinates, joints: bool = False) -> Matrices:
     """M, C and b at (t, q), dense, with derivatives: what a complement is made of; with `joints` C = Ĉ J of a model."""
     return Matrices(*system.matrices(jnp.asarray(t, float), q, joints))
+
+
+def stiffness(system: AbstractSystem, t: Scalar, q: Coordinates, lam: Rows) -> Float[Array, "n n"]:
+    """K = −∂(h + Cᵀλ)/∂q with nothing moving and λ held: the stiffness of the forces, and the geometric one, by which
+    reactions turn with the bodies that they act on. Columns are displacements in the sense of `retract`."""
+
+    def force(delta):
+        equations = assemble_known(system, t, system.retract(q, delta), jnp.zeros(system.n))
+        return equations.h + equations.rows.rmv(lam)
+
+    return -jax.jacfwd(force)(jnp.zeros(system.n))
 
 
 def residuals(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[HolonomicRows, Rows]:

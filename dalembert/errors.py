@@ -5,8 +5,10 @@ from dalembert._results import (
     AssemblyWarning,
     ConversionWarning,
     DalembertError,
+    EquilibriumError,
     FileError,
     ModelError,
+    PoseError,
     PrecisionWarning,
     RecordWarning,
     RedundancyWarning,
@@ -17,7 +19,8 @@ from dalembert._results import (
 )
 
 __all__ = [
-    "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "FileError", "ModelError",
-    "PrecisionWarning", "RecordWarning", "RedundancyWarning", "SimulationError", "SingularWarning", "SlackBeltWarning",
-    "StiffnessWarning",
+    "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "EquilibriumError", "FileError",
+    "ModelError", "PoseError", "PrecisionWarning", "RecordWarning", "RedundancyWarning", "SimulationError",
+    "SingularWarning",
+    "SlackBeltWarning", "StiffnessWarning",
 ]  # fmt: skip

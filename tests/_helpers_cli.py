@@ -14,7 +14,7 @@ from unittest import mock
 
 def dalembert(*arguments, timeout=240, **environment):
     """In a process of its own."""
-    command = [sys.executable, "-m", "dalembert.cli", *arguments]
+    command = [sys.executable, "-m", "dalembert", *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **environment}
     )

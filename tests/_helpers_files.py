@@ -177,7 +177,51 @@ def space_forces() -> da.Model:
     return m
 
 
+def measured() -> da.Model:
+    m = da.Model("measured", gravity=(0, -9.81))
+    m.body("a", mass=1.0, inertia=1.0, position=(1, 0))
+    m.body("b", mass=1.0, inertia=1.0, position=(2, 0))
+    m.revolute("pin", "ground", "a", at=(0, 0))
+    m.revolute("elbow", "a", "b", at=(1.5, 0))
+    m.measure("tip", "point", "b", at=(2.5, 0), seen_from="a")
+    m.measure("reach", "distance", "ground", "b", at_i=(0, 0), at_j=(2.5, 0))
+    m.measure("fold", "angle", "a", "b")
+    m.measure("swing", "coordinate", "pin", coordinate="angle")
+    m.input("u", "2*sin(t)", unit="N m")
+    m.input("w")
+    m.joint_force("turn", "pin", "u - k*value", parameters={"k": 0.5})
+    m.torque("twist", "b", "w")
+    m.driver("drive", "elbow", "0.1*u")
+    m.measure("load", "reaction", "pin", component="Fx", frame="world")
+    m.measure("held", "reaction", "elbow")
+    m.measure("needed", "effort", "drive")
+    m.measure("given", "power", "turn")
+    m.measure("stored", "energy", "b")
+    m.measure("mixed", "formula", "k*tip.vx + u - pid.sum", unit="m/s", parameters={"k": 2.0})
+    m.controller(
+        "pid",
+        states={"sum": 0.1, "last": 0.0},
+        rates={"sum": "swing - last", "last": 0},
+        outputs={"w": "-k*swing.rate + sum"},
+        scales={"sum": 0.1},
+        parameters={"k": 3.0},
+    )
+    m.input("z")
+    m.force("push", "a", ["z", 0])
+    m.controller(
+        "slow", sample_rate=100.0, states={"n": 0}, updates={"n": "n + 1"}, outputs={"z": "n*fold"}, reads=["fold"]
+    )
+    return m
+
+
+def measured_in_space() -> da.Model:
+    m = da.Model("measured-in-space", space="space")
+    m.body("a", mass=1.0, inertia=(1, 1, 1), position=(1, 0, 0))
+    m.measure("turn", "angle", "ground", "a", axis=(0, 0, 1))
+    return m
+
+
 @functools.cache
 def library() -> dict[str, da.Model]:
-    makers = (plane_joints, space_joints, drivers, plane_forces, space_forces)
+    makers = (plane_joints, space_joints, drivers, plane_forces, space_forces, measured, measured_in_space)
     return {make.__name__: make().validate() for make in makers}

@@ -41,6 +41,24 @@ def test_ctrl_c_while_it_loads_is_one_line():
         assert process.returncode == 130 and told == "dalembert: stopped.\n"
 
 
+@pytest.mark.parametrize(("words", "code"), [(["list"], 0), (["check", "nonsense"], 2)])
+def test_the_process_ends_at_once_but_not_before_what_is_to_be_done_at_its_end(words, code):
+    text = (
+        "import atexit, os, sys\n"
+        "from dalembert import cli\n"
+        "from dalembert.__main__ import main\n"
+        "class Late:\n"
+        "    def __del__(self, write=os.write): write(1, b'deleted')\n"
+        "def run(of_cli=cli.main):\n"
+        "    atexit.register(print, 'last words')\n"
+        "    of_cli()\n"
+        f"late, cli.main, sys.argv = Late(), run, ['dalembert', *{words!r}]\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == code and done.stdout.endswith("last words\n")
+
+
 def test_list_names_every_mechanism():
     from dalembert.mechanisms import mechanisms
 
@@ -70,6 +88,46 @@ def test_run_json_and_files(tmp_path):
     assert in_process("run", "four-bar", "--t-end", "1", "-o", str(table)).returncode == 0
     header = table.read_text().splitlines()[0]
     assert header.startswith("time (s),") and "position[crank,x] (m)" in header
+
+
+def test_kinematics_motion_pose_and_sweep(tmp_path):
+    """A motion by a driver that is added, a pose with its assemblies, a map; each as JSON, file and picture."""
+    out, picture = tmp_path / "run.nc", tmp_path / "run.png"
+    files = ("-o", str(out), "--plot", str(picture), "--json")
+    result = in_process("kinematics", "four-bar", "--drive", "A.angle=2*t", "--t-end", "1", "--samples", "11", *files)
+    report = json.loads(result.stdout)
+    assert result.returncode == 0 and report["status"] == "done" and report["dead_points"] == []
+    assert picture.stat().st_size > 20_000 and len(da.open(out).t) == 11
+    page = tmp_path / "page.html"
+    result = in_process(
+        "kinematics", "four-bar", "--drive", "A=2*t", "--t-end", "1", "--samples", "11", "-o", str(page)
+    )
+    assert result.returncode == 0 and "kinematics" in page.read_text()
+    result = in_process("kinematics", "four-bar", "--target", "A.angle=30*deg", "--assemblies", *files)
+    found = json.loads(result.stdout)
+    assert (
+        found["met"] and len(found["others"]) == 1 and found["targets"][0]["reached"] == pytest.approx([0.5235987756])
+    )
+    result = in_process("kinematics", "four-bar", "--sweep", "A=0:2*pi:9", *files)
+    assert json.loads(result.stdout)["reachable"] == 9
+    with xr.open_dataset(out) as data:
+        assert data["reachable"].dims == ("A.angle",)
+
+
+def test_kinematics_says_what_is_wrong():
+    for arguments, code, words in (
+        ((), 2, "has 1 degree of freedom and no driver"),
+        (("--drive", "A=2*t", "--drive", "B"), 2, "write NAME=VALUE"),
+        (("--drive", "Q=2*t"), 2, "no joint 'Q'"),
+        (("--target", "A=1", "--sweep", "A=0:1:3"), 2, "not both"),
+        (("--target", "A=x"), 2, "'x' is no number"),
+        (("--sweep", "A=0:1"), 2, "NAME=FROM:TO:COUNT"),
+        (("--drive", "D=-t", "--t-end", "1"), 1, "leave the reach of 'four-bar'"),
+    ):
+        result = in_process("kinematics", "four-bar", *arguments)
+        assert result.returncode == code and words in result.stderr, (arguments, result.stderr)
+    result = in_process("kinematics", "four-bar", "--target", "A=0.3", "--target", "D=0.9")
+    assert result.returncode == 1 and "not together with 'D.angle'" in result.stdout
 
 
 def test_run_says_what_a_person_wants_to_know():

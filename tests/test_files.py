@@ -19,7 +19,7 @@ from dalembert.io import json_schema, read, starter, text_of
 from dalembert.io._read import read_from_text
 from dalembert.io._yaml import read_tree, resolve
 from dalembert.mechanisms import FILES, mechanisms
-from dalembert.model import ELEMENTS, forms_of
+from dalembert.model import ELEMENTS, TYPED, forms_of
 
 ROOT = Path(__file__).parent.parent
 HEAD = "dalembert: 1\nname: m\nspace: plane\n"
@@ -44,7 +44,7 @@ def loaded(tmp_path, text: str) -> da.Model:
 
 
 def test_the_library_here_has_every_element_and_every_argument():
-    used = {(s.type, key) for model in library().values() for s in model.statements for key in s.arguments}
+    used = {(s.key, key) for model in library().values() for s in model.statements for key in s.arguments}
     assert used == {(kind, key) for kind, element in ELEMENTS.items() for key in element.fields()}
 
 
@@ -187,7 +187,7 @@ def test_the_schema_describes_every_key_of_every_element():
     found = json_schema()
     for kind, element in ELEMENTS.items():
         keys = found["$defs"][kind]["properties"]
-        wanted = set(element.fields()) | ({"type"} if element.section in ("joints", "forces") else set())
+        wanted = set(element.fields()) | ({"type"} if element.section in TYPED else set())
         assert set(keys) == wanted and all(x.get("description") for x in keys.values())
         assert found["$defs"][kind]["description"] == element.summary()
         assert found["$defs"][kind]["additionalProperties"] is False

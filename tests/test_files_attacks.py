@@ -219,7 +219,7 @@ def good_files() -> list[str]:
             named = set().union(*(texts_in(s.arguments) for s in some))
             needed = [s for s in said["joints"] if s not in some and s.name in named]
             small = da.Model(model.name, space=model.space, gravity=model.gravity)
-            for s in (*said["bodies"], *said["markers"], *needed, *some):
+            for s in (*said["bodies"], *said["markers"], *said["inputs"], *needed, *some):
                 small.add(s)
             files.append(text_of(small))
     return files

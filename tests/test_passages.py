@@ -240,12 +240,14 @@ def test_light_bodies_pass_within_the_tolerance(masses, coordinates):
 def test_the_short_and_the_careful_program_march_alike(monkeypatch):
     """The same fixed steps, through three passages: states differ by rounding, which a passage makes 1e-10 of."""
     system = da.build(parallelogram().model)
-    short = da.simulate(system, 1.0, dt=0.005)
+    native, short = (da.simulate(system, 1.0, dt=0.005, engine=engine) for engine in ("native", "jax"))
     monkeypatch.setattr(_march, "waits", lambda plan: False)
-    careful = da.simulate(system, 1.0, dt=0.005)
-    assert short.restart.mark.careful and short.stats["steps"] == careful.stats["steps"] == 200
-    np.testing.assert_allclose(short.q, careful.q, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(short.v, careful.v, rtol=0, atol=1e-9)
+    careful = da.simulate(system, 1.0, dt=0.005, engine="jax")
+    assert short.restart.mark.careful and native.restart.engine == "native"
+    for run in (native, short):
+        assert run.stats["steps"] == careful.stats["steps"] == 200
+        np.testing.assert_allclose(run.q, careful.q, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(run.v, careful.v, rtol=0, atol=1e-9)
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import dalembert  # noqa: F401  # float64
+import dalembert as da
 from dalembert.simulation import _march, _simulate
 from dalembert.simulation._march import INTEGRATORS, Plan, Span
 
@@ -112,6 +112,28 @@ def test_compiled_programs_can_be_counted_and_dropped():
     assert inner._cache_size() == 1
     inner.clear_cache()
     assert inner._cache_size() == 0
+
+
+def test_the_trace_state_tells_whether_anything_is_traced():
+    """`compiled_quickly` asks it, where an operation of JAX would start XLA."""
+    from dalembert.systems import _names
+
+    found = []
+    jax.make_jaxpr(lambda: (found.append(_names._inside_a_jit()), jnp.ones(1))[1])()
+    assert found == [True], f"a trace has the state of none in {VERSIONS}"
+    jax.vmap(lambda x: (found.append(_names._inside_a_jit()), x)[1])(jnp.ones(2))
+    assert found[1:] == [False], f"a number that vmap does not see is traced in {VERSIONS}"
+    assert _names.get_opaque_trace_state() == _names._UNTRACED, f"each look at no trace differs in {VERSIONS}"
+
+
+def test_a_solution_is_made_as_equinox_makes_it():
+    """`Solution.of` leaves out the checks of Equinox, and that of the shapes, which is made here."""
+    ours = da.simulate(da.build(da.mechanism("pendulum")), 0.01, samples=3)
+    theirs = da.simulation.Solution(**vars(ours))
+    assert vars(ours).keys() == vars(theirs).keys(), f"a module has other attributes in {VERSIONS}"
+    assert shapes(ours) == shapes(theirs), f"a module is another tree in {VERSIONS}"
+    with pytest.raises(AttributeError):
+        ours.t = np.ones(2)
 
 
 def test_jax_uses_our_program_files(tmp_path):

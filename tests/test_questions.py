@@ -26,6 +26,10 @@ def cranks() -> da.Model:
         crank = model.body(f"crank{k}", mass=1.0, inertia=0.1, position=(k, -0.5))
         model.revolute(f"top{k}", model.ground, crank, at=(k, 0))
         model.revolute(f"foot{k}", crank, bar, at=(k, -1))
+    model.torque("turn", "crank0", model.input("u"))
+    model.measure("load", "reaction", "top0")
+    model.measure("tip", "point", bar, at=(2.5, -1), seen_from="crank0")
+    model.measure("twice", "formula", "2*load.Fy + tip.ax")
     return model
 
 
@@ -37,12 +41,20 @@ def rotor() -> da.Model:
     model.driver("motor", "axle", da.functions.polynomial([0.0, 2.0]))
     bob = model.body("bob", mass=1.0, inertia=(0.02, 0.02, 0.01), position=(0, 0, -0.5), angular_velocity=(0, 0, 2.0))
     model.revolute("hinge", disc, bob, at=(0, 0, 0), axis=(1, 0, 0))
+    model.joint_force("push", "hinge", model.input("u"))
+    model.measure("effort", "effort", "motor")
+    model.measure("power", "power", "motor")
+    model.measure("angle", "angle", model.ground, disc, axis=(0, 0, 1))
     return model
 
 
 def ball() -> da.Model:
     """A ball that rolls on a turning plate: nonholonomic, a free body."""
-    return da.mechanism("rolling-sphere")
+    model = da.mechanism("rolling-sphere")
+    model.force("wind", "ball", (model.input("u"), 0, 0))
+    model.measure("seen", "point", "ball", seen_from="plate")
+    model.measure("energy", "energy", "ball")
+    return model
 
 
 def rubbing() -> da.Model:
@@ -51,20 +63,29 @@ def rubbing() -> da.Model:
     bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.0, -0.7))
     model.revolute("pin", model.ground, bob, at=(0, 0))
     model.bearing_friction("rubs", "pin", coulomb=0.2, radius=0.05, transition_speed=0.1)
+    model.torque("turn", bob, model.input("u"))
+    model.measure("load", "reaction", "pin", component="Fy")
+    model.measure("swing", "coordinate", "pin")
     return model
 
 
-def functions() -> da.FunctionSystem:
+def functions(*more: da.model.Element) -> da.FunctionSystem:
     """A point on a circle by its own functions, hanging."""
     return da.FunctionSystem(
-        lambda t, q: 2.0 * jnp.eye(2),
-        lambda t, q, v: jnp.array([0.0, -2.0 * G]),
-        position=lambda t, q: jnp.array([q @ q - 1.0]),
-        potential=lambda t, q: 2.0 * G * q[1],
+        lambda t, q, p: 2.0 * jnp.eye(2),
+        lambda t, q, v, p: jnp.array([p["u"], -2.0 * G]),
+        position=lambda t, q, p: jnp.array([q @ q - 1.0]),
+        potential=lambda t, q, p: 2.0 * G * q[1],
         q0=[0.0, -1.0],
         joints={"rod": 1},
+        controls=[da.model.InputEntry("u"), OWN, da.model.MeasuredFormula("half", "0.5*own"), *more],
         name="functions",
     )
+
+
+OWN = da.model.MeasuredFunction("own", lambda t, q, v, vdot, r: q[0] + v[0] + vdot[1] + r[1])
+STEADY = da.model.Controller("hold", states={"z": 0.1}, rates={"z": "-z"}, outputs={"u": "z"})
+"""A controller of the input that all machines have."""
 
 
 MACHINES = {"cranks": cranks, "rotor": rotor, "ball": ball, "rubbing": rubbing}
@@ -77,7 +98,7 @@ def system_of(name: str, coordinates: str):
 
 
 @functools.cache
-def motion_of(name: str, coordinates: str) -> da.Solution:
+def motion_of(name: str, coordinates: str) -> da.simulation.Solution:
     return da.simulate(system_of(name, coordinates), 0.05, samples=3, progress=False)
 
 
@@ -106,8 +127,52 @@ def ask_reactions(name, coordinates, tmp_path):
     return [reaction["force"].values, reaction["torque"].values]
 
 
+def ask_measurements(name, coordinates, tmp_path):
+    solution = motion_of(name, coordinates)
+    found = solution.measurements
+    assert all(isinstance(x.attrs["units"], str) for x in found.values())
+    (figure,) = [solution.plot("measurements")]
+    rules = {str(r) for r in solution.dataset["channel_rule"].values}
+    # what the model leaves open carries its rule, and says that it is not unique
+    assert (rules == {"unique"}) == (name != "cranks")
+    if name == "cranks":
+        assert not found["load.Fy"].attrs["unique"] and found["tip.x"].attrs["unique"]
+        assert found["twice"].attrs["rule"] == solution.rule.describe(solution.machine)
+    return [*found.values(), len(figure.axes)]
+
+
+def ask_inputs(name, coordinates, tmp_path):
+    solution = da.simulate(system_of(name, coordinates), 0.05, samples=3, inputs={"u": 1.0}, progress=False)
+    assert np.max(np.abs(solution.v[-1] - motion_of(name, coordinates).v[-1])) > 1e-4
+    return [solution.measurements["u"]]
+
+
+def ask_controllers(name, coordinates, tmp_path):
+    if name == "functions":
+        system = functions(STEADY)
+    else:
+        model = MACHINES[name]()
+        model.add(STEADY)
+        system = da.build(model, coordinates=coordinates)
+    solution = da.simulate(system, 0.05, samples=3, progress=False)
+    np.testing.assert_allclose(solution.measurements["hold.z"], 0.1 * np.exp(-np.asarray(solution.t)), rtol=1e-8)
+    return [solution.measurements["u"]]
+
+
 def ask_linearise(name, coordinates, tmp_path):
     return [np.abs(da.linearise(system_of(name, coordinates)).eigenvalues)]
+
+
+def ask_equilibrium(name, coordinates, tmp_path):
+    rest = da.equilibrium(system_of(name, coordinates))
+    assert str(rest) and rest.summary() and rest.stable and rest.mobility == 1
+    return [rest.q, rest.residual, rest.stiffness, rest.dataset["multiplier"].values]
+
+
+def ask_quasistatic(name, coordinates, tmp_path):
+    path = da.quasistatic(system_of(name, coordinates), {"t": (0.0, 0.1)})
+    assert str(path) and path.reached and not path.special
+    return [path.q, path.s, path.values["t"], path.dataset["multiplier"].values]
 
 
 def ask_inverse_dynamics(name, coordinates, tmp_path):
@@ -138,6 +203,40 @@ def ask_compare(name, coordinates, tmp_path):
     return [entry.error for entry in found.entries]
 
 
+def target_of(name, coordinates) -> dict:
+    """Something of positions that the machine can do."""
+    q0 = {
+        "cranks": {"top0.angle": 0.3},
+        "rotor": {"hinge.angle": 0.2},
+        "ball": {"ball.x": 0.2},
+        "rubbing": {"pin": 0.4},
+    }
+    return q0.get(name, {"q[0]": 0.5})
+
+
+def ask_solve_pose(name, coordinates, tmp_path):
+    system = system_of(name, coordinates)
+    pose = da.solve_pose(system, target_of(name, coordinates))
+    assert pose.met and str(pose)
+    with pytest.raises(da.DalembertError, match="no target 'nobody'"):
+        da.solve_pose(system, {"nobody": 1.0})
+    return [pose.q, pose.gaps, pose.freedoms]
+
+
+def ask_sweep_pose(name, coordinates, tmp_path):
+    ((target, value),) = target_of(name, coordinates).items()
+    sweep = da.sweep_pose(system_of(name, coordinates), {target: [0.0, value]})
+    assert sweep.dataset["reachable"].all() and str(sweep)
+    sweep.plot(path=tmp_path / "sweep.png")
+    return [sweep.dataset["conditioning"].values, sweep.dataset["redundancy"].values]
+
+
+def ask_kinematics(name, coordinates, tmp_path):
+    """Of the machine as it is: refused by name, as freedoms are left."""
+    solution = da.kinematics(system_of(name, coordinates), 0.1)
+    return [solution.q]
+
+
 def ask_plot(name, coordinates, tmp_path):
     figure = motion_of(name, coordinates).plot(path=tmp_path / "page.png")
     return [len(figure.axes)]
@@ -161,13 +260,25 @@ REFUSED = {
     ("reactions", "functions"): "no joint frames",
     ("animate", "functions"): "nothing of bodies",
     ("linearise", "ball"): "neither at rest nor in steady motion",
+    ("equilibrium", "ball"): "cannot be at rest: 'drive' prescribes a speed",
+    ("quasistatic", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("inverse_dynamics", "rubbing"): "would depend on the efforts",
+    ("kinematics", "cranks"): "'cranks' has 1 degree of freedom and no driver",
+    ("kinematics", "rotor"): "The driver 'motor' leaves 'rotor' 1 degree of freedom",
+    ("kinematics", "ball"): "'rolling-sphere' has 3 degrees of freedom and no driver",
+    ("kinematics", "rubbing"): "'rubbing' has 1 degree of freedom and no driver",
+    ("kinematics", "functions"): "'functions' has 1 degree of freedom and no driver",
 }
 """What cannot be answered, and words of the sentence that says so."""
 
 
-DEAR = {"compare": ("cranks", "functions")}
-"""Questions that march once more with other settings: for which machines in every run."""
+DEAR = {
+    "compare": ("cranks", "functions"),
+    "controllers": ("cranks", "functions"),
+    "inputs": ("ball",),
+    "quasistatic": ("rotor", "functions"),
+}
+"""Questions that march once more with other settings, or on a path: for which machines in every run."""
 ASKED = [
     pytest.param(
         q, *s, marks=pytest.mark.thorough if s[0] not in DEAR.get(q, s) else (), id=f"{q}-{s[0]}-{s[1] or 'own'}"
@@ -189,11 +300,44 @@ def test_every_question_of_every_system(question, name, coordinates, tmp_path):
         assert np.all(np.isfinite(np.asarray(numbers, float)))
 
 
+DRIVEN = {"cranks": "top0", "rotor": "hinge", "rubbing": "pin"}
+"""A joint whose driver leaves no freedom."""
+
+
+@pytest.mark.parametrize("name", DRIVEN)
+def test_driven_machines_without_integrating(name):
+    """With one more driver kinematics answers, in both coordinates alike, and as integrating does (to 1e-6)."""
+    model = MACHINES[name]()
+    model.driver("drive", DRIVEN[name], da.functions.polynomial([0.0, 0.0, 1.5]))
+    one, other = (da.kinematics(da.build(model, coordinates=c), 0.4, samples=3) for c in ("absolute", "joint"))
+    marched = da.simulate(model, 0.4, samples=3, rtol=1e-9)
+    for what in ("position", "velocity", "acceleration", "reaction_force", "reaction_torque"):
+        size = max(float(np.max(np.abs(one.dataset[what].values))), 1.0)
+        np.testing.assert_allclose(other.dataset[what].values, one.dataset[what].values, atol=1e-9 * size)
+        np.testing.assert_allclose(marched.dataset[what].values, one.dataset[what].values, atol=1e-6 * size)
+
+
+def test_kinematics_of_own_equations():
+    """A point on a circle whose height is prescribed: y = −cos t², so x = sin t²; forces by M v̇ − h."""
+    system = da.FunctionSystem(
+        lambda t, q: 2.0 * jnp.eye(2),
+        lambda t, q, v: jnp.array([0.0, -2.0 * G]),
+        position=lambda t, q: jnp.array([q @ q - 1.0, q[1] + jnp.cos((t + 1.0) ** 2)]),
+        q0=[np.sin(1.0), -np.cos(1.0)],
+        joints={"rod": 1, "lift": 1},
+        name="lifted",
+    )
+    solution = da.kinematics(system, 0.5, samples=6)
+    expected = np.stack([np.sin((solution.t + 1) ** 2), -np.cos((solution.t + 1) ** 2)], axis=1)
+    np.testing.assert_allclose(solution.q, expected, atol=1e-13)
+    assert solution.multipliers.shape == (6, 2)
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_both_coordinates_answer_alike(name):
     """Bodies, reactions and eigenvalues do not depend on coordinates; to 1e-6, the error of two runs at rtol 1e-8."""
     one, other = (motion_of(name, c).dataset for c in ("absolute", "joint"))
-    for what in ("position", "velocity", "reaction_force", "reaction_torque"):
+    for what in ("position", "velocity", "reaction_force", "reaction_torque", "measurement"):
         if what in one:
             size = max(float(np.max(np.abs(one[what].values), initial=0.0)), 1.0)
             np.testing.assert_allclose(other[what].values, one[what].values, atol=1e-6 * size)

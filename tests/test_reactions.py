@@ -212,7 +212,7 @@ def states_of_zoo(space: str, nonholonomic: bool):
     q, v = (np.array([x[k] for x in found]) for k in (0, 1))
     still = np.zeros((len(TIMES), 2))
     done = np.asarray(int(da.simulation.Status.done))
-    solution = da.Solution(
+    solution = da.simulation.Solution(
         system,
         da.formulations.Proximal(),
         da.stabilise.Projection(),

@@ -101,14 +101,17 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(build, settings):
     assert_goes_on(system, da.simulate(system, 1.0, samples=21, **settings), **settings)
 
 
-def test_a_run_goes_on_past_its_first_singular_position():
-    """Before it marches a short program, after it a careful one: a run that goes on takes the same."""
-    system = da.build(parallelogram().model)
-    before, past = (da.simulate(system, t1, samples=11, **QUICK) for t1 in (0.05, 0.5))
-    assert not before.restart.mark.careful and past.restart.mark.careful
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_run_goes_on_past_its_first_singular_position(engine):
+    """Before it JAX marches a short program, after it a careful one, and a run that goes on takes the same; machine
+    code marches on as before."""
+    system, settings = da.build(parallelogram().model), QUICK | {"engine": engine}
+    before, past = (da.simulate(system, t1, samples=11, **settings) for t1 in (0.05, 0.5))
+    assert not before.restart.mark.careful and bool(past.restart.mark.careful) == (engine == "jax")
+    assert past.restart.engine == engine
     for half in (before, past):
         more = da.simulate(system, 1.0, after=half, samples=np.array([0.7, 1.0]))
-        whole = da.simulate(system, 1.0, samples=np.concatenate([half.t, [0.7, 1.0]]), **QUICK)
+        whole = da.simulate(system, 1.0, samples=np.concatenate([half.t, [0.7, 1.0]]), **settings)
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
         assert int(more.stats["steps"]) == int(whole.stats["steps"])

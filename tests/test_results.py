@@ -10,8 +10,8 @@ import pytest
 import dalembert as da
 from dalembert.results import BatchResults, Results
 
-MOTION = {"status", "state", "machine", "at", "states", "results"}
-"""What a solution answers itself, besides its fields."""
+MOTION = {"of", "status", "state", "machine", "at", "states", "results"}
+"""What a solution answers itself, besides its fields, and how it is made."""
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def test_results_are_computed_once_and_are_no_data(solution):
 
 
 def test_every_other_question_is_passed_on():
-    fields = {f.name for f in dataclasses.fields(da.Solution)}
-    asked = {name for name in vars(da.Solution) if not name.startswith("_")} - fields - MOTION
+    fields = {f.name for f in dataclasses.fields(da.simulation.Solution)}
+    asked = {name for name in vars(da.simulation.Solution) if not name.startswith("_")} - fields - MOTION
     assert {"dataset", "reactions", "plot", "to_netcdf", "redundancy"} <= asked
     assert asked <= set(dir(Results))
 

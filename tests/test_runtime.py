@@ -1,4 +1,4 @@
-"""The folder of compiled programs: what is spoilt heals, and what cannot be kept is told once."""
+"""The folder of compiled programs: what is spoilt heals, and what cannot be kept is told once; and a quick start."""
 
 from __future__ import annotations
 
@@ -74,3 +74,22 @@ def test_a_run_heals_its_cache(tmp_path):
     assert healed.stdout == "False\n" and healed.stderr.count("UserWarning") == 1
     again = run()
     assert again.stdout == "True\n" and again.stderr == ""
+
+
+def test_a_run_in_machine_code_does_not_start_xla(tmp_path):
+    """`dalembert run` of a machine that machine code can march compiles nothing by XLA, whose start alone takes as long
+    as a warm run may, and loads neither pictures nor tables."""
+    code = (
+        "import sys\n"
+        "from dalembert import cli\n"
+        "sys.argv = ['dalembert', 'run', 'four-bar', '--t-end', '0.1']\n"
+        "assert cli._command() == 0\n"
+        "from dalembert._runtime import compile_stopwatch\n"
+        "heavy = {'matplotlib', 'xarray', 'pandas', 'networkx', 'dalembert.view'} & set(sys.modules)\n"
+        "print(compile_stopwatch.programs, sorted(heavy), file=sys.stderr)"
+    )
+    for _ in ("cold", "warm"):
+        command, settings = [sys.executable, "-c", code], os.environ | {"DALEMBERT_CACHE": str(tmp_path)}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=settings)
+        assert done.stderr == "0 []\n", done.stderr
+    assert not list(tmp_path.glob("jit*")) and list(tmp_path.glob("code*"))

@@ -11,6 +11,9 @@ import pytest
 
 import dalembert as da
 from dalembert.simulation._march import Problem
+from dalembert.stabilise import _start
+
+EPS = np.finfo(float).eps
 
 LONG, STEP = 100.0, 0.01
 CASES = {
@@ -201,3 +204,29 @@ def test_a_driver_is_not_blamed_for_a_loop_that_is_open_without_it():
     with pytest.raises(da.errors.AssemblyError) as told:
         da.consistent_state(da.build(model))
     assert "asks for" not in str(told.value) and "'strut'" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "coordinates", "met"),
+    [
+        ("four-bar", "absolute", True),
+        ("four-bar", "joint", True),
+        ("bennett", "joint", True),  # in space, redundant
+        ("rolling-disc", "absolute", True),  # nonholonomic; its quaternion is not of length one to the last digit
+        ("slider-crank", "absolute", False),  # a driver whose speed the start velocities lack
+        ("jansen-leg", "joint", False),  # velocities are off by 5e-12
+    ],
+)
+def test_a_start_that_meets_its_constraints_is_taken_as_it_is(name, coordinates, met):
+    """Where a quick look shows that: the state of the whole correction, to the rounding of a quaternion."""
+    system = da.build(da.mechanism(name), coordinates=coordinates)
+    (looked, found), t, free = _start._as_given(system, 0.0, system.q0, system.v0), np.zeros(()), np.ones(system.n)
+    assert bool(found) is met
+    corrected = _start._consistent(system, t, system.q0, system.v0, free)
+    taken = _start.assembled(system)
+    np.testing.assert_allclose(taken.state.q, corrected.state.q, rtol=0, atol=4 * EPS)
+    np.testing.assert_array_equal(taken.state.v, corrected.state.v)
+    if met:
+        np.testing.assert_array_equal(taken.state.q, looked.state.q)
+        np.testing.assert_allclose(taken.sizes, corrected.sizes, rtol=1e-14)
+        assert float(taken.moved) <= 4 * EPS and np.max(np.abs(taken.velocity)) <= 1e-14

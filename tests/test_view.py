@@ -50,9 +50,16 @@ def scene_in(page: str) -> dict:
 # ---- figures -------------------------------------------------------------------------------------------------------
 
 
+def measured_motion():
+    model = da.mechanism("four-bar")
+    model.measure("tip", "point", "coupler")
+    return da.simulate(model, 0.5, samples=21)
+
+
 @pytest.mark.parametrize("what", list(KINDS))
 def test_every_figure_is_drawn_and_its_legends_cover_no_curve(four_bar_motion, what, tmp_path):
-    figure = four_bar_motion.plot(what, path=tmp_path / "figure.png")
+    solution = measured_motion() if what == "measurements" else four_bar_motion
+    figure = solution.plot(what, path=tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     canvas = FigureCanvasAgg(figure)
     canvas.draw()

@@ -1,9 +1,16 @@
-"""7 · questions: redundancy, mobility, contradictions, small motions, and which reactions are reliable."""
+"""7 · questions: redundancy, mobility, contradictions, poses, rest, small motions, and which reactions are reliable.
+
+Equations (7.1)–(7.7): docs/theory/statics.md. Equations (7a.1)–(7a.8): docs/theory/kinematics.md.
+"""
 
 from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._compare import Comparison, Entry, compare
 from dalembert.analysis._contradictions import Contradiction
+from dalembert.analysis._equilibrium import Equilibrium, LoadCases
+from dalembert.analysis._kinematics import kinematics
 from dalembert.analysis._linear import Linearisation, linearise
+from dalembert.analysis._pose import Pose, Verdict, solve_pose
+from dalembert.analysis._quasistatic import SpecialPoint, StaticPath, quasistatic
 from dalembert.analysis._redundancy import check
 from dalembert.analysis._solvability import (
     DependentGroup,
@@ -27,10 +34,14 @@ from dalembert.analysis._split import (
     projectors,
     split_motion,
 )
+from dalembert.analysis._stability import Stability
+from dalembert.analysis._statics import equilibrium
+from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
-    "ActuatorAuthority", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry",
-    "JointSolvability", "Linearisation", "MotionCheck", "Projectors", "Release", "Solvability", "Split", "Term",
-    "UniqueSum", "actuator_authority", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare",
-    "inverse_dynamics", "linearise", "projectors", "split_motion",
+    "ActuatorAuthority", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium",
+    "JointSolvability", "Linearisation", "LoadCases", "MotionCheck", "Pose", "Projectors", "Release", "Solvability",
+    "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict", "actuator_authority",
+    "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare", "equilibrium", "inverse_dynamics",
+    "kinematics", "linearise", "projectors", "quasistatic", "solve_pose", "split_motion", "sweep_pose",
 ]  # fmt: skip

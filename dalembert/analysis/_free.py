@@ -69,6 +69,12 @@ def free_motions(system: AbstractSystem, equations: Equations, dependence: Depen
     return tuple(_described(names, lengths.reshape(len(names), -1), size, motion) for motion in motions.T)
 
 
+def motion_of(machine: AbstractSystem, v: np.ndarray) -> FreeMotion:
+    """The bodies' shares of a motion of a machine."""
+    names, lengths, size = _parts(machine)
+    return _described(names, lengths.reshape(len(names), -1), size, v)
+
+
 @compiled_quickly
 def _pushed(system: AbstractSystem, q, basis):
     return jax.vmap(lambda u: system.push_forward(q, u), 1, 1)(basis)

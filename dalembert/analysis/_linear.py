@@ -88,6 +88,11 @@ def linearise(system: AbstractSystem | Model, state=None, *, t: float = 0.0, any
     """
     if isinstance(system, Model):
         system = build(system)
+    if system.control.size:
+        raise DalembertError(
+            f"'{system.name}' cannot be linearised: its controllers have states of their own "
+            f"({', '.join(system.control.labels[:4])}), which move besides the machine. Controllers without states can."
+        )
     q, v = consistent_state(system, state, t=t)
     system = decide_loads(system, (q, v), t=t)
     if system.displaces_bodies:

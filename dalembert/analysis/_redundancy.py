@@ -19,7 +19,7 @@ from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import Instant, decide_loads, pressing
 from dalembert.simulation import Solution
-from dalembert.stabilise import EXACT, NEARLY, Loosened, State, check_tolerance, consistent_state, loosened, taut
+from dalembert.stabilise import EXACT, NEARLY, Loosened, State, assembled, check_tolerance, loosened, taut
 from dalembert.systems import AbstractSystem, build
 
 INSTANTS = 25
@@ -52,7 +52,7 @@ def check(
     tolerance = check_tolerance(tolerance)
     loose = None
     try:
-        here, contradictions = consistent_state(system, (q, v), t=t), ()
+        here, contradictions = assembled(system, q, v, t=t).state, ()
     except AssemblyError as error:
         with suppress(AssemblyError):  # a small gap: analyse the machine without the rows that do not fit
             loose = loosened(system, q, v, t=t, tolerance=max(tolerance, NEARLY))

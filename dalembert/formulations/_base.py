@@ -68,6 +68,10 @@ class AbstractFormulation(eqx.Module):
         """The same formulation for constraints of these ranks; sizes are static in compiled programs."""
         return self
 
+    def with_tolerance(self, tolerance) -> Self:
+        """The same formulation for a march with this relative tolerance: no digits beyond it are sought."""
+        return self
+
     def pack(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> tuple[Any, Any]:
         """(w, memory) of a state."""
         return v, None
@@ -96,7 +100,8 @@ class AbstractFormulation(eqx.Module):
 
         `exact` allows evaluations at other states beside a singular position; `loop` is the kind of loop that
         does so: "lax" (with forward derivatives), "bounded" (with both), or "none". "ask" leaves out all that only
-        such a state needs and requests it there, by an infinite `noise`.
+        such a state needs and requests it there, by an infinite `noise`; "aside" is "lax" without singular values,
+        and requests those.
         """
         equations = with_rhs(assemble(system, t, q, w), rhs)
         acceleration = self.solve(equations)

@@ -35,6 +35,11 @@ CLOSED, DISAGREE = 1e-9, 1e-2
 """Largest violation of a side that counts, and largest relative difference of two interpolations that count."""
 INSIDE = 0.8
 """Share of σ aside below which a state is between the first two sides."""
+ACCURATE, AMPLIFIED = 0.03, 20.0
+"""Share of the march's tolerance that the error of an acceleration beside a singular position may reach. At a state
+that was moved onto the constraints it is rounding/σ³, since they hardly determine the state along the weakest
+direction: measured 3 … 20 times the rounding of q, for one four-bar and for forty. Where that is too much it is taken
+aside."""
 PROBES, LAST = 2, 3 + len(SIDES)
 
 
@@ -68,11 +73,15 @@ class Proximal(AbstractFormulation):
 
     `kept` (1 or 0 per row) marks rows that represent all where others depend on them, `usual` are the pivots of these
     (`Attempt.pivots`) at generic states: where one is far below, a singular position is near. A light body makes some
-    of them small everywhere. `simulate` finds both; without them, every row counts.
+    of them small everywhere. `simulate` finds both; without them, every row counts. `tolerance` is that of the march.
     """
 
     kept: Rows | None = None
     usual: Array | float = 1.0
+    tolerance: Array | float = 0.0
+
+    def with_tolerance(self, tolerance) -> Proximal:
+        return dataclasses.replace(self, tolerance=jnp.asarray(tolerance, float))
 
     @property
     def margin(self) -> Any:
@@ -84,7 +93,7 @@ class Proximal(AbstractFormulation):
 
     def _apart(self, found: Attempt):
         """How independent the rows are; 1 for as usual."""
-        return jnp.min(found.pivots / self.usual)
+        return jnp.min(found.pivots * (1.0 / self.usual))  # not a division at each state
 
     def solve(self, equations: Equations) -> Acceleration:
         return with_reaction(equations, equations.factorise().solve(equations.h, equations.Gamma)[0])
@@ -112,10 +121,12 @@ class Proximal(AbstractFormulation):
             cut = jnp.maximum(RANK_TOLERANCE, made)
             return jnp.where(solved, quick, equations.factorise().exact(equations.h, equations.Gamma, cut)[0])
 
-        vdot = jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
+        asks = loop == "aside"
+        vdot = quick if asks else jax.lax.cond(unvmap_any(~solved), otherwise, lambda: quick)
         size = jnp.max(jnp.abs(vdot) / system.scale(), initial=0.0)
         noise = jnp.where(inside & (spread < SPREAD * size), spread, 0.0)
         near = inside if self.kept is not None else inside | self._near(found)
+        noise = jnp.where(solved, noise, jnp.inf) if asks else noise
         marks = jax.lax.stop_gradient((noise, jnp.where(near, 1.0, 0.0)))
         return Motion(equations, vdot, with_reaction(equations, vdot), *marks)
 
@@ -130,33 +141,36 @@ class Proximal(AbstractFormulation):
 
     def _visit(self, system, t, q, w, rhs, loop: str) -> tuple[Visit, Equations, Attempt]:
         """An evaluation, at other places too where the state is near a singular position; one assembly serves all."""
-        aside = loop == "lax"
+        aside = loop in ("lax", "aside")
 
         def evaluate(carry):
             visit: Visit = carry[0]
             equations = with_rhs(assemble(system, *visit.at), rhs)
-            factor = equations.factorise(self.kept)
+            factor, dense = equations.factorise(self.kept), equations.klu is None
             attempts = [lambda p=p: factor.attempt(equations.h, equations.Gamma, polished=p) for p in (False, True)]
             first, side = visit.place == 0, (visit.place > PROBES) & (visit.place < LAST)
+            gap = equations.violation(system.scale())
+            # a violation that is larger than rounding, or that still falls
+            larger = (gap > FALLS) | (gap < 0.5 * visit.gap)
+            more = (gap > ROUNDED) & (visit.corrections < CORRECTIONS) & larger
+            waits = side & more  # a side is evaluated when it is on the constraints
             nothing = _zeros(jax.eval_shape(attempts[0]))
-            quick = jax.lax.cond(unvmap_any(first), attempts[0], lambda: nothing) if aside else attempts[0]()
+            now = first if dense else ~waits  # sparse solutions are always polished
+            quick = jax.lax.cond(unvmap_any(now), attempts[0], lambda: nothing) if aside else attempts[0]()
             ended = dataclasses.replace(visit, going=jnp.array(False))
             special = ~first | self._near(quick)
 
             def onwards():
-                gap = equations.violation(system.scale())
-                # a violation that is larger than rounding, or that still falls
-                larger = (gap > FALLS) | (gap < 0.5 * visit.gap)
-                more = (gap > ROUNDED) & (visit.corrections < CORRECTIONS) & larger
-                waits = side & more  # a side is evaluated when it is on the constraints
                 found = quick
-                if equations.klu is None or aside:
+                if dense:
                     # on both equations: a light body leaves a side as weak as a singular position
-                    wanted = ~waits if equations.klu is None else ~waits & ~first  # sparse ones are always so
-                    found = jax.lax.cond(unvmap_any(wanted), attempts[1], lambda: quick)
-                    found = _where(wanted, found, quick)
+                    found = jax.lax.cond(unvmap_any(~waits), attempts[1], lambda: quick)
+                    found = _where(~waits, found, quick)
                 near = self._near(found)
-                off = waits | (near & ((visit.place == LAST) if aside else first) & ~visit.inside & more)
+                weakest = self._weakest(equations, found, visit.place) if aside else jnp.ones(())
+                direct = first & (self._accurate(system, q, weakest) if aside else True)
+                last = (visit.place == LAST) | direct
+                off = waits | (near & last & ~visit.inside & more)
                 # with dependent rows some directions are mere rounding: do not reduce the damping
                 measure = self.margin if self.kept is None else 1.0
                 at = jax.lax.cond(
@@ -168,9 +182,15 @@ class Proximal(AbstractFormulation):
                 corrected = dataclasses.replace(visit, at=at, corrections=count, gap=gap, going=off)
                 if not aside:
                     return _where(special, corrected, ended), _where(special, found, quick)
-                guess, weakest = _guess(system, equations, found), self._weakest(equations, found, visit.place)
-                after = self._next(system, (t, *start), visit, near, gap, found, guess, weakest)
-                return _where(special, _where(off, corrected, after), ended), _where(special, found, quick)
+                corrected = dataclasses.replace(corrected, place=jnp.where(direct, LAST, visit.place))
+
+                def elsewhere():
+                    guess = _guess(system, equations, found)
+                    after = self._next(system, (t, *start), visit, near & ~direct, gap, found, guess, weakest)
+                    return _where(off, corrected, after)
+
+                after = jax.lax.cond(unvmap_any(~off), elsewhere, lambda: corrected)
+                return _where(special, after, ended), _where(special, found, quick)
 
             after, found = jax.lax.cond(unvmap_any(special), onwards, lambda: (ended, quick))
             return after, equations, found
@@ -185,6 +205,11 @@ class Proximal(AbstractFormulation):
         kind = "lax" if aside else "bounded"
         done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=kind)
         return done
+
+    def _accurate(self, system, q, weakest):
+        """Whether an acceleration at the state itself is as accurate as the march: where rounding/σ³ is small."""
+        rounding = np.finfo(float).eps * jnp.max(jnp.abs(q) / system.coordinate_scale(), initial=1.0)
+        return ACCURATE * jnp.asarray(self.tolerance) * weakest**3 > AMPLIFIED * rounding
 
     def _weakest(self, equations: Equations, found: Attempt, place):
         """σ of the weakest direction of all rows, up to a factor; needed at the state and its probes only.
@@ -208,7 +233,7 @@ class Proximal(AbstractFormulation):
         t, q, v = state
         place = visit.place
         first, side = place == 0, (place > PROBES) & (place < LAST)
-        roots = visit.roots.at[place].set(weakest, mode="drop")
+        roots = jnp.where(jnp.arange(3) == place, weakest, visit.roots)
         base, plus, minus = roots
         inside = jnp.where(place == PROBES, base < INSIDE * 0.5 * (plus + minus), visit.inside)
         shift = jnp.where(place == PROBES, (plus - minus) / (plus + minus), visit.shift)

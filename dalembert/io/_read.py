@@ -221,7 +221,7 @@ class _Reader:
     def _entry(self, section: str, node: Node, number: int) -> _Entry:
         arguments = {k: x for k, x in node.plain().items() if x is not None}
         word = arguments.pop("type", None) if section in TYPED else None
-        classes = {k: c for k, c in ELEMENTS.items() if c.section == section}
+        classes = {c.type: c for c in ELEMENTS.values() if c.section == section}
         cls = next(iter(classes.values())) if section not in TYPED else _known(classes, word)
         title = "Joint" if cls is None and section == "joints" else (cls or next(iter(classes.values()))).title
         name = arguments.get("name")

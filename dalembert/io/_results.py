@@ -100,7 +100,9 @@ def write_csv(dataset, path) -> Path:
             columns[f"{name}{tail}"] = variable.values
             continue
         stacked = variable.stack(column=others)
+        units = dataset[f"{others[0]}_units"].values if others in (["channel"], ["input"]) else ()  # each its own
         for k, label in enumerate(stacked["column"].values):
-            columns[f"{name}[{','.join(map(str, label))}]{tail}"] = stacked.values[:, k]
+            own = f" ({units[k]})" if len(units) and np.issubdtype(variable.dtype, np.floating) and units[k] else tail
+            columns[f"{name}[{','.join(map(str, label))}]{own}"] = stacked.values[:, k]
     table = pd.DataFrame(columns, index=pd.Index(dataset["time"].values, name="time (s)"))
     return write_in_place(path, ".csv", lambda temporary: table.to_csv(temporary, float_format="%.17g"))

@@ -17,7 +17,7 @@ import numpy as np
 
 from dalembert.kernels._graph import Graph
 from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Written, code
-from dalembert.kernels._module import Module, compile_text, object_code
+from dalembert.kernels._module import Module, compile_text, fused, object_code
 from dalembert.kernels._native import Function, Numbers, Whole, at, translate
 from dalembert.kernels._scalarise import DENSE, MOST, Unknown, write_out
 
@@ -165,7 +165,8 @@ class Compiled:
     def __init__(self, kernels: list[Kernel], lanes: int = 1, effort: int | None = None, piece: int | None = None):
         small = sum(k.nodes for k in kernels) <= THOROUGH_UP_TO
         effort = int(small) if effort is None else effort
-        codes = [code(k.written, lanes, piece or (LONG_PIECE if effort else PIECE)) for k in kernels]
+        piece = piece or (LONG_PIECE if effort else PIECE)
+        codes = [code(k.written, lanes, piece, fused=fused()) for k in kernels]
         self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
         self.kept = {c.name: c.kept for c in codes}
         self._load(*object_code([c.text for c in codes], lanes, effort))

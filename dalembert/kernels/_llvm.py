@@ -8,6 +8,7 @@ k·W + l. Additions and multiplications may be fused, nothing else is rearranged
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,18 @@ LIBRARY = {"rem": "fmod"}
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 ARITHMETIC = frozenset({"add", "sub", "mul", "div"})
 FUSED = "contract"
+TWO_OVER_PI, MAGIC = 2 / math.pi, 1.5 * 2.0**52
+HALF_PI = (math.pi / 2, 6.123233995736766e-17, -1.4973849048591833e-33)
+"""π/2 as a sum of floats."""
+SINE = (
+    -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04, 2.75573137070700676789e-06,
+    -2.50507602534068634195e-08, 1.58969099521155010221e-10,
+)  # fmt: skip
+COSINE = (
+    4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05, -2.75573143513906633035e-07,
+    2.08757232129817482790e-09, -1.13596475577881948265e-11,
+)  # fmt: skip
+"""Of (sin r − r)/r³ and of (cos r − 1 + r²/2)/r⁴ in r²."""
 PIECE, LONG_PIECE = 250, 2000
 """Nodes of a piece with effort 0, and with more. On the kernels of 40 four-bars (130,000 nodes) LLVM takes 3 µs for a
 node with effort 0, whatever the length, but with effort 1 41 µs in pieces of 500 and 115 µs in one; a right-hand side
@@ -46,13 +59,14 @@ class Code(NamedTuple):
     kept: int
 
 
-def code(written: Written, lanes: int = 1, piece: int = PIECE, *, strided: bool = False) -> Code:
-    """The function in LLVM's language, in pieces of so many nodes.
+def code(written: Written, lanes: int = 1, piece: int = PIECE, *, strided: bool = False, fused: bool = False) -> Code:
+    """The function in LLVM's language, in pieces of so many nodes; `fused`: the processor has fma, so that sines and
+    cosines are written out (`_turned`).
 
     With `strided` it is `NAME.setup(parameters, stride, kept)` and `NAME(kept, stride, inputs, outputs)`, in one piece:
     parameter or kept number k is element k·stride.
     """
-    return _Writer(written, lanes, WHOLE if strided else piece, strided).code()
+    return _Writer(written, lanes, WHOLE if strided else piece, strided, fused).code()
 
 
 WHOLE = 2**62
@@ -88,15 +102,23 @@ class _LongLoop(NamedTuple):
     checks: _Piece
 
 
+class _LongBranch(NamedTuple):
+    """A branch of more than one piece: its results are moved to memory by the part that is computed."""
+
+    node: int
+    parts: tuple[list[Any], list[Any]]
+    checks: _Piece
+
+
 class _Writer:
     """One kernel. Long code is cut into pieces (functions): the time LLVM needs grows faster than a function's length.
 
     A number that another piece uses is also stored in the room behind the numbers that are kept.
     """
 
-    def __init__(self, written: Written, lanes: int, piece: int, strided: bool):
+    def __init__(self, written: Written, lanes: int, piece: int, strided: bool, fused: bool):
         self.name, self.graph, self.lanes, self.piece = written.name, written.graph, lanes, piece
-        self.strided = strided
+        self.strided, self.fused = strided, fused
         self.outputs = [self.graph.as_number(a) for a in written.outputs]
         self.type = "double" if lanes == 1 else f"<{lanes} x double>"
         self.truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
@@ -107,6 +129,7 @@ class _Writer:
         self.count = 0
         self.numbers: dict[int, str] = {}  # names of what is known in the function that is being written
         self.truths: dict[int, str] = {}
+        self.turns: dict[str, tuple[str, str]] = {}  # sine and cosine of a number
         self.stores: dict[int, list[tuple[str, int]]] = {}  # where a number goes as soon as it is known
 
     def code(self) -> Code:
@@ -171,6 +194,9 @@ class _Writer:
             if weight > self.piece and self.graph.op[item[1]] == "loop":
                 steps.append(self._long_loop(item[1]))
                 continue
+            if weight > self.piece and self.graph.op[item[1]] == "branch" and self.lanes == 1:
+                steps.append(self._long_branch(item[1]))
+                continue
             if not steps or not isinstance(steps[-1], _Piece) or steps[-1].weight + weight > self.piece:
                 steps.append(_Piece())
             steps[-1].items.append(item)
@@ -204,6 +230,15 @@ class _Writer:
         test = self._cut([("node", a) for a in tested]) if tested else []
         return _LongLoop(node, loop, self._cut(start), test, self._cut(body), checks)
 
+    def _long_branch(self, node: int) -> _LongBranch:
+        branch: Branch = self.graph.args[node][0]
+        parts = []
+        for region, results in zip(branch.regions, branch.results, strict=True):
+            nodes = [a for a in self.inside.get(region, []) if self.graph.op[a] not in ("input", "result")]
+            moves = [("move", r, results[self.graph.args[r][1]], None) for r in self.results.get(node, [])]
+            parts.append(self._cut([*(("node", a) for a in nodes), *moves]))
+        return _LongBranch(node, (parts[0], parts[1]), _Piece([("check", branch.truth)]))
+
     def _halves(self, loop: Loop) -> tuple[list[int], list[int]]:
         """The nodes of a loop that its test needs, and the others."""
         nodes = [a for a in self.inside.get(loop.body, []) if self.graph.op[a] not in ("input", "result")]
@@ -227,6 +262,10 @@ class _Writer:
                     for item in step.items:
                         for a in self._makes(item):
                             made.setdefault(a, step.index)
+                elif isinstance(step, _LongBranch):
+                    number([step.checks])
+                    number(step.parts[0])
+                    number(step.parts[1])
                 else:
                     number(step.start)
                     number(step.test)
@@ -251,6 +290,8 @@ class _Writer:
                             a = alias.get(a, a)
                             if made.get(a, index) != index:
                                 last[a] = max(last.get(a, 0), end_of(a, index, around))
+                elif isinstance(step, _LongBranch):
+                    use([step.checks, *step.parts[0], *step.parts[1]], around)
                 else:
                     use(step.start, around)
                     within = (step.checks.index if not step.test else _first(step.test), _last(step.body))
@@ -322,6 +363,19 @@ class _Writer:
                 names = ", ".join(f"ptr {a.split()[-1]}" for a in given.split(", "))
                 driver.append(f"call void {called}({names})")
                 continue
+            if isinstance(step, _LongBranch):
+                a = step.node
+                self._begin(f"%d{a}.")
+                truth = self._truth(self.graph.args[a][0].truth)
+                driver += [*self.lines, f"br i1 {truth}, label %b{a}.0, label %b{a}.1"]
+                for which, part in enumerate(step.parts):
+                    driver.append(f"b{a}.{which}:")
+                    self.block = f"b{a}.{which}"
+                    self._steps(name, part, given, driver, out)
+                    driver.append(f"br label %b{a}.end")
+                driver.append(f"b{a}.end:")
+                self.block = f"b{a}.end"
+                continue
             a, loop = step.node, step.loop
             self._steps(name, step.start, given, driver, out)
             before = self.block
@@ -347,7 +401,7 @@ class _Writer:
 
     def _begin(self, prefix: str = "%x") -> None:
         """Another function: nothing is known in it yet."""
-        self.lines, self.stack, self.numbers, self.truths = [], [], {}, {}
+        self.lines, self.stack, self.numbers, self.truths, self.turns = [], [], {}, {}, {}
         self.prefix, self.count = prefix, 0
 
     def _items(self, piece: _Piece) -> None:
@@ -488,6 +542,8 @@ class _Writer:
             self.numbers[a] = self._magnitude(self._value(args[0]))
         elif op in ("max", "min"):
             self.numbers[a] = self._extreme(op, *map(self._value, args))
+        elif op in ("sin", "cos") and self.fused:
+            self.numbers[a] = self._turned(self._value(args[0]))[op == "cos"]
         elif op in INTRINSIC:
             values = ", ".join(f"{T} {self._value(x)}" for x in args)
             self.numbers[a] = self._emit(f"call {T} @llvm.{op}.{self.suffix}({values})")
@@ -516,6 +572,79 @@ class _Writer:
         d = self._emit(f"fsub {self.type} {c}, {x}")
         return self._emit(f"fsub {self.type} {c}, {d}")
 
+    def _turned(self, x: str) -> tuple[str, str]:
+        """Sine and cosine of x, written out: calls of the C library take a third of a small machine's right-hand side,
+        and with lanes one call for each.
+
+        x = k π/2 + r, with π/2 in three parts [Cody, Waite 1980]; polynomials of sin r and cos r on |r| ≤ π/4 with the
+        coefficients of fdlibm (Sun Microsystems 1993). Within 1 unit in the last place; above 2³⁰ it is the library.
+        """
+        found = self.turns.get(x)
+        if found is not None:
+            return found
+        T, whole = self.type, self.type.replace("double", "i64")
+
+        def number(value: float) -> str:
+            return self._constant(self.graph.constant(value))
+
+        def integer(value: int) -> str:
+            return str(value) if self.lanes == 1 else "<" + ", ".join([f"i64 {value}"] * self.lanes) + ">"
+
+        def fma(a: str, b: str, c: str) -> str:
+            return self._emit(f"call {T} @llvm.fma.{self.suffix}({T} {a}, {T} {b}, {T} {c})")
+
+        def polynomial(z: str, coefficients: Sequence[float]) -> str:
+            total = number(coefficients[-1])
+            for c in coefficients[-2::-1]:
+                total = fma(total, z, number(c))
+            return total
+
+        # k = rint(2x/π): added to 1.5·2⁵² it stands in the last bits
+        shifted = fma(x, number(TWO_OVER_PI), number(MAGIC))
+        k = self._emit(f"fsub {T} {shifted}, {number(MAGIC)}")
+        minus = self._emit(f"fneg {T} {k}")
+        r = x
+        for part in HALF_PI:
+            r = fma(minus, number(part), r)
+        z = self._emit(f"fmul {T} {r}, {r}")
+        cube = self._emit(f"fmul {T} {z}, {r}")
+        sine = fma(cube, polynomial(z, SINE), r)
+        none = self._emit(f"fcmp oeq {T} {x}, {number(0.0)}")
+        sine = self._emit(f"select {self.truth} {none}, {T} {x}, {T} {sine}")  # sin −0 = −0
+        # 1 − z/2 is rounded; what that leaves is added to the rest
+        half = self._emit(f"fmul {T} {z}, {number(0.5)}")
+        head = self._emit(f"fsub {T} {number(1.0)}, {half}")
+        lost = self._emit(f"fsub {T} {self._emit(f'fsub {T} {number(1.0)}, {head}')}, {half}")
+        square = self._emit(f"fmul {T} {z}, {z}")
+        cosine = self._emit(f"fadd {T} {head}, {fma(square, polynomial(z, COSINE), lost)}")
+        bits = self._emit(f"bitcast {T} {shifted} to {whole}")
+        odd = self._emit(f"icmp ne {whole} {self._emit(f'and {whole} {bits}, {integer(1)}')}, {integer(0)}")
+
+        def signed(value: str, quarter: str) -> str:
+            sign = self._emit(f"shl {whole} {self._emit(f'and {whole} {quarter}, {integer(2)}')}, {integer(62)}")
+            flipped = self._emit(f"xor {whole} {self._emit(f'bitcast {T} {value} to {whole}')}, {sign}")
+            return self._emit(f"bitcast {whole} {flipped} to {T}")
+
+        after = self._emit(f"add {whole} {bits}, {integer(1)}")
+        quick = (
+            signed(self._emit(f"select {self.truth} {odd}, {T} {cosine}, {T} {sine}"), bits),
+            signed(self._emit(f"select {self.truth} {odd}, {T} {sine}, {T} {cosine}"), after),
+        )
+        beyond = self._emit(f"fcmp ugt {T} {self._magnitude(x)}, {number(2.0**30)}")
+        far = self._any(beyond)
+        before, inside, end = self.block, f"t{self.count}.far", f"t{self.count}.end"
+        self.lines += [f"br i1 {far}, label %{inside}, label %{end}", f"{inside}:"]
+        slow = [self._emit(f"call {T} @llvm.{f}.{self.suffix}({T} {x})") for f in ("sin", "cos")]
+        # the other lanes keep what they have: no member may depend on another
+        slow = [self._emit(f"select {self.truth} {beyond}, {T} {s}, {T} {q}") for s, q in zip(slow, quick, strict=True)]
+        self.lines += [f"br label %{end}", f"{end}:"]
+        self.block = end
+        sine, cosine = (
+            self._emit(f"phi {T} [{q}, %{before}], [{s}, %{inside}]") for q, s in zip(quick, slow, strict=True)
+        )
+        self.turns[x] = sine, cosine
+        return sine, cosine
+
     def _library(self, name: str, values: list[str]) -> str:
         """A function of the C library, lane by lane."""
         if self.lanes == 1:
@@ -532,6 +661,7 @@ class _Writer:
         """while test: carried ← following; with lanes each member stops by itself."""
         T, add = self.type, self.lines.append
         self._know_before(a)
+        turns = dict(self.turns)  # what is computed inside is not known behind
         moved = [k for k, c in enumerate(loop.carried) if c not in self.same]
         start = [self._value(loop.start[k]) for k in moved]
         before, head, body, end = self.block, f"l{a}.head", f"l{a}.body", f"l{a}.end"
@@ -569,7 +699,7 @@ class _Writer:
         add(f"br label %{head}")
         add(f"{end}:")
         self.lines[hole:hole] = phis
-        self.block = end
+        self.block, self.turns = end, turns
         for r in self.results.get(a, []):
             self.numbers[r] = f"%n{loop.carried[self.graph.args[r][1]]}"
 
@@ -591,12 +721,12 @@ class _Writer:
             add(f"br i1 {self._any(mine)}, label %{inside}, label %{end}")
             add(f"{inside}:")
             self.block = inside
-            known = dict(self.numbers), dict(self.truths)
+            known = dict(self.numbers), dict(self.truths), dict(self.turns)
             for n in self.inside.get(region, []):
                 if self.graph.op[n] not in ("input", "result"):
                     self._node(n)
             found = {r: self._value(results[k]) for r, k in wanted.items()}
-            self.numbers, self.truths = known
+            self.numbers, self.truths, self.turns = known
             last = self.block
             add(f"br label %{end}")
             add(f"{end}:")
@@ -630,9 +760,13 @@ class _Writer:
 
 def _first(steps: list[Any]) -> int:
     step = steps[0]
+    if isinstance(step, _LongBranch):
+        return step.checks.index
     return step.index if isinstance(step, _Piece) else _first(step.start)
 
 
 def _last(steps: list[Any]) -> int:
     step = steps[-1]
+    if isinstance(step, _LongBranch):
+        return _last(step.parts[1])
     return step.index if isinstance(step, _Piece) else _last(step.body)

@@ -79,6 +79,7 @@ def _declarations(lanes: int) -> list[str]:
     out = [f"declare {T} @llvm.{n}.{suffix}({T})" for n in sorted(one)]
     out += [f"declare {T} @llvm.{n}.{suffix}({T}, {T})" for n in ("pow", "copysign", "maximum", "minimum")]
     out += [f"declare double @{n}(double)" for n in DECLARED]
+    out.append(f"declare {T} @llvm.fma.{suffix}({T}, {T}, {T})")
     return out + [f"declare double @{n}(double, double)" for n in DECLARED_2]
 
 
@@ -116,6 +117,12 @@ def object_files() -> ProgramFiles | None:
     except OSError:
         return None
     return ProgramFiles(folder)
+
+
+def fused() -> bool:
+    """Whether this processor multiplies and adds with one rounding."""
+    triple, _, features = llvm.get_process_triple(), *_ready()[1:]
+    return "+fma" in features or triple.startswith(("aarch64", "arm64"))
 
 
 def widest() -> int:

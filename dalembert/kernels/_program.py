@@ -21,8 +21,10 @@ from dalembert.kernels._kernel import Compiled, Kernel, fixed
 from dalembert.kernels._remember import remembered
 from dalembert.kernels._scalarise import Unknown
 
-QUICK = 100_000
-"""Operations up to which a program that runs a few times is made here: half a second of work for LLVM."""
+QUICK, QUICK_FOR_EACH = 100_000, 300_000
+"""Operations up to which a program that runs a few times is made here (half a second of work for LLVM), and one for
+many instants. What `results` observes of a Stewart platform has 287,000: that takes as long to make as XLA needs for it
+with its lowest effort, then runs ten times as fast, and the next process need not trace it."""
 
 LOOPED = 300
 """Products of numbers above which a product of matrices is a loop here."""
@@ -72,8 +74,16 @@ def described(module: eqx.Module) -> Description:
 class Program:
     """A function as machine code for each structure of its arguments."""
 
-    def __init__(self, function: Callable, is_parameter: Callable[[Any], bool], mapped: int = 0):
+    def __init__(
+        self,
+        function: Callable,
+        is_parameter: Callable[[Any], bool],
+        mapped: int = 0,
+        jitted: Callable | None = None,
+    ):
+        """`jitted`: the function as it is called inside others, so that it is traced once for them and for this."""
         self.function, self.is_parameter, self.mapped = function, is_parameter, mapped
+        self._jitted = jitted or function
         self._made: dict[Hashable, _Made | None] = {}
 
     def __call__(self, *args, **kwargs) -> Any:
@@ -111,22 +121,25 @@ class Program:
         return made(numbers, inputs) if rows is None else made.each(numbers, inputs[: -self.mapped], rows)
 
     def _make(self, leaves, structure, parameters, inputs) -> _Made | None:
-        is_parameter = self.is_parameter
+        is_parameter, most = self.is_parameter, QUICK_FOR_EACH if self.mapped else QUICK
 
         def function(parameters, inputs):
             own, given = iter(parameters), iter(inputs)
             filled = [next(own) if is_parameter(x) else next(given) if eqx.is_array(x) else x for x in leaves]
             args, kwargs = jax.tree_util.tree_unflatten(structure, filled)
-            return self.function(*args, **kwargs)
+            return self._jitted(*args, **kwargs)
 
-        def make() -> _Made:
-            return _Made(Kernel.of("program", function, parameters, inputs, most=QUICK, dense=LOOPED))
+        def make() -> _Made | None:
+            try:
+                return _Made(Kernel.of("program", function, parameters, inputs, most=most, dense=LOOPED))
+            except Unknown:
+                return None  # remembered as well: to find out takes seconds for a large machine
 
         others = [x for x in leaves if not (is_parameter(x) or eqx.is_array(x))]
         shape = jax.tree_util.tree_unflatten(structure, [None if is_parameter(x) else 0 for x in leaves])
         try:
             return remembered(self.function, (parameters, others), (shape, inputs), make)
-        except (Unknown, TypeError):  # a result that is no array
+        except TypeError:  # a result that is no array
             return None
 
 

@@ -78,7 +78,7 @@ class _Walk:
         """All numbers are float64 here: refuse those that would differ from it, computed ones that is."""
         for v in equation.outvars:
             kind = getattr(v.aval, "dtype", None)
-            if kind is None or kind in (np.float64, np.bool_) or equation.primitive.name in CALLS:
+            if kind is None or kind in (np.float64, np.bool_) or equation.primitive.name in PASSING:
                 continue
             if not np.issubdtype(kind, np.integer):
                 raise Unknown(f"numbers of type {kind}")
@@ -118,7 +118,9 @@ class _Walk:
 
     # ---- calls -----------------------------------------------------------------------------------------------
 
-    def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, **_) -> list[np.ndarray]:
+    def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, name="", **_) -> list[np.ndarray]:
+        if name == "klu_last_rough":
+            return [self.sparse_solve(*values, rough=1)]
         inner = next(j for j in (jaxpr, call_jaxpr, fun_jaxpr) if j is not None)
         if hasattr(inner, "consts"):
             return self.closed(inner, list(values))
@@ -316,13 +318,13 @@ class _Walk:
         for n in range(a.shape[0]):
             by_term = [[(j, x) for j, x in enumerate(column) if x != ZERO] for column in b[n].T.tolist()]
             for i, row in enumerate(a[n].tolist()):
-                totals: dict[int, int] = {}
+                terms: dict[int, list[int]] = {}
                 for x, others in zip(row, by_term, strict=True):
                     if x != ZERO:
                         for j, y in others:
-                            totals[j] = add(totals.get(j, ZERO), mul(x, y))
-                for j, total in totals.items():
-                    out[n, i, j] = total
+                            terms.setdefault(j, []).append(mul(x, y))
+                for j, some in terms.items():
+                    out[n, i, j] = _joined(add, some)
         return out.reshape([*batch, *left, *right])
 
     def reduce(self, combine: Callable[[int, int], int], neutral: float, a, *, axes, **_):
@@ -331,7 +333,7 @@ class _Walk:
         a = a.transpose([*keep, *axes]).reshape(int(np.prod(shape)), int(np.prod([a.shape[i] for i in axes])))
         first = self.graph.constant(neutral)
         rows = a.tolist()
-        return np.array([functools.reduce(combine, row) if row else first for row in rows], int).reshape(shape)
+        return np.array([_joined(combine, row) if row else first for row in rows], int).reshape(shape)
 
     def best(self, op: str, a, *, axes, index_dtype):
         """The index of the largest ("gt") or smallest ("lt") element, the first one of several."""
@@ -362,24 +364,28 @@ class _Walk:
         return self.each_matrix(self._cholesky, a)
 
     def _cholesky(self, a):
+        """L by way of U D⁻¹ Uᵀ: a column then waits for one division, not for a root and a division."""
         g, m = self.graph, len(a)
         lower = [[ZERO] * m for _ in range(m)]
-        rows = [[] for _ in range(m)]  # columns that are not zero
+        rows: list[list[tuple[int, int]]] = [[] for _ in range(m)]  # (column, number) that are not zero
+        inverse: list[int] = []
         for j in range(m):
-            s = int(a[j, j])
-            for k in rows[j]:
-                s = g.sub(s, g.mul(lower[j][k], lower[j][k]))
-            lower[j][j] = d = g.unary("sqrt", s)
-            over = g.div(ONE, d)
-            mine = set(rows[j])
+            pivot = int(a[j, j])
+            shares = [(k, x, g.mul(x, inverse[k])) for k, x in rows[j]]
+            for _, x, share in shares:
+                pivot = g.sub(pivot, g.mul(x, share))
+            inverse.append(g.div(ONE, pivot))
+            lower[j][j] = g.unary("sqrt", pivot)
+            over = g.mul(lower[j][j], inverse[j])  # 1/√d, without another division
+            mine = {k: share for k, _, share in shares}
             for i in range(j + 1, m):
                 x = int(a[i, j])
-                for k in rows[i]:
+                for k, y in rows[i]:
                     if k in mine:
-                        x = g.sub(x, g.mul(lower[i][k], lower[j][k]))
+                        x = g.sub(x, g.mul(y, mine[k]))
                 if x != ZERO:
                     lower[i][j] = g.mul(x, over)
-                    rows[i].append(j)
+                    rows[i].append((j, x))
         return np.array(lower, int).reshape(m, m)
 
     def triangular_solve(self, a, b, *, left_side, lower, transpose_a, unit_diagonal, **_):
@@ -459,10 +465,11 @@ class _Walk:
         found = [function(x) for x in a.reshape(int(np.prod(before)), *a.shape[-2:])]
         return [np.stack(x).reshape([*before, *x[0].shape]) for x in zip(*found, strict=True)]
 
-    def sparse_solve(self, i, j, values, b, *_, **__):
+    def sparse_solve(self, i, j, values, b, *_, rough: int = 0, **__):
         """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each.
 
-        It is corrected once by its residual, but not within a loop: that is an iteration, which does so by itself.
+        It is corrected once by its residual, but not within a loop: that is an iteration, which does so by itself; nor
+        for the last `rough` right-hand sides.
         """
         i, j, out = self.values(i), self.values(j), np.full(b.shape, ZERO)
         for k in range(b.shape[0]):
@@ -470,8 +477,9 @@ class _Walk:
             if key not in self.eliminated:
                 self.eliminated[key] = Elimination(self.graph, b.shape[1], i, j, values[k].tolist())
             factors = self.eliminated[key]
-            solve = factors.refined if self.graph.now is self.graph.main else factors.solve
+            refined = b.shape[2] - rough if self.graph.now is self.graph.main else 0
             for c in range(b.shape[2]):
+                solve = factors.refined if c < refined else factors.solve
                 out[k, :, c] = solve(b[k, :, c].tolist())
         return out
 
@@ -652,6 +660,18 @@ def _scatter(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
     return lambda walk, *values, **rest: walk.scatter(combine(walk.graph), *values, **rest)
 
 
+CHAIN = 4
+"""Terms of a sum that are added one after the other. Each waits for the one before, and processors do several additions
+at a time: longer sums are two chains or more, joined at their ends."""
+
+
+def _joined(combine: Callable[[int, int], int], terms: list[int]) -> int:
+    if len(terms) <= CHAIN:
+        return functools.reduce(combine, terms)
+    half = (len(terms) + 1) // 2
+    return combine(_joined(combine, terms[:half]), _joined(combine, terms[half:]))
+
+
 def _reduce(combine: Callable[[Graph], Callable[[int, int], int]], neutral: float) -> Callable:
     return lambda walk, a, **rest: walk.reduce(combine(walk.graph), neutral, a, **rest)
 
@@ -693,6 +713,9 @@ SCATTERS: dict[str, Callable[[Graph], Callable[[int, int], int]]] = {
     "scatter-min": _smaller,
 }
 
+PASSING = {*CALLS, "while", "cond", "copy", "stop_gradient", "nonbatchable", "select_if_vmap"}
+"""Operations that compute nothing: whole numbers of any type pass (KLU's handle, which no rule reads)."""
+
 RULES: dict[str, Callable] = {
     **{name: _elementwise(name) for name in ("add", "sub", "mul", "neg")},
     **{name: _by_name("unary", name) for name in UNARY},
@@ -701,7 +724,10 @@ RULES: dict[str, Callable] = {
     **{name: _logic(name) for name in ("and", "or", "not")},
     **{name: _scatter(combine) for name, combine in SCATTERS.items()},
     **dict.fromkeys(CALLS, _Walk.call),
-    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real"), _same),
+    **dict.fromkeys(
+        ("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real", "nonbatchable"), _same
+    ),
+    "select_if_vmap": lambda walk, _, a, __, **___: a,  # Equinox: a choice only where the test is batched
     "add_any": _elementwise("add"),
     "lt_to": _by_name("compare", "lt"),
     "le_to": _by_name("compare", "le"),

@@ -93,7 +93,8 @@ class BlockRows(eqx.Module):
     data: Float[Array, " entries"]
 
     def dense(self) -> Float[Array, "m n"]:
-        return jnp.append(self.data, 0.0)[self.pattern.dense_lookup()]
+        xp = np if isinstance(self.data, np.ndarray) else jnp
+        return xp.append(self.data, 0.0)[self.pattern.dense_lookup()]
 
     def mv(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
         """C x, without a scatter: each row's entries are contiguous."""

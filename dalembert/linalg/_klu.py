@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt
@@ -64,20 +65,38 @@ class KLU(eqx.Module):
         object.__setattr__(self, "pattern", state["pattern"])
         object.__setattr__(self, "handle", np.array(_analysis(state["pattern"]), np.uint64))
 
-    def solve(self, mass: BlockMass, rows: BlockRows, D: Float[Array, " m"], rhs: Float[Array, "nm r"]):
-        """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs."""
-        import klujax
-
+    def solve(
+        self,
+        mass: BlockMass,
+        rows: BlockRows,
+        D: Float[Array, " m"],
+        rhs: Float[Array, "nm r"],
+        last_rough: bool = False,
+    ):
+        """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs; `last_rough`: some digits of the last
+        one are enough, which machine code makes use of (`kernels`)."""
         p = self.pattern
         c = rows.data[p.rows.inside]
         values = jnp.concatenate([mass.blocks[:, p.mask].ravel(), c, c, -D])[p.order]
-        # the primitive itself: the public wrapper sorts the (already sorted) indices at run time
         i, j = jnp.asarray(p.i), jnp.asarray(p.j)
-        return klujax.solve_with_symbol_f64.bind(i, j, values[None], rhs[None], self.handle)[0]
+        solve = klu_last_rough if last_rough else klu_solve
+        return solve(i, j, values[None], rhs[None], self.handle)[0]
+
+
+def klu_solve(i, j, values, rhs, handle):
+    import klujax
+
+    # the primitive itself: the public wrapper sorts the (already sorted) indices at run time
+    return klujax.solve_with_symbol_f64.bind(i, j, values, rhs, handle)
+
+
+@jax.jit
+def klu_last_rough(i, j, values, rhs, handle):
+    """The same; `kernels` has a rule for a function of this name."""
+    return klu_solve(i, j, values, rhs, handle)
 
 
 def _analysis(pattern: SaddlePattern) -> int:
-    import jax
     import klujax
 
     if pattern.key not in _ANALYSES:

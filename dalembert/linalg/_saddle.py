@@ -71,6 +71,7 @@ class DenseSaddle(eqx.Module):
     A: Float[Array, "m m"]  # S C M⁻¹ Cᵀ S
     S: Float[Array, " m"]
     L: Float[Array, "m m"]  # of A + ε = L Lᵀ; if `inverted`, L⁻¹ itself
+    pivots: Float[Array, " m"]  # of that factorisation
     inverted: bool = eqx.field(static=True)
 
     @classmethod
@@ -83,22 +84,19 @@ class DenseSaddle(eqx.Module):
         B = S[:, None] * CW
         A = (B @ C.T) * S
         # a row that is left out (or zero at this instant) is independent of all others
-        return cls(mass, C, B, A, S, _factor(A, shift + (jnp.diagonal(A) == 0)), len(A) <= INVERT_UP_TO)
+        return cls(mass, C, B, A, S, *_factor(A, shift + (jnp.diagonal(A) == 0)), len(A) <= INVERT_UP_TO)
 
     def leading(self, m: int) -> DenseSaddle:
         """The same problem with the first m rows only; the factor is a corner of this one's."""
         if m == self.C.shape[0]:
             return self
-        return DenseSaddle(self.mass, self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m], self.inverted)
+        parts = (self.C[:m], self.B[:m], self.A[:m, :m], self.S[:m], self.L[:m, :m], self.pivots[:m])
+        return DenseSaddle(self.mass, *parts, self.inverted)
 
     @property
     def margin(self) -> Float[Array, ""]:
         """The smallest pivot of the factorisation: σ² of the weakest direction is not larger."""
-        return jnp.min(self._pivots(), initial=1.0)
-
-    def _pivots(self) -> Float[Array, " m"]:
-        pivots = jnp.diagonal(jax.lax.stop_gradient(self.L)) ** 2
-        return 1.0 / pivots if self.inverted else pivots
+        return jnp.min(self.pivots, initial=1.0)
 
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
         """One quick solution for use in a march, where x matters; the caller checks the residual."""
@@ -106,7 +104,7 @@ class DenseSaddle(eqx.Module):
             return Attempt(self.mass.solve(a), jnp.zeros(len(self.C)), jnp.zeros(()), jnp.ones(1))
         x, z = self._linear(a, g, lambda a, b: self._quick(a, b, polished))
         held, at, goal = jax.lax.stop_gradient((self, x, g))
-        return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self._pivots())
+        return Attempt(x, -self.S * z, held._residual(at, held.S * goal, jax.lax.stop_gradient(a)), self.pivots)
 
     def solve(self, a: Float[Array, " n"] | None, g: Float[Array, " m"]):
         """(x, λ), to what the conditioning of C allows; a = None stands for zero."""
@@ -252,14 +250,14 @@ class SparseSaddle(eqx.Module):
     def attempt(self, a: Float[Array, " n"], g: Float[Array, " m"], polished: bool = False) -> Attempt:
         """As of `DenseSaddle`, always polished; the margin by a second right-hand side of mixed signs.
 
-        Its answer grows as 1/σ².
+        Its answer grows as 1/σ²; a few digits of it are enough, so it is not refined.
         """
         n, m = self.mass.n, g.shape[0]
         probe = jnp.where(jnp.arange(m) % 3 == 1, -1.0, 1.0) * jnp.sqrt(self.D)
         head = jnp.stack([a, jnp.zeros(n)], axis=1)
         rhs = self._padded(head, jnp.stack([g, probe], axis=1))
-        z = self._solve(rhs, SPARSE_REFINEMENTS)
-        residual = jnp.max(self._gap(*jax.lax.stop_gradient((z, rhs)))[1])
+        z = self._solve(rhs, SPARSE_REFINEMENTS, probed=True)
+        residual = jnp.max(self._gap(*jax.lax.stop_gradient((z[:, :1], rhs[:, :1])))[1])
         grown = jnp.max(jnp.abs(jax.lax.stop_gradient(z[n : n + m, 1])) * jnp.sqrt(self.D))
         return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown[None])
 
@@ -324,15 +322,20 @@ class SparseSaddle(eqx.Module):
         return jnp.concatenate([head, rows]), jnp.max(gaps, axis=1)
 
     def _solve(
-        self, rhs: Float[Array, "nm r"], refinements: int, enough: float = 1e-2 * SOLVED
+        self,
+        rhs: Float[Array, "nm r"],
+        refinements: int,
+        enough: float = 1e-2 * SOLVED,
+        probed: bool = False,
     ) -> Float[Array, "nm r"]:
-        """(x, −λ), refined until both equations hold well enough, or neither improves."""
+        """(x, −λ), refined until both equations hold well enough, or neither improves; `probed`: all but the last."""
         held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
-            z = self.klu.solve(*held, b)
+            z = self.klu.solve(*held, b, last_rough=probed)
             if refinements == 0:
                 return z
+            z, b, rest = (z[:, :-1], b[:, :-1], z[:, -1:]) if probed else (z, b, z[:, :0])
 
             def going(carry):
                 _, _, left, before, k = carry
@@ -345,7 +348,7 @@ class SparseSaddle(eqx.Module):
                 return z, gap, now, left, k + 1
 
             start = (z, *self._gap(z, b), jnp.full(2, jnp.inf), jnp.zeros((), int))
-            return jax.lax.while_loop(going, refine, start)[0]
+            return jnp.concatenate([jax.lax.while_loop(going, refine, start)[0], rest], axis=1)
 
         # derivatives go through the exact equation, never through the regularised factor
         matvec = jax.vmap(_saddle_product(self.mass, self.C, self.mass.n), 1, 1)
@@ -373,8 +376,10 @@ def _inverse_root(d):
 
 
 def _factor(A, shift):
+    """L, or L⁻¹ of a small matrix, and the pivots."""
     eye = jnp.eye(len(A))
     L = jax.lax.linalg.cholesky(jax.lax.stop_gradient(A + shift * eye), symmetrize_input=False)
+    pivots = jnp.diagonal(L) ** 2
     if len(A) > INVERT_UP_TO:
-        return L
-    return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)
+        return L, pivots
+    return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True), pivots

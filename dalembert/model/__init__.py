@@ -5,7 +5,9 @@ from dalembert.model._arguments import (
     RULES,
     Along,
     Angular,
+    AxesOf,
     Colour,
+    Component,
     Coordinate,
     Directions,
     Flag,
@@ -13,6 +15,7 @@ from dalembert.model._arguments import (
     Formula,
     Formulas,
     Inertia,
+    ItemName,
     JointName,
     Loads,
     Matrix,
@@ -20,16 +23,20 @@ from dalembert.model._arguments import (
     Motion,
     Motions,
     Name,
+    NamedFormulas,
+    Needs,
     Number,
     Parameters,
     Place,
     Places,
     Positive,
     Quaternion,
+    Readings,
     Rule,
     ShapeKind,
     Sizes,
     Terms,
+    Unit,
     Vector,
     Vectors,
     Wheel,
@@ -45,6 +52,7 @@ from dalembert.model._arguments import (
     whole,
 )
 from dalembert.model._bodies import BodyEntry, MarkerEntry
+from dalembert.model._controls import Control, Controller, InputEntry, input_function
 from dalembert.model._drivers import (
     AbstractCoordinateDriver,
     AbstractCoupling,
@@ -107,8 +115,25 @@ from dalembert.model._joints import (
     Universal,
     Weld,
 )
+from dalembert.model._laws import INPUT, input_at, is_input
+from dalembert.model._measurements import (
+    AbstractMeasurement,
+    Channel,
+    MeasuredAngle,
+    MeasuredCoordinate,
+    MeasuredDistance,
+    MeasuredEffort,
+    MeasuredEnergy,
+    MeasuredFormula,
+    MeasuredFunction,
+    MeasuredPoint,
+    MeasuredPower,
+    MeasuredReaction,
+    Measurement,
+    components,
+)
 from dalembert.model._model import Model
-from dalembert.model._placed import FREE, Bearing, Constraint, Force, Link, Look, Term, slide_along, turn_about
+from dalembert.model._placed import FREE, Bearing, Constraint, Force, Input, Link, Look, Term, slide_along, turn_about
 from dalembert.model._placing import Placing
 from dalembert.model._points import (
     Distance,
@@ -121,23 +146,28 @@ from dalembert.model._points import (
     RollingDisc,
     RollingSphere,
 )
+from dalembert.model._readings import Reading, Reads, bent, is_smooth, level_of, readings
 
 __all__ = [
-    "ELEMENTS", "FORMULA_WORDS", "FREE", "LONGEST_NAME", "RULES", "SECTIONS", "TYPED", "AbstractCoordinateDriver",
-    "AbstractCoupling", "AbstractForce", "AbstractJoint", "AbstractMesh", "AbstractOwnRows", "Along", "AngleLock",
-    "Angular", "Armature", "Beam", "Bearing", "BearingFriction", "Belt", "Body", "BodyEntry", "Bushing", "Cause",
-    "CentralGravity", "Colour", "ConstantAngle", "ConstantVelocity", "Constraint", "Coordinate", "Coupling",
+    "ELEMENTS", "FORMULA_WORDS", "FREE", "INPUT", "LONGEST_NAME", "RULES", "SECTIONS", "TYPED",
+    "AbstractCoordinateDriver", "AbstractCoupling", "AbstractForce", "AbstractJoint", "AbstractMeasurement",
+    "AbstractMesh", "AbstractOwnRows", "Along", "AngleLock", "Angular", "Armature", "AxesOf", "Beam", "Bearing",
+    "BearingFriction", "Belt", "Body", "BodyEntry", "Bushing", "Cause", "CentralGravity", "Channel", "Colour",
+    "Component", "ConstantAngle", "ConstantVelocity", "Constraint", "Control", "Controller", "Coordinate", "Coupling",
     "Cylindrical", "Directions", "Distance", "DistanceDriver", "Drag", "Driver", "Element", "Flag", "Force", "ForceLaw",
     "Form", "Formula", "Formulas", "FrameDriver", "Friction", "Function", "Gear", "GearRatio", "Generic", "Holonomic",
-    "Inertia", "Joint", "JointForce", "JointName", "JointSpring", "KnifeEdge", "Limit", "LimitEntry", "Link", "Loads",
-    "Look", "Marker", "MarkerEntry", "Matrix", "MeshFile", "Mistake", "Model", "Motion", "Motions", "Motor", "Name",
-    "NoSlip", "Number", "OnJoint", "OrientationLock", "PDControl", "ParallelAxes", "Parameters", "PerpendicularAxes",
-    "Pfaffian", "PinSlot", "Place", "Places", "Placing", "Planar", "PointDriver", "PointForce", "PointInPlane",
-    "PointOnCurve", "PointOnLine", "Positive", "Pretension", "Prismatic", "Quaternion", "RackAndPinion", "Revolute",
-    "RevoluteSphericalRod", "RollingDisc", "RollingSphere", "Rule", "Screw", "Shape", "ShapeEntry", "ShapeKind",
-    "Sizes", "SpeedDriver", "Spherical", "SpringDamper", "Stop", "Term", "Terms", "Torque", "Universal", "Vector",
-    "Vectors", "Weld", "Wheel", "Whole", "Wrong", "adapter", "as_text", "axis_angle", "deg", "forms_of",
-    "frame_on_axis", "inside_folder", "is_required", "name_mistake", "number", "quaternion_of", "quintic",
-    "rotation_matrix", "shared_schemas", "sketching", "slide_along", "spline_jet", "title", "title_mistake", "turn",
-    "turn_about", "value_of", "whole",
+    "Inertia", "Input", "InputEntry", "ItemName", "Joint", "JointForce", "JointName", "JointSpring", "KnifeEdge",
+    "Limit", "LimitEntry", "Link", "Loads", "Look", "Marker", "MarkerEntry", "Matrix", "MeasuredAngle",
+    "MeasuredCoordinate", "MeasuredDistance", "MeasuredEffort", "MeasuredEnergy", "MeasuredFormula", "MeasuredFunction",
+    "MeasuredPoint", "MeasuredPower", "MeasuredReaction", "Measurement", "MeshFile", "Mistake", "Model", "Motion",
+    "Motions", "Motor", "Name", "NamedFormulas", "Needs", "NoSlip", "Number", "OnJoint", "OrientationLock", "PDControl",
+    "ParallelAxes", "Parameters", "PerpendicularAxes", "Pfaffian", "PinSlot", "Place", "Places", "Placing", "Planar",
+    "PointDriver", "PointForce", "PointInPlane", "PointOnCurve", "PointOnLine", "Positive", "Pretension", "Prismatic",
+    "Quaternion", "RackAndPinion", "Reading", "Readings", "Reads", "Revolute", "RevoluteSphericalRod", "RollingDisc",
+    "RollingSphere", "Rule", "Screw", "Shape", "ShapeEntry", "ShapeKind", "Sizes", "SpeedDriver", "Spherical",
+    "SpringDamper", "Stop", "Term", "Terms", "Torque", "Unit", "Universal", "Vector", "Vectors", "Weld", "Wheel",
+    "Whole", "Wrong", "adapter", "as_text", "axis_angle", "bent", "components", "deg", "forms_of", "frame_on_axis",
+    "input_at", "input_function", "inside_folder", "is_input", "is_required", "is_smooth", "level_of", "name_mistake",
+    "number", "quaternion_of", "quintic", "readings", "rotation_matrix", "shared_schemas", "sketching", "slide_along",
+    "spline_jet", "title", "title_mistake", "turn", "turn_about", "value_of", "whole",
 ]  # fmt: skip

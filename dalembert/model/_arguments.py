@@ -28,6 +28,10 @@ LONGEST_NAME = 100
 LONGEST_TITLE = 300  # of the model's own name
 RULES = ("minimum_norm", "weighted", "penalty_limit", "eliminated")
 """The reaction rules that can be given by name alone."""
+COMPONENTS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+"""Of a joint's reaction: forces and torques along its axes; in the plane Fx, Fy, Mz."""
+NEEDS = ("positions", "velocities", "accelerations", "reactions")
+"""What a measurement depends on, by its level."""
 SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "plane", "mesh")
 
 
@@ -305,6 +309,12 @@ def _formulas(value: Any, path: tuple = ()) -> Any:
     return _list_of(_formula_or_number, "a formula or a list of formulas")(value, path)
 
 
+def _named_formulas(value: Any, path: tuple = ()) -> dict:
+    if not isinstance(value, dict) or not value:
+        raise Wrong(path, f"must be names with formulas, such as {{u: -2*x}}, not {as_text(value)}")
+    return {key: _formula_or_number(inside, (*path, key)) for key, inside in value.items()}
+
+
 def _share(value: Any, path: tuple) -> dict:
     several = _list_of(_formula_or_number, "a list of formulas")
     return _keys(value, path, {"force": several, "torque": _one_or(_formula_or_number, several)}, set())
@@ -450,6 +460,25 @@ Parameters = Annotated[
     Mapping[str, Any],
     Form(_parameters, {"type": "object", "additionalProperties": NUMBER}, "numbers that formulas call by name"),
 ]
+NamedFormulas = Annotated[
+    Mapping[str, Any],
+    Form(
+        _named_formulas,
+        {"type": "object", "minProperties": 1, "additionalProperties": _FORMULA},
+        "for each name a formula",
+    ),
+]
+Readings = Annotated[Sequence[str], Form(_names, _array(TEXT), "measurements, by name")]
+Unit = Annotated[str, Form(_name, TEXT, "its unit, such as N or rad/s")]
+Component = Annotated[
+    str,
+    Form(_one_of(COMPONENTS), {"enum": list(COMPONENTS)}, f"one of {', '.join(COMPONENTS)}", COMPONENTS[0]),
+]
+AxesOf = Annotated[
+    str, Form(_one_of(("joint", "world"), "joint or world"), {"enum": ["joint", "world"]}, "joint or world", "joint")
+]
+Needs = Annotated[str, Form(_one_of(NEEDS), {"enum": list(NEEDS)}, f"one of {', '.join(NEEDS)}", NEEDS[-1])]
+ItemName = Annotated[Any, Form(_name, _REFERENCE, "a driver or a force, by name")]
 Terms = Annotated[
     Sequence[Mapping | Sequence],
     Form(_list_of(_term, "a list of terms"), _array(_TERM), "terms {joint, coordinate, factor}"),

@@ -25,7 +25,7 @@ from dalembert.model._arguments import (
 )
 from dalembert.model._element import AbstractJoint
 from dalembert.model._functions import FormulaError
-from dalembert.model._laws import FrameFormulas, Prefixed, with_parameters
+from dalembert.model._laws import FrameFormulas, Prefixed, is_input, with_parameters
 from dalembert.model._placed import Constraint, Look, Term
 from dalembert.model._placing import Placing
 
@@ -41,6 +41,8 @@ class AbstractDriver(AbstractJoint, abstract=True):
 
 class AbstractCoordinateDriver(AbstractDriver, abstract=True):
     """Prescribes a coordinate of a joint, or its rate."""
+
+    has_effort = True
 
     joint: JointName = field(kw_only=False)
 
@@ -118,7 +120,8 @@ class FrameDriver(AbstractDriver):
     def place(self, on):
         numbers, function = on.motions("motion", on.dimension)
         turns, turning = on.motions("rotation", 1 if on.dimension == 2 else 3)
-        both = {f"motion_{k}": x for k, x in numbers.items()} | {f"rotation_{k}": x for k, x in turns.items()}
+        parts = (("motion_", numbers), ("rotation_", turns))
+        both = {k if is_input(k) else f"{word}{k}": x for word, own in parts for k, x in own.items()}
         functions = (Prefixed(function, "motion_"), Prefixed(turning, "rotation_"))
         return on.constraint(_driven_markers(on), both, functions)
 
@@ -134,6 +137,8 @@ def _driven_markers(on: Placing):
 
 class DistanceDriver(AbstractDriver):
     """Prescribe the distance between a point of i and a point of j: length(t), always greater than zero."""
+
+    has_effort = True
 
     drawn_as = Look("collar", between="rod")
 
@@ -302,7 +307,8 @@ class AbstractOwnRows(AbstractJoint, abstract=True):
             texts = [self.residual] if isinstance(self.residual, str) else self.residual
             count = len(texts) if isinstance(texts, Sequence) else 1
             try:
-                function = FrameFormulas.read(texts, on.space, [b.name for b in found], numbers, velocities)
+                function = FrameFormulas.read(texts, on.space, [b.name for b in found], numbers, velocities, on.inputs)
+                numbers |= {k: np.zeros(3) for k in function.inputs}
                 if size not in (1, count):
                     raise FormulaError(f"these are {count} formulas, but size is {size!r}; leave it out.")
             except FormulaError as error:

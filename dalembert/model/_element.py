@@ -26,15 +26,17 @@ from dalembert._results import DalembertError
 from dalembert.model._arguments import ANYTHING, Form, JointName, Name, Place
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function
-from dalembert.model._placed import Bearing, Constraint, Force, Link, Look
+from dalembert.model._placed import Bearing, Constraint, Force, Input, Link, Look
 
 if TYPE_CHECKING:
     from dalembert.model._placing import Placing
 
-SECTIONS = ("bodies", "markers", "joints", "forces", "limits", "shapes")
-TYPED = ("joints", "forces")  # the sections with several types of elements
+SECTIONS = (
+    "bodies", "markers", "inputs", "joints", "forces", "limits", "shapes", "measurements", "controllers"
+)  # fmt: skip
+TYPED = ("joints", "forces", "measurements")  # the sections with several types of elements
 ELEMENTS: dict[str, type[Element]] = {}
-"""All elements by their word in model files."""
+"""All elements by their word in model files, after the `family` of their section where it has one."""
 
 
 class Cause(enum.Enum):
@@ -73,6 +75,8 @@ class Element:
     type: ClassVar[str] = ""
     section: ClassVar[str] = ""
     title: ClassVar[str] = ""  # how messages call it: Joint, Driver, Force, …
+    family: ClassVar[str] = ""  # what stands before the word in `ELEMENTS`, so that sections may use the same word
+    key: ClassVar[str] = ""  # its word in `ELEMENTS`
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
@@ -82,12 +86,13 @@ class Element:
         if abstract:  # a base of others
             return
         word = vars(cls).get("type") or re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", cls.__name__).lower()
-        known = ELEMENTS.get(word)
+        key = f"{cls.family}{word}"
+        known = ELEMENTS.get(key)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DalembertError(
                 f"class {cls.__name__}: '{word}' is {known.__module__}.{known.__qualname__} already; give another name."
             )
-        cls.type, ELEMENTS[word] = word, cls
+        cls.type, cls.key, ELEMENTS[key] = word, key, cls
 
     def place(self, on: Placing) -> Any:
         """Check the values and add what they mean to the model."""
@@ -179,6 +184,7 @@ class AbstractJoint(Element, abstract=True):
     title = "Joint"
     spaces: ClassVar[tuple[str, ...]] = ("plane", "space")
     drives: ClassVar[bool] = False  # it prescribes a motion in time
+    has_effort: ClassVar[bool] = False  # it prescribes one number: its effort can be measured
     own_rows: ClassVar[bool] = False  # its rows are a person's functions of bodies, without a joint frame
     assumption: ClassVar[str] = ""  # what `check` says of the force it transmits, as the end of a sentence
     # what `coordinates`, `links` and `look` answer where it is the same in the plane and in space
@@ -258,6 +264,8 @@ class AbstractForce(Element, abstract=True):
     section = "forces"
     title = "Force"
     on_every_body: ClassVar[bool] = False  # it acts on all bodies alike, at their centres
+    has_effort: ClassVar[bool] = False  # it acts on one coordinate: its effort can be measured
+    has_power: ClassVar[bool] = True  # what it does is known by itself
     drawn_as: ClassVar[Look] = Look()
 
     def look(self, space: str) -> Look:
@@ -278,7 +286,7 @@ class OnJoint(AbstractForce, abstract=True):
 
 def plain(value: Any) -> Any:
     """A value as plain data: names for things, lists for arrays; Python functions stay what they are."""
-    if isinstance(value, Body | Marker | Constraint | Force):
+    if isinstance(value, Body | Marker | Constraint | Force | Input):
         return value.name
     if isinstance(value, Function):
         return value.data

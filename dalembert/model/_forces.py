@@ -75,6 +75,8 @@ def _load(on: Placing, key: str, size: int, point) -> Force:
 class CentralGravity(AbstractForce):
     """Every body is attracted to the fixed point `at` (default: the origin) by mass · mu / distance²."""
 
+    has_power = False
+
     on_every_body = True
 
     mu: Positive = field(kw_only=False)
@@ -139,10 +141,11 @@ def _load_formulas(on: Placing, bodies, numbers):
             force, torque = [0] * d, [0] * (size - d)
         texts += [*force, *torque]
     try:
-        formulas = FrameFormulas.read(texts, on.space, bodies, numbers, True)
+        formulas = FrameFormulas.read(texts, on.space, bodies, numbers, True, on.inputs)
+        numbers |= {k: np.zeros(3) for k in formulas.inputs}
     except FormulaError as error:
         on.formula_mistake("law", error)
-        formulas = FrameFormulas.read(["0"] * len(texts), on.space, bodies, {}, True)
+        formulas = FrameFormulas.read(["0"] * len(texts), on.space, bodies, {}, True, {})
     return Shares(formulas, d, size)
 
 
@@ -156,6 +159,8 @@ class SpringDamper(AbstractForce):
     formula of `t`, `length`, `rate` and the parameters, or a function pull(t, length, rate[, p]). `length` is the
     free length; default: the distance at the start.
     """
+
+    has_effort = True
 
     drawn_as = Look(between="spring")
 

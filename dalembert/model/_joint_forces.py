@@ -43,6 +43,8 @@ class JointSpring(OnJoint):
     turn.
     """
 
+    has_effort = True
+
     stiffness: Number = 0.0
     damping: Number = 0.0
     free: Number = 0.0
@@ -64,6 +66,8 @@ class Armature(OnJoint):
     coordinates; in joint coordinates it stands on the diagonal.
     """
 
+    has_power = False
+
     inertia: Positive = field(kw_only=False)
     coordinate: Coordinate | None = None
 
@@ -77,6 +81,8 @@ class JointForce(OnJoint):
     `effort` is a number, a formula of `t`, `value`, `rate` and the parameters, or effort(t, value, rate[, p]). In
     space an angle is in (−π, π], and a run ends where it leaves that range, unless the effort repeats with it.
     """
+
+    has_effort = True
 
     effort: Formula = field(kw_only=False)
     coordinate: Coordinate | None = None
@@ -93,6 +99,8 @@ class Stop(OnJoint):
     The damping grows from zero to its full value over an overrun of `depth` (default: 1e-3 of the range). In space
     an angle is in (−π, π], and a run ends where it leaves that range.
     """
+
+    has_effort = True
 
     stiffness: Positive
     lower: Number | None = None
@@ -129,6 +137,8 @@ class Friction(OnJoint):
     −[μ(v) · normal · radius · tanh(v/transition_speed) + viscous · v], with Stribeck's
     μ = coulomb + (static − coulomb) exp(−(v/stribeck_speed)²). The sign is regularised: it creeps at rest.
     """
+
+    has_effort = True
 
     normal: Motion = 1.0
     coulomb: Number = 0.0
@@ -170,6 +180,8 @@ class BearingFriction(OnJoint):
     Where the rigid-body model does not determine N (redundant constraints) this is refused, unless `rule`, or
     `simulate(…, rule=…)`, names a rule that picks it: "weighted", "minimum_norm", "penalty_limit", "eliminated".
     """
+
+    has_power = False
 
     coulomb: Number
     static: Number | None = None
@@ -222,6 +234,8 @@ class PDControl(OnJoint):
     smoothly, as limit · tanh(effort/limit).
     """
 
+    has_effort = True
+
     type = "pd_control"
 
     reference: Motion = field(kw_only=False)
@@ -246,6 +260,8 @@ class Motor(OnJoint):
     geared to the coordinate: body '<name>_rotor' with `rotor_mass` (needed unless body i is ground), joints
     '<name>_bearing' and '<name>_gear'.
     """
+
+    has_effort = True
 
     torque: Motion | None = None
     voltage: Motion | None = None

@@ -8,19 +8,38 @@ from dataclasses import dataclass
 
 from dalembert.model._functions import FormulaError, Shape, evaluate, names_in, parse
 
+INPUT = "input "
+"""Begins the keys under which the values of inputs stand in p; then comes the input's number."""
+
+
+def is_input(key: str) -> bool:
+    """Whether a number in p is the value of an input, which is no parameter of the element."""
+    return key.startswith(INPUT)
+
+
+def input_at(t, jet):
+    """The value of an input at t from its value, rate and second rate at this t, so that derivatives by t are right:
+    rows are differentiated twice."""
+    import jax
+
+    dt = t - jax.lax.stop_gradient(t)
+    return jet[0] + dt * (jet[1] + 0.5 * dt * jet[2])
+
 
 @dataclass(frozen=True)
 class Timed:
-    """A `Shape` as a function (t, *variables, p) whose numbers stand in p under a prefix."""
+    """A `Shape` as a function (t, *variables, p) whose numbers stand in p under a prefix, its inputs without one."""
 
     shape: Shape
     prefix: str = ""
     variables: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     def __call__(self, t, *values_and_p):
         *values, p = values_and_p
         own = under(self.prefix, p)
-        return self.shape(t, own, dict(zip(self.variables, values, strict=True)))
+        known = dict(zip(self.variables, values, strict=True)) | {k: input_at(t, p[k]) for k in self.inputs}
+        return self.shape(t, own, known)
 
 
 @dataclass(frozen=True)
@@ -47,8 +66,15 @@ class Prefixed:
 
 
 def under(prefix: str, p: Mapping) -> dict:
-    """The numbers that stand in p under a prefix, without it."""
-    return {k.removeprefix(prefix): x for k, x in p.items() if k.startswith(prefix)}
+    """The numbers that stand in p under a prefix, without it; inputs have none."""
+    return {k.removeprefix(prefix): x for k, x in p.items() if k.startswith(prefix) or is_input(k)}
+
+
+def renamed_in(tree: tuple, names: Mapping[str, str]) -> tuple:
+    """The tree of a formula with other names."""
+    if tree[0] == "name":
+        return ("name", names.get(tree[1], tree[1]))
+    return tuple(renamed_in(x, names) if isinstance(x, tuple) else x for x in tree)
 
 
 @dataclass(frozen=True)
@@ -118,19 +144,25 @@ class FrameFormulas:
     trees: tuple[tuple, ...]
     variables: tuple[tuple[str, int, str], ...]  # name in the trees, number of the body, which of its numbers
     parameters: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, texts, space: str, bodies: Sequence[str], numbers: Mapping, velocities: bool) -> FrameFormulas:
+    def read(
+        cls, texts, space: str, bodies: Sequence[str], numbers: Mapping, velocities: bool, inputs: Mapping[str, str]
+    ) -> FrameFormulas:
+        """`inputs` are those of the model, each with its key in p."""
         if not isinstance(texts, Sequence) or isinstance(texts, str) or not texts:
             raise FormulaError(f"give a formula or a list of formulas, not {texts!r}.")
         plain = [str(x) if isinstance(x, int | float) and not isinstance(x, bool) else x for x in texts]
         trees = tuple(parse(x, numbers) for x in plain)
+        inputs = {k: x for k, x in inputs.items() if k not in numbers}
+        used = sorted({inputs[n] for tree in trees for n in names_in(tree) if n in inputs})
         known = frame_variables(space, velocities)
         if taken := {f"{b}.{k}" for b in bodies for k in known}.intersection(numbers):
             raise FormulaError(f"parameter '{min(taken)}': the formula calls a variable by this word; choose another.")
         variables = {}
         for text, tree in zip(texts, trees, strict=True):
-            for name in sorted(names_in(tree) - {"t"} - set(numbers)):
+            for name in sorted(names_in(tree) - {"t"} - set(numbers) - set(inputs)):
                 body, _, which = name.partition(".")
                 if body not in bodies or which not in known:
                     raise FormulaError(
@@ -139,15 +171,16 @@ class FrameFormulas:
                     )
                 variables[name] = (list(bodies).index(body), which)
         # bodies by number: formulas that differ in names alone are the same to a compiler
-        trees = tuple(_by_number(tree, variables) for tree in trees)
+        trees = tuple(renamed_in(_by_number(tree, variables), inputs) for tree in trees)
         numbered = tuple(sorted((f"{k}.{which}", k, which) for k, which in variables.values()))
-        return cls(trees, numbered, tuple(k for k in numbers))
+        return cls(trees, numbered, tuple(k for k in numbers), tuple(used))
 
     def __call__(self, t, frames, p):
         import jax.numpy as jnp
 
         known = {"t": t} | {k: p[k] for k in self.parameters}
         known |= {name: _value(frames[k], which) for name, k, which in self.variables}
+        known |= {k: input_at(t, p[k]) for k in self.inputs}
         return jnp.stack([jnp.asarray(evaluate(tree, known), float) for tree in self.trees])
 
 

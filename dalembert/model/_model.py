@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from dalembert._results import DalembertError, ModelError, did_you_mean
-from dalembert.model import _bodies, _drivers, _forces, _gears, _information, _joint_forces, _joints, _points
+from dalembert.model import (
+    _bodies,
+    _controls,
+    _drivers,
+    _forces,
+    _gears,
+    _information,
+    _joint_forces,
+    _joints,
+    _points,
+)
 from dalembert.model._arguments import title_mistake
+from dalembert.model._controls import Control
 from dalembert.model._element import ELEMENTS, SECTIONS, AbstractJoint, Cause, Element, Mistake, plain
 from dalembert.model._frames import Body, Marker
 from dalembert.model._information import Limit, Shape
-from dalembert.model._placed import Constraint, Force
+from dalembert.model._measurements import AbstractMeasurement, MeasuredFunction, Measurement
+from dalembert.model._placed import Constraint, Force, Input
 from dalembert.model._placing import Placing
+from dalembert.model._readings import reading_mistakes
 from dalembert.model._solids import Solids
 
 Space = Literal["plane", "space"]
@@ -28,18 +40,23 @@ T = TypeVar("T")
 def _adds(cls: Callable[P, Any], made: type[T]) -> Callable[Concatenate[Model, P], T]:
     """A method of `Model` that adds an element of a class, with the arguments of that class."""
     element: Any = cls
-    known = inspect.signature(element).parameters
 
     @functools.wraps(element.__init__)
     def add(self, *args, **kwargs):
-        if unknown := [k for k in kwargs if k not in known]:
-            hint = did_you_mean(unknown[0], known)
-            raise DalembertError(f"{element.type}: '{unknown[0]}' is unknown; known are {', '.join(known)}.{hint}")
-        return self.add(element(*args, **kwargs))
+        return self.add(made_of(element, *args, **kwargs))
 
     add.__name__, add.__qualname__, add.__doc__ = element.type, f"Model.{element.type}", element.__doc__
     add.element = element  # pyright: ignore[reportAttributeAccessIssue]
     return add  # pyright: ignore[reportReturnType]
+
+
+def made_of(cls: type[Element], *args, **kwargs) -> Element:
+    """An element of a class; an unknown argument gets a sentence."""
+    known = cls.fields()
+    if unknown := [k for k in kwargs if k not in known]:
+        hint = did_you_mean(unknown[0], known)
+        raise DalembertError(f"{cls.type}: '{unknown[0]}' is unknown; known are {', '.join(known)}.{hint}")
+    return cls(*args, **kwargs)
 
 
 class Model(Solids):
@@ -88,11 +105,17 @@ class Model(Solids):
         self.forces: dict[str, Force] = {}
         self.limits: dict[str, Limit] = {}
         self.shapes: dict[str, Shape] = {}
+        self.measurements: dict[str, Measurement] = {}
+        self.inputs: dict[str, Input] = {}
+        self.controllers: dict[str, Control] = {}
 
     @property
     def tables(self) -> tuple[dict, ...]:
         """All that has a name."""
-        return self.bodies, self.markers, self.constraints, self.forces, self.limits, self.shapes
+        return (
+            self.bodies, self.markers, self.constraints, self.forces, self.limits, self.shapes, self.measurements,
+            self.inputs, self.controllers,
+        )  # fmt: skip
 
     @property
     def dimension(self) -> int:
@@ -240,6 +263,22 @@ class Model(Solids):
     limit = _adds(_information.LimitEntry, Limit)
     shape = _adds(_information.ShapeEntry, Shape)
 
+    input = _adds(_controls.InputEntry, Input)
+    controller = _adds(_controls.Controller, Control)
+
+    def measure(self, name: str, what: str, *args, **kwargs) -> Measurement:
+        """Measure something in every motion, by name: `model.measure("tip", "point", rod, at=(1, 0))`.
+
+        `what` is one of point, distance, angle, coordinate, reaction, effort, power, energy, formula, function; the
+        rest are the arguments of its class in `da.model` (`MeasuredPoint`, `MeasuredDistance`, …).
+        """
+        known = [cls for cls in ELEMENTS.values() if issubclass(cls, AbstractMeasurement)]
+        kinds = {cls.type: cls for cls in (*known, MeasuredFunction)}
+        if what not in kinds:
+            hint = did_you_mean(str(what), kinds)
+            raise DalembertError(f"measure: '{what}' is unknown; known are {', '.join(kinds)}.{hint}")
+        return self.add(made_of(kinds[what], name, *args, **kwargs))
+
     # ---- as a whole ------------------------------------------------------------------------------------------
 
     def __eq__(self, other) -> bool:
@@ -306,6 +345,8 @@ class Model(Solids):
             moving = [b for b in f.bodies if not b.is_ground]
             if f.markers and not moving and f.target is None and f.name not in unknown:
                 found.append(Mistake(f"Force '{f.name}' acts only on ground; name a body.", by_name.get(f.name)))
+        if not any(m.cause is Cause.MISSING for m in found):  # else a formula may name what could not be placed
+            found += reading_mistakes(self)
         rules = sorted({f.rule for f in self.forces.values() if f.rule is not None})
         if len(rules) > 1:
             found.append(Mistake(f"Bearing friction names the rules {' and '.join(rules)}; name one for all."))
@@ -335,15 +376,21 @@ class Model(Solids):
         return [f"Joint '{c.name}': a {c.type} joint exists only in {other}; this model is in {here}."]
 
 
+NAMED = (Body, Marker, Constraint, Force, Input)
+"""What an element may be given in place of its name."""
+
+
 def _by_names(element: Element) -> Element:
-    """The element with names in place of the bodies, markers and joints that it was given."""
+    """The element with names in place of the bodies, markers, joints, forces and inputs that it was given."""
     named = {}
     for f in dataclasses.fields(element):
         value = getattr(element, f.name)
-        if isinstance(value, Body | Marker | Constraint) and value.name:
+        if isinstance(value, NAMED) and value.name:
             named[f.name] = value.name
-        elif isinstance(value, list | tuple) and any(isinstance(x, Body | Marker | Constraint) for x in value):
-            named[f.name] = [x.name if isinstance(x, Body | Marker | Constraint) else x for x in value]
+        elif isinstance(value, list | tuple) and any(isinstance(x, NAMED) for x in value):
+            named[f.name] = [x.name if isinstance(x, NAMED) else x for x in value]
+        elif isinstance(value, Mapping) and any(isinstance(x, NAMED) for x in value):
+            named[f.name] = {x.name if isinstance(x, NAMED) else x: y for x, y in value.items()}
     return dataclasses.replace(element, **named) if named else element
 
 

@@ -82,6 +82,23 @@ class Bearing:
     ball: bool = False  # friction acts on the relative angular velocity, not on a coordinate
 
 
+@dataclass(frozen=True, eq=False)
+class Input:
+    """An input as placed in a model: a number that forces, drivers and laws call by its name.
+
+    Its value is a function (t, p) of time, unless a controller sets it.
+    """
+
+    name: str
+    key: str  # where its value stands among the numbers of an element that uses it
+    numbers: dict[str, np.ndarray]
+    function: Callable
+    unit: str = ""
+
+    def __repr__(self) -> str:
+        return f"input '{self.name}'{f' in {self.unit}' if self.unit else ''}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Placed:
     """What a joint and a force have in common once they are placed in a model.

@@ -17,8 +17,17 @@ from dalembert.model._arguments import name_mistake
 from dalembert.model._element import Cause, Element, Mistake
 from dalembert.model._frames import Body, Marker, axis_angle, frame_on_axis, rotation_matrix, turn
 from dalembert.model._functions import FormulaError, Function, Shape, expression, function_of, names_in, parse
-from dalembert.model._laws import OfTime, Timed, TimedVector, constant_effort, constant_load, with_parameters
-from dalembert.model._placed import Constraint, Force
+from dalembert.model._laws import (
+    OfTime,
+    Timed,
+    TimedVector,
+    constant_effort,
+    constant_load,
+    renamed_in,
+    with_parameters,
+)
+from dalembert.model._placed import Constraint, Force, Input
+from dalembert.model._readings import Reads
 
 if TYPE_CHECKING:
     from dalembert.model._model import Model
@@ -191,6 +200,21 @@ class Placing:
             which = self.given("coordinate")
         chosen = None if found is None else self.coordinate(found, which, at, path)
         return None if found is None or chosen is None else (found, chosen)
+
+    def item(self, path: Any) -> Constraint | Force | None:
+        """A joint, driver or force of the model, by itself or by name."""
+        given = self.given(path)
+        name = given.name if isinstance(given, Constraint | Force) else given
+        for table in (self.model.constraints, self.model.forces):
+            if isinstance(name, str) and name in table:
+                return table[name]
+        self.missing(path, "joint, driver or force", name, (*self.model.constraints, *self.model.forces))
+        return None
+
+    def missing(self, path: Any, what: str, name: Any, known: Iterable[str]) -> None:
+        """Record a name that is not there."""
+        text = f"there is no {what} '{name}'.{did_you_mean(str(name), known)}"
+        self.wrong(text, path, cause=Cause.MISSING, missing=str(name))
 
     # ---- numbers -----------------------------------------------------------------------------------------------
 
@@ -437,7 +461,10 @@ class Placing:
         may use those of the element."""
         value = self.given(path) if value is None else value
         value = default if value is None else value
+        value = value.name if isinstance(value, Input) else value
         named = self.given("parameters") if parameters else None
+        if used := self.inputs_in(value):
+            return self._of_inputs(path, str(value), used, prefix, self.parameters() if parameters else {})
         if callable(value) and not isinstance(value, Function):
             return (self.parameters() if parameters else {}), with_parameters(value, named)
         try:
@@ -455,6 +482,55 @@ class Placing:
             function = function_of(0.0)
         return {f"{prefix}{k}": x for k, x in function.numbers.items()}, Timed(function.shape, prefix)
 
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The inputs of the model, each with its key among an element's numbers."""
+        return {name: x.key for name, x in self.model.inputs.items()}
+
+    def inputs_in(self, value) -> dict[str, str]:
+        """The inputs that a formula names; none of what is no formula."""
+        if not isinstance(value, str) or not self.model.inputs:
+            return {}
+        try:
+            names = names_in(parse(value))
+        except FormulaError:  # reported by those who read it
+            return {}
+        return {name: key for name, key in self.inputs.items() if name in names}
+
+    def _of_inputs(self, path, text: str, used: dict[str, str], prefix: str, numbers, variables: tuple[str, ...] = ()):
+        """Numbers and a compiled function (t, *variables, p) of a formula that names inputs."""
+        made = {k: np.zeros(3) for k in used.values()}
+        try:
+            if taken := sorted(used.keys() & {*numbers, *variables}):
+                raise FormulaError(f"'{taken[0]}' is an input and a word of this formula; rename one of them.")
+            tree = parse(text, numbers)
+            unknown = sorted(names_in(tree) - {"t", *variables, *numbers, *used})
+            if unknown:
+                allowed = ", ".join(("t", *variables, *numbers, *self.model.inputs))
+                raise FormulaError(
+                    f"expression '{text}': '{unknown[0]}' is unknown; it may use {allowed}.", unknown=True
+                )
+        except FormulaError as error:
+            self.formula_mistake(path, error)
+            tree, numbers = ("number", 0.0), {}
+        shape = Shape("expression", tree=renamed_in(tree, used), names=tuple(numbers))
+        timed = Timed(shape, prefix, variables, tuple(used.values()))
+        return {f"{prefix}{k}": x for k, x in numbers.items()} | made, timed
+
+    def reading_formula(self, path: Any, value: Any, numbers: Mapping, states: tuple[str, ...] = ()) -> Reads | None:
+        """A formula of measurements and the like; whether they exist is found when the model is complete."""
+        path = path if isinstance(path, tuple) else (path,)
+        value = value.name if isinstance(value, Input) else value
+        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            value = repr(float(value))
+        try:
+            if several := [k for k, x in numbers.items() if np.ndim(x)]:
+                raise FormulaError(f"parameter '{several[0]}' must be one number in a formula.")
+            return Reads.formula(value, tuple(numbers), states, path)  # pyright: ignore[reportArgumentType]
+        except FormulaError as error:
+            self.formula_mistake(path, error)
+            return None
+
     def formula_mistake(self, path, error: FormulaError, words: str = "") -> None:
         """Record what is wrong with a formula or a function of time."""
         path = path if isinstance(path, tuple) else (path,)
@@ -467,6 +543,7 @@ class Placing:
     def motions(self, key: str, size: int, *, parameters: bool = False) -> tuple[dict[str, np.ndarray], Callable]:
         """The same for `size` components: one Python function of all, or a list of functions of time."""
         values = self.given(key)
+        values = values.name if isinstance(values, Input) else values
         if callable(values) and not isinstance(values, Function):
             named = self.given("parameters") if parameters else None
             return (self.parameters() if parameters else {}), with_parameters(values, named)
@@ -481,7 +558,7 @@ class Placing:
         for k, (x, letter) in enumerate(zip(given, "xyz", strict=False)):
             path = (key, k) if isinstance(values, list | tuple | np.ndarray) else (key,)
             own, part = self.motion(
-                path, 0.0 if x is None else x, prefix=f"{letter}_", parameters=parameters and isinstance(x, str)
+                path, 0.0 if x is None else x, prefix=f"{letter}_", parameters=parameters and isinstance(x, str | Input)
             )
             numbers |= own
             parts.append(part)
@@ -490,6 +567,9 @@ class Placing:
     def formula(self, key: str, variables: tuple[str, ...]) -> tuple[dict[str, Any], Callable]:
         """Numbers and a function (t, *variables, p) from a number, a formula of the variables, or a JAX function."""
         value, numbers = self.given(key), self.parameters()
+        value = value.name if isinstance(value, Input) else value
+        if used := self.inputs_in(value):
+            return self._of_inputs(key, str(value), used, "", numbers, variables)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return {"effort": self.number(key)}, constant_effort
         if isinstance(value, Function | dict):

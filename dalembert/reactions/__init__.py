@@ -28,6 +28,7 @@ from dalembert.reactions._rules import (
     RowElimination,
     Weighted,
 )
+from dalembert.reactions._transmitted import loads_of
 from dalembert.reactions._unique import LABELS, Direction, JointRows, Uniqueness, joint_rows, row_name, row_numbers
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
@@ -35,6 +36,6 @@ __all__ = [
     "LABELS", "RULES", "AbstractFlexibility", "AbstractQuadraticRule", "AbstractReactionRule", "Bar", "Beam",
     "Compliance", "Direction", "EquationSubset", "Instant", "JointRows", "MinimumNorm", "OrthonormalMultipliers",
     "PenaltyLimit", "Pressing", "RequireUnique", "RowElimination", "Uniqueness", "Weighted", "Wrenches", "decide_loads",
-    "joint_rows", "joint_wrenches", "local_reactions", "named_rule", "on_bodies", "orthonormal_multipliers", "pressing",
-    "reaction_on_bodies", "refusal", "row_name", "row_numbers", "rule_of", "solve_chosen",
+    "joint_rows", "joint_wrenches", "loads_of", "local_reactions", "named_rule", "on_bodies", "orthonormal_multipliers",
+    "pressing", "reaction_on_bodies", "refusal", "row_name", "row_numbers", "rule_of", "solve_chosen",
 ]  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from typing import Self
 
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._typing import Scalar
+from dalembert._typing import Coordinates, MachineVelocities, Scalar
 from dalembert.equations import Equations, assemble_known, bearing_sides
 from dalembert.linalg import RANK_TOLERANCE, Dependence, mass_metric_rows
 from dalembert.reactions._joints import dependence_on_bodies
@@ -29,6 +31,20 @@ class Instant:
         self.system, self.t, self.state = system, t, state
         self.tolerance = max(tolerance, RANK_TOLERANCE)
         self.equations: Equations = assemble_known(system, np.asarray(t, float), *state)
+        self.applied: MachineVelocities | None = None
+
+    @classmethod
+    def at_rest(
+        cls, system: AbstractSystem, t: Scalar, q: Coordinates, applied: MachineVelocities | None = None
+    ) -> Self:
+        """The system with nothing moving and its drivers held at their time, so that Γ = 0 as well; `applied` is a
+        force on the bodies besides those of the system."""
+        made = cls(system, t, State(q, jnp.zeros(system.n)))
+        made.applied = np.zeros(system.machine.n) if applied is None else np.asarray(applied)
+        e = made.equations
+        own = np.asarray(system.pull_back(jnp.asarray(q), jnp.asarray(made.applied))) if made.applied.any() else 0.0
+        made.equations = dataclasses.replace(e, h=np.asarray(e.h) + own, Gamma=np.zeros(system.m))
+        return made
 
     @functools.cached_property
     def dependence(self) -> Dependence:
@@ -50,7 +66,7 @@ class Instant:
 
     @functools.cached_property
     def _on_bodies(self) -> tuple[Equations, Dependence]:
-        return dependence_on_bodies(self.system, self.equations, self.dependence)
+        return dependence_on_bodies(self.system, self.equations, self.dependence, self.applied)
 
     @functools.cached_property
     def beside(self) -> list[Instant]:
@@ -101,6 +117,10 @@ class Instant:
         lam = self.among_joints.multipliers(np.asarray(self.equations.h), np.asarray(self.equations.Gamma))
         sides = np.asarray(bearing_sides(jnp.asarray(lam))).copy()
         sides[[row for name, row in self.machine.sided if not self.held[name]]] = 0.0
-        made = Instant(self.system.with_sides(jnp.asarray(sides)), self.t, self.state)
+        system = self.system.with_sides(jnp.asarray(sides))
+        if self.applied is None:
+            made = Instant(system, self.t, self.state)
+        else:
+            made = Instant.at_rest(system, self.t, self.state.q, self.applied)
         made.loaded = made
         return made

@@ -19,6 +19,7 @@ and only if C_XᵀZ_X of the mapped vectors Z vanishes.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
@@ -49,22 +50,33 @@ def reaction_on_bodies(
 
 
 def dependence_on_bodies(
-    system: AbstractSystem, equations: Equations, own: Dependence | None = None
+    system: AbstractSystem,
+    equations: Equations,
+    own: Dependence | None = None,
+    at_rest: MachineVelocities | None = None,
 ) -> tuple[Equations, Dependence]:
     """The machine's equations, and which of all joints' rows depend on each other; on the host. `own` is the
-    dependence of the system's own rows."""
+    dependence of the system's own rows; `at_rest`: of a machine at rest (`Instant.at_rest`), a force on its bodies."""
     own = equations.dependence() if own is None else own
     if system.machine is system:
         return equations, own
-    dependence = TreeDependence(system, equations, own)
+    dependence = TreeDependence(system, equations, own, at_rest)
     return dependence.bodies, dependence
 
 
 class TreeDependence(Dependence):
     """The dependencies among all joints' rows, from those among the rows that close loops, by (a)."""
 
-    def __init__(self, system: AbstractSystem, equations: Equations, closing: Dependence):
+    def __init__(
+        self,
+        system: AbstractSystem,
+        equations: Equations,
+        closing: Dependence,
+        at_rest: MachineVelocities | None = None,
+    ):
         bodies = _on_bodies(system, equations)
+        if at_rest is not None:
+            bodies = dataclasses.replace(bodies, h=bodies.h + at_rest, Gamma=jnp.zeros(bodies.Gamma.shape))
         super().__init__(np.asarray(bodies.C), np.asarray(bodies.mass.blocks), closing.tolerance)
         self.system, self.equations, self.bodies, self.closing = system, equations, bodies, closing
 

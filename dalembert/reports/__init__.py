@@ -5,6 +5,16 @@ Named in the plural: `da.report` is the function.
 
 from dalembert.reports._graph import plot_graph
 from dalembert.reports._page import report
+from dalembert.reports._statics import (
+    cases_renderable,
+    path_renderable,
+    path_summary,
+    statics_renderable,
+    statics_summary,
+)
 from dalembert.reports._text import plain, renderable, summary
 
-__all__ = ["plain", "plot_graph", "renderable", "report", "summary"]
+__all__ = [
+    "cases_renderable", "path_renderable", "path_summary", "plain", "plot_graph", "renderable", "report",
+    "statics_renderable", "statics_summary", "summary",
+]  # fmt: skip

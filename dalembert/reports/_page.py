@@ -12,11 +12,9 @@ from dalembert._results import AssemblyError, DalembertError, check_output
 from dalembert.analysis import Check, check
 from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
-from dalembert.reports._sections import ROWS_ALONG, sections_of
 from dalembert.simulation import Solution, simulate
 from dalembert.stabilise import State
 from dalembert.systems import AbstractSystem, build
-from dalembert.view import Source, need_matplotlib, report_page
 
 
 def report(
@@ -28,6 +26,7 @@ def report(
     about: str = "",
     samples: int = 401,
     progress: bool = False,
+    statics: bool = False,
     **settings,
 ) -> Path:
     """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
@@ -35,8 +34,13 @@ def report(
 
     A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
     as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
-    that contradict each other are named without a motion. Under 5 MB for a normal run.
+    that contradict each other are named without a motion. `statics` tells also where the machine rests (see
+    `equilibrium`). Under 5 MB for a normal run.
     """
+    # loaded on first use: whoever prints a check needs none of it
+    from dalembert.reports._sections import rest_section, sections_of
+    from dalembert.view import Source, need_matplotlib, report_page
+
     if Path(path).suffix not in (".html", ".htm"):
         raise DalembertError(f"Cannot write '{path}': the name of a report must end in .html.")
     check_output(path, (".html", ".htm"))
@@ -56,6 +60,9 @@ def report(
     found = _checked(system, solution)
     log(f"{system.name}: drawing")
     sections = sections_of(found, system, solution)
+    if statics:
+        log(f"{system.name}: at rest")
+        sections.insert(-1, rest_section(system))
     if isinstance(model, Model):
         with suppress(DalembertError):  # Python functions have no text
             sections[-1].blocks.append(Source("The model as a file", text_of(model, summary=about)))
@@ -67,6 +74,8 @@ def report(
 
 def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
     """The check along the motion; for many rows at its start alone, as ranks at many instants take minutes."""
+    from dalembert.reports._sections import ROWS_ALONG
+
     if solution is None:
         return check(system)
     if system.m < ROWS_ALONG:

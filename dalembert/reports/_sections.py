@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dalembert._results import Status
-from dalembert.analysis import Check
+from dalembert._results import DalembertError, Status
+from dalembert.analysis import Check, equilibrium
 from dalembert.reactions import LABELS
 from dalembert.reports._graph import plot_graph
+from dalembert.reports._statics import statics_summary
 from dalembert.reports._text import friction_lines, names_of, summary, valued, with_value
 from dalembert.simulation import Solution
 from dalembert.stabilise import CHANGED
@@ -45,6 +46,9 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
         out.append(Section("The motion", [Words(_ended(solution), _tone(solution.status)), *shown]))
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data)))
+        if "measurement" in data or "input_value" in data:
+            picture = Picture(plot_dataset(data, "measurements"), "measurements, inputs and states over time", 78)
+            out.append(Section("Measurements", [picture]))
         kinds = {"coordinates": "joint coordinates", "energy": "energy", "violation": "constraint violation"}
         curves: list = [Picture(plot_dataset(data, kind), f"{text} over time", 78) for kind, text in kinds.items()]
         out.append(Section("Curves", curves))
@@ -312,8 +316,31 @@ def _inertia(value) -> str:
 
 def _drawable(data) -> Any:
     """The dataset with names that figures show unchanged."""
-    names = {k: [literal(str(x)) for x in data[k].values] for k in ("body", "joint", "joint_coordinate") if k in data}
+    words = ("body", "joint", "joint_coordinate", "channel", "input", "controller_state")
+    names = {k: [literal(str(x)) for x in data[k].values] for k in words if k in data}
     out = data.assign_coords({k: x for k, x in names.items() if any("$" in text for text in x)})
     if "geometry" in out and "$" in str(out["geometry"].values):
         out["geometry"] = ((), str(out["geometry"].values).replace("$", r"\\$"))
     return out.assign_attrs(model=literal(str(data.attrs.get("model", ""))))
+
+
+def rest_section(system: AbstractSystem) -> Section:
+    """Where a machine rests, as a part of a report; a sentence where it does not."""
+    try:
+        found = equilibrium(system)
+    except DalembertError as error:
+        return Section("At rest", [Words(str(error), "open")])
+    tone = {"stable": "good", "fixed": "good", "indifferent": "open", "unstable": "bad"}[found.stability.word]
+    lines = [line.strip().removeprefix(f"{found.name}: ") for line in statics_summary(found)]
+    blocks: list = [Words(f"{line[0].upper()}{line[1:]}.", tone if k == 0 else "") for k, line in enumerate(lines)]
+    reactions = found.as_dict().get("reactions", [])
+    if reactions:
+        blocks.append(Picture(found.plot(), f"{found.name} at rest", 60))
+        rows = [
+            (r["joint"], c, f"{x:.4g}", "N" if c.startswith("F") else "N m",
+             Mark("unique", "unique") if r["unique"][c] else Mark("not unique: by the rule", "open"))
+            for r in reactions for c, x in r["components"].items()
+        ]  # fmt: skip
+        blocks.append(Table(("joint", "", "value", "", "determined"), rows, (2,), "Reactions along the joints' axes"))
+    blocks += [Words(f"{line}.") for line in found.remarks]
+    return Section("At rest", blocks)

@@ -100,13 +100,13 @@ def renderable(check: Check):
     return Group(*parts)
 
 
-def plain(check: Check) -> str:
-    """The report without colours, as wide as the terminal, between 60 and 118 characters."""
+def plain(found) -> str:
+    """What a rich console shows, without colours, as wide as the terminal, between 60 and 118 characters."""
     from rich.console import Console
 
     out = io.StringIO()
     width = min(max(shutil.get_terminal_size((WIDE, 24)).columns, 60), WIDE)
-    Console(file=out, width=width, color_system=None, highlight=False).print(renderable(check), soft_wrap=True)
+    Console(file=out, width=width, color_system=None, highlight=False).print(found, soft_wrap=True)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 

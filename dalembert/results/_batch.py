@@ -36,6 +36,11 @@ class BatchResults:
         return together(self.solution, lambda one: one.dataset, "dataset")
 
     @property
+    def measurements(self) -> xr.Dataset:
+        """Measurements, inputs and states of controllers, along `run`."""
+        return together(self.solution, lambda one: one.measurements, "measurements")
+
+    @property
     def energy(self) -> xr.Dataset:
         """Energies and their balance, along `run`."""
         return together(self.solution, lambda one: one.energy, "energy")

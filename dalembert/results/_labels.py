@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dalembert._results import RecordWarning, warn_caller
+from dalembert.results._measurements import add_measurements
 from dalembert.results._observe import joint_coordinate_names
 from dalembert.results._reactions import warn_slack
 from dalembert.results._turns import coordinate_motion, counted, with_turns
@@ -41,8 +42,10 @@ def labelled(results: Results) -> xr.Dataset:
         if labels is not None:  # where "coordinate" holds all joints'
             names = "tree_coordinate"
             coords[names] = list(labels)
-        data |= {"q": (("time", names), np.asarray(solution.q)), "v": (("time", "speed"), np.asarray(solution.v))}
+        own = system.split(np.asarray(solution.q))[0]
+        data |= {"q": (("time", names), own), "v": (("time", "speed"), np.asarray(solution.v))}
         data["vdot"] = (("time", "speed"), o.rates)
+    add_measurements(results, data, coords)
     owner = {row: o.name for o in machine.owners for row in o.rows}
     coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
     data["multiplier"] = (("time", "row"), o.lam, {"long_name": "Lagrange multiplier"})
@@ -81,7 +84,7 @@ def _attributes(results: Results) -> dict[str, Any]:
 def _bodies(results: Results, system: BodySystem, data, coords) -> None:
     o = results.observed
     d, nt, nb = system.kinematics.d, len(o.q), len(system.body_names)
-    q = np.asarray(o.q).reshape(nt, nb, system.dq)
+    q = np.asarray(system.split(np.asarray(o.q))[0]).reshape(nt, nb, system.dq)
     v = o.v.reshape(nt, nb, system.dv)
     a = o.vdot.reshape(nt, nb, system.dv)
     coords |= {"body": list(system.body_names), "axis": list(AXES[:d])}

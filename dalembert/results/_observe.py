@@ -72,7 +72,7 @@ def observe(
         lam=lam,
         sides=sides,
         wrenches=wrenches,
-        coordinates=jnp.zeros(0) if bodies is None else _joint_coordinates(bodies, there.q),
+        coordinates=jnp.zeros(0) if bodies is None else joint_coordinates(bodies, there.q),
         violation=violation(machine, there, vdot),
         kinetic=0.5 * v @ equations.mass.mv(v),
         potential=jnp.asarray(system.potential(t, q)),
@@ -137,7 +137,8 @@ def violation(system: AbstractSystem, equations, vdot) -> Float[Array, " 3"]:
     return jnp.stack([*top, jnp.max(gap) / jnp.maximum(typical, 1.0)])
 
 
-def _joint_coordinates(system: BodySystem, q) -> Array:
+def joint_coordinates(system: BodySystem, q) -> Array:
+    """The coordinates of all joints, in the order of `joint_coordinate_names`."""
     out = []
     for joint in system.joints:
         if joint.coordinates:
@@ -148,7 +149,7 @@ def _joint_coordinates(system: BodySystem, q) -> Array:
 
 def rates_at(system: BodySystem, q, v) -> Float[Array, " joint_coordinates"]:
     """Rates of the joint coordinates at one state."""
-    return jax.jvp(lambda x: _joint_coordinates(system, x), (q,), (system.qdot(q, v),))[1]
+    return jax.jvp(lambda x: joint_coordinates(system, x), (q,), (system.qdot(q, v),))[1]
 
 
 coordinate_rates = compiled_for_each(rates_at, 2)

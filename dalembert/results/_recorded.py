@@ -9,6 +9,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, Status
 from dalembert.io import write_csv
+from dalembert.results._measurements import named
 from dalembert.results._reactions import of_joint
 from dalembert.simulation import Solution
 
@@ -44,6 +45,11 @@ class RecordedRun:
         if "run" in self.dataset.dims:
             return np.array([Status[str(x)] for x in self.dataset["status"].values], object)
         return Status[self.dataset.attrs["status"]]
+
+    @property
+    def measurements(self) -> xr.Dataset:
+        """Measurements, inputs and states of controllers, each under its name, as they were saved."""
+        return named(self.dataset)
 
     def reactions(self, joint: str, *, frame: str = "world") -> xr.Dataset:
         """Force and torque of a joint on its body j, as they were saved."""

@@ -16,6 +16,7 @@ from dalembert.linalg import ZERO
 from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, Uniqueness, rule_of
 from dalembert.results import _reactions
 from dalembert.results._instants import Instants, look
+from dalembert.results._measurements import named
 from dalembert.results._observe import Observation, coordinate_rates, energies, energy_drift
 from dalembert.simulation import SingularPosition, Solution, singular_positions
 from dalembert.stabilise import State
@@ -172,6 +173,10 @@ class Results:
         from dalembert.results._labels import labelled
 
         return labelled(self)
+
+    @property
+    def measurements(self) -> xr.Dataset:
+        return named(self.dataset)
 
     @property
     def energy(self) -> xr.Dataset:

@@ -63,10 +63,9 @@ _BEGUN: collections.OrderedDict[tuple, tuple[Begun, tuple]] = collections.Ordere
 
 def begin(system: AbstractSystem, state, t0, formulation, stabilisation, rule, tolerance: float, ready: bool) -> Begun:
     """The start of a run; of the same system and state it is found once."""
-    traced = is_traced(system, state, t0, formulation, stabilisation, rule)
     given = (system, formulation, stabilisation, rule)
-    if traced:
-        return _begin(*given, state, t0, tolerance, ready, traced)
+    if is_traced(state, t0):
+        return _begin(*given, state, t0, tolerance, ready, True)
     numbers = (
         () if state is None else tuple(None if x is None else (np.asarray(x).tobytes(), np.shape(x)) for x in state)
     )
@@ -75,8 +74,8 @@ def begin(system: AbstractSystem, state, t0, formulation, stabilisation, rule, t
     if known is not None:
         with contextlib.suppress(KeyError):  # another thread has just removed it
             _BEGUN.move_to_end(key)
-        return known[0]
-    begun = _begin(*given, state, t0, tolerance, ready, traced)
+        return known[0]  # of objects that are not traced: only such are remembered
+    begun = _begin(*given, state, t0, tolerance, ready, is_traced(given))
     if begun.traced:
         return begun
     _BEGUN[key] = begun, given  # they live as long as their ids are in the key

@@ -47,9 +47,12 @@ def cause(problem: Problem, plan: Plan, marches: list[March], status: Status, t0
 
 def warn_of_light_bodies(problem: Problem, last: March, rtol: float) -> None:
     """Warn if a run was beside singular positions and light bodies cause an error above its tolerance there."""
-    beside_for, margin = float(last.y_end[2][3]), float(getattr(problem.formulation, "margin", 1.0))
+    beside_for = float(last.y_end[2][3])
+    if not beside_for > 0:
+        return
+    margin = float(getattr(problem.formulation, "margin", 1.0))
     left = max(LEFT / margin, AT_LEAST)
-    if beside_for > 0 and margin < LIGHT and left > rtol:
+    if margin < LIGHT and left > rtol:
         warn_caller(
             f"{problem.system.name}: for {beside_for:.2g} s in all the motion was beside singular positions, and some "
             f"bodies are very light compared with their neighbours. That leaves an error of about {left:.0e} of the "

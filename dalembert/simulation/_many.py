@@ -31,7 +31,7 @@ from dalembert.simulation._begin import MOVED
 from dalembert.simulation._gpu import march_many_on_gpu
 from dalembert.simulation._march import Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, prepare
-from dalembert.simulation._simulate import RTOL, fresh_state, plan_of, reporter, simulate
+from dalembert.simulation._simulate import RTOL, first_tick, fresh_state, plan_of, reporter, sampled_from, simulate
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
@@ -114,13 +114,16 @@ def simulate_many(
     chosen = strategies(integrator, None, None, "reverse", dt, rtol, atol)
     rtol = RTOL if rtol is None else rtol
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, False)
+    machine = _sampled(machine, members, t0, dt)
+    times = machine.system.control.at_ticks(times)
     if plan.save != "times":
         raise DalembertError(
             "The runs of a batch are saved at common times: samples= is a number or an array of times."
         )
     if device not in DEVICES:
         raise DalembertError(f"device={device!r} is unknown; use 'cpu', 'gpu' or 'jax'.")
-    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=False)
+    ticks = machine.system.control.sampled
+    plan = dataclasses.replace(plan, adjoint="forward", derivative=None, careful=False, ticks=ticks)
     batch = _Batch(machine, members, states, plan, np.asarray(times), (t0, t_end, dt, rtol, atol), tuple(derivatives))
     report = reporter(progress)
     try:
@@ -128,6 +131,15 @@ def simulate_many(
     finally:
         getattr(report, "close", lambda: None)()
     return batch.solution(began)
+
+
+def _sampled(machine: Prepared, members: Mapping[str, Any], t0, dt) -> Prepared:
+    """The machine whose sampled controllers tick first at t0, at the same times in all members."""
+    for c in machine.system.control.controllers:
+        if c.sampled and f"{c.name}.sample_rate" in members:
+            raise DalembertError(f"'{c.name}.sample_rate' must be the same for all members of a batch.")
+    system = sampled_from(machine.system, t0, dt)
+    return machine if system is machine.system else dataclasses.replace(machine, system=system)
 
 
 def write_many(
@@ -219,7 +231,8 @@ class _Batch:
 
             def found(system):
                 found, pivots = start_of(system, t, q, v, kept)
-                return found, pivots, formulation.pack(system, t, *found.state)
+                state = _march.first_sample(system, formulation, t, found.state)
+                return found._replace(state=state), pivots, formulation.pack(system, t, *state)
 
             def moving(system):
                 start, _, (w, memory) = found(system)
@@ -293,6 +306,7 @@ class _Batch:
 
     def march(self, device: str, threads: int, report) -> None:
         first = np.asarray(first_step(self.t0, self.t_end, np) if self.dt is None else self.dt, float)
+        first = first_tick(self.problem.system, np.asarray(self.t0, float), first) if self.dt is None else first
         tolerances = [np.asarray(x, float) for x in (self.rtol, self.rtol if self.atol is None else self.atol)]
         y = jax.tree_util.tree_map(
             np.asarray, self.problem.pack(np.asarray(self.t0, float), self.start.q[0], self.start.v[0])

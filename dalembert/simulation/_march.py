@@ -14,13 +14,13 @@ formulation and the stabilisation (a choice of basis, an integral). Three small 
 
 There are two programs of a march: a short one, and a `careful` one, which passes singular positions. The short one
 pauses before the first step that needs care; most machines never do, and their program is compiled in half the time.
+In machine code (`_native`) a third function takes over at single states that need care ("aside").
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -34,7 +34,7 @@ import optimistix
 
 from dalembert._results import Status
 from dalembert._typing import Array
-from dalembert.equations import residuals
+from dalembert.equations import assemble_known, residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps, ends
@@ -125,6 +125,11 @@ class Problem:
         """(q, v, work) behind y, moved onto the constraints."""
         return _project(self, t, y)
 
+    def on_constraints(self, t, q, v):
+        """An interpolated state projected onto the constraints, after those controllers that are sampled there."""
+        q, v = self.stabilisation.project(self.system, t, q, v)
+        return sampled(self.system, self.formulation, t, q, v), v
+
     def settle(self, t, y):
         """y after a step, moved onto the constraints, and whether that succeeded."""
         return _settle(self, t, y)
@@ -142,6 +147,7 @@ def _vector_field(problem: Problem, t, y):
     q, v = equations.q, equations.v
     correction, integral_rate = stabilisation.kinematics(equations, integral, formulation.tangent)
     qdot = system.qdot(q, v if correction is None else v + correction)
+    qdot = system.flow(t, q, v, acceleration.vdot, qdot)
 
     def stored(t, q):  # with v held: h holds the inertia terms of a mass matrix that changes, ½ v Ṁ v gives them back
         return system.potential(t, q) + 0.5 * v @ system.mass(t, q).mv(v)
@@ -158,10 +164,24 @@ def _vector_field(problem: Problem, t, y):
     return qdot, motion.wdot, rates, (held, integral_rate)
 
 
-@functools.partial(compiled_quickly, host=True)
+@compiled_quickly
 def _pack(problem: Problem, t, q, v):
+    q, v = first_sample(problem.system, problem.formulation, t, State(q, v))
     w, memory = problem.formulation.pack(problem.system, t, q, v)
     return q, w, jnp.zeros(4), (memory, problem.stabilisation.memory(problem.system))
+
+
+def sampled(system: AbstractSystem, formulation: AbstractFormulation, t, q, v, first: bool = False):
+    """q after the controllers that are sampled at t have acted; what they read is what it was just before."""
+    if not system.control.sampled:
+        return q
+    vdot = formulation.solve(assemble_known(system, t, q, v)).vdot if system.tick_needs_accelerations else None
+    return system.tick(t, q, v, vdot, first=first)
+
+
+def first_sample(system: AbstractSystem, formulation: AbstractFormulation, t, state: State) -> State:
+    """A start after the first tick of all sampled controllers."""
+    return State(sampled(system, formulation, t, *state, first=True), state.v)
 
 
 @compiled
@@ -175,6 +195,7 @@ def _project(problem: Problem, t, y):
 def _settle(problem: Problem, t, y):
     system, formulation = problem.system, problem.formulation
     q, v, _ = problem.project(t, y)
+    q = sampled(system, formulation, t, q, v)
     _, _, work, (memory, integral) = y
     w, memory = formulation.repack(system, t, q, v, memory)
     y = (q, w, work, (memory, integral))
@@ -251,6 +272,13 @@ class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):
         return y1, error, dense, state, result
 
 
+def until_tick(system: AbstractSystem, t, following):
+    """Where a step from t ends: at the next tick of a sampled controller, if that comes first or is so near that the
+    step after it would be tiny."""
+    tick = system.control.next_tick(t)
+    return jnp.where(following > tick - 1e-3 * (tick - t), tick, following)
+
+
 class StepReport(NamedTuple):
     """What a step reports to the step control: its error, and the solver's state for the next step, for the mark."""
 
@@ -265,7 +293,7 @@ def carried(plan: Plan, y):
 
 class Watched(diffrax.AbstractStepSizeController):
     """A step-size controller with a status: its state is (inner state, bad steps, next step, status, mark, steps taken,
-    end of the next step).
+    end of the next step); the inner state is that of the controller inside, with ticks also the step that it wants.
 
     Errors are measured relative to the machine's own size (`scale`), so no step depends on the unit of length.
     Bad steps are those that ended in numbers that are not finite; a good step as long as the last bad one clears
@@ -285,6 +313,8 @@ class Watched(diffrax.AbstractStepSizeController):
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         tnext, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
+        if self.ticking and not isinstance(self.controller, FixedSteps):
+            inner, tnext = (inner, tnext - t0), until_tick(self.problem.system, t0, tnext)
         zero = jnp.zeros((), int)
         return self._cut(tnext), (inner, (zero, jnp.zeros(())), tnext - t0, zero, None, zero, tnext)
 
@@ -301,6 +331,8 @@ class Watched(diffrax.AbstractStepSizeController):
         safe = jax.tree_util.tree_map(lambda a, b: jnp.where(finite, a, b), y1_candidate, y0)
         if y_error is not None:
             y_error = jax.tree_util.tree_map(lambda e: jnp.where(finite, e, jnp.inf), y_error)
+        ticking = self.ticking and not fixed
+        inner, natural = inner if ticking else (inner, 0.0)
         before, scale = y0, self.scale(y0)
         y0, safe = (_relative(y, scale) for y in (y0, safe))
         error = None if y_error is None else _beyond_noise(_relative(y_error, scale))
@@ -313,6 +345,9 @@ class Watched(diffrax.AbstractStepSizeController):
             # the compiler computes tnext twice, with and without a fused multiplication, and a run that pauses would go
             # on one bit away: a step of 30 bits is the same for both, but for one in a million
             tnext = tprev + jax.lax.reduce_precision(tnext - tprev, 11, 30)
+        if ticking:  # a step that a tick cut says little about the next one, which is as long as that would have been
+            step = jnp.where(keep & (t1 - t0 < 0.999 * natural), jnp.maximum(tnext - tprev, natural), tnext - tprev)
+            inner, tnext = (inner, step), until_tick(self.problem.system, tprev, tprev + step)
         cleared = finite & (t1 - t0 >= bad_step)
         bad = jnp.where(finite, jnp.where(cleared, 0, bad), bad + 1)
         bad_step = jnp.where(finite, jnp.where(cleared, 0.0, bad_step), t1 - t0)
@@ -353,6 +388,11 @@ class Watched(diffrax.AbstractStepSizeController):
             )
         return keep, tprev, jnp.where(keep, self._cut(tnext), tnext), jump, state, result
 
+    @property
+    def ticking(self) -> bool:
+        """Whether steps end at the ticks of sampled controllers."""
+        return self.problem.system.control.sampled
+
     def _cut(self, t):
         return jnp.where(ends(t, self.end), self.end, t)
 
@@ -370,7 +410,7 @@ def _all_finite(tree) -> jax.Array:
 
 def _relative(y, scale: tuple) -> tuple:
     """q, w and work over their sizes; the memory has no error."""
-    return tuple(a / s for a, s in zip(y[:3], scale, strict=True))
+    return tuple(a * (1.0 / s) for a, s in zip(y[:3], scale, strict=True))  # 1/s is computed once
 
 
 def _beyond_noise(error: tuple) -> tuple:
@@ -465,7 +505,7 @@ class Span:
     most: Array | int = COUNTED  # steps of all parts of a march together; Diffrax counts those of one
 
 
-@record("integrator", "fixed", "save", "max_steps", "adjoint", "careful", "engine")
+@record("integrator", "fixed", "save", "max_steps", "adjoint", "careful", "engine", "ticks")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
     """The static choices of a march."""
@@ -477,6 +517,7 @@ class Plan:
     adjoint: str
     careful: bool = True  # else pause before the first step that needs it
     engine: str = "auto"  # "native", "jax", or "auto": native where it fits
+    ticks: bool = False  # whether steps end at the ticks of sampled controllers
     # objects of Diffrax that were given; None: what the names above say
     solver: diffrax.AbstractSolver | None = None
     controller: diffrax.AbstractStepSizeController | None = None
@@ -509,7 +550,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     # an implicit step evaluates at states that are as good as its end
     loop = "none" if implicit or isinstance(solver, Radau5) else "lax" if plan.adjoint == "forward" else "bounded"
     loop = loop if plan.careful else "ask"
-    problem = dataclasses.replace(problem, loop=loop)
+    problem = prepared(problem, span, plan, loop)
     controller = step_control(plan, span.rtol, span.atol, implicit) if plan.controller is None else plan.controller
     if isinstance(solver, diffrax.AbstractImplicitSolver) and _default_roots(solver):
         # the VeryChord of Diffrax gives up on stiff dampers and takes 50 times the steps
@@ -576,6 +617,14 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     )
 
 
+def prepared(problem: Problem, span: Span, plan: Plan, loop: str) -> Problem:
+    """The problem for this kind of loop, told its tolerance where that matters."""
+    formulation = problem.formulation
+    if loop != "ask" and not plan.fixed:
+        formulation = formulation.with_tolerance(span.rtol)
+    return dataclasses.replace(problem, loop=loop, formulation=formulation)
+
+
 def step_control(plan: Plan, rtol, atol, implicit: bool = False) -> diffrax.AbstractStepSizeController:
     """The step control of a march: fixed steps, or PI; the default of Diffrax (I) oscillates at the stability limit."""
     if plan.fixed:
@@ -603,8 +652,7 @@ def _project_saved(problem: Problem, ts, ys):
     def one(saved):
         t, (q, v, work) = saved
         reached = jnp.isfinite(t)
-        project = problem.stabilisation.project
-        state = jax.lax.cond(reached, lambda: tuple(project(problem.system, t, q, v)), lambda: (q, v))
+        state = jax.lax.cond(reached, lambda: problem.on_constraints(t, q, v), lambda: (q, v))
         return *state, work
 
     return jax.lax.map(one, (ts, ys))

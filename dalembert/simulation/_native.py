@@ -3,15 +3,16 @@
 The functions of a march (`Problem.vector_field`, the end of a step, the step control, the states that are saved) are
 those of `_march`, written out as scalars (`kernels`); around them stands one loop, `loop` below: stages of an explicit
 Runge–Kutta method by its tableau, interpolation at the saved times, several members of a batch at once. It takes the
-steps of the short program of a march, so a march that needs care pauses here too, and JAX goes on.
+steps of the short program of a march, so a march that needs care pauses here too. It goes on with a kernel for the
+states that need it (`Careful`), and where that needs singular values, with JAX.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import functools
 import inspect
+import threading
 import time
 import weakref
 from typing import Any
@@ -53,6 +54,7 @@ def loop(
     nl: Whole,
     nx: Whole,
     stages: Whole,
+    late: Whole,
     A: Numbers,
     b: Numbers,
     e: Numbers,
@@ -67,11 +69,15 @@ def loop(
     adapt: Function,
     weights: Function,
     saved: Function,
+    careful: Function,
+    care: Whole,
+    noise: Whole,
     kf: Whole,
     kc: Whole,
     ka: Whole,
     ks: Whole,
     kept: Numbers,
+    kept_careful: Numbers,
     ends: Numbers,
     out_t: Numbers,
     out: Numbers,
@@ -80,7 +86,9 @@ def loop(
     """March the members first … last − 1 until each ends, pauses or fails; W of them at a time.
 
     A member's row of `ends` is (t, next, y, state of the step control, result, accepted, rejected, saved), before and
-    after. `kept` has what the kernels keep for each member, `limits` what the step control is told.
+    after. `kept` has what the kernels keep for each member, `limits` what the step control is told. `late` is 1 if the
+    last stage serves interpolation only: it is evaluated in steps in which a state is saved. Where number `noise` of ẏ
+    is not finite the state needs care; if `care` is 1 (one lane, one member) the function `careful` is called there.
     """
     width = 2 + ny + ns + 4
     wide = kf + kc + ka + ks
@@ -125,7 +133,7 @@ def loop(
         if busy == 0:
             break
         # the stages
-        for s in range(stages):
+        for s in range(stages - late):
             for lane in range(W):
                 t0 = given[lane]
                 x[lane] = t0 + c[s] * (given[W + lane] - t0)
@@ -142,17 +150,20 @@ def loop(
                     i = k * W + lane
                     x[W + i] = y0[i] + (given[W + lane] - given[lane]) * x[W + i]
             field(lane_field, x, at(K, s * ny * W))
+            if care == 1:
+                unsure = K[(s * ny + noise) * W]
+                if unsure - unsure != 0.0:
+                    careful(kept_careful, x, at(K, s * ny * W))
         # the end of the step, and its error
         for k in range(2 * ny * W):
             x[W + k] = 0.0
         error = at(x, (1 + ny) * W)
-        for j in range(stages):
+        for j in range(stages - late):
             Kj = at(K, j * ny * W)
             bj = b[j]
             ej = e[j]
-            if bj != 0.0:
-                for k in range(ny * W):
-                    x[W + k] = x[W + k] + bj * Kj[k]
+            for k in range(ny * W):  # with bj = 0 too: what is not finite must be seen
+                x[W + k] = x[W + k] + bj * Kj[k]
             if ej != 0.0:
                 for k in range(ny * W):
                     error[k] = error[k] + ej * Kj[k]
@@ -167,6 +178,21 @@ def loop(
                 error[i] = h * error[i]
         close(lane_close, x, y1)
         adapt(lane_adapt, given, told)
+        if late == 1 and steps == 0:
+            wanted = 0
+            for lane in range(W):
+                if who[lane] >= 0.0 and told[lane] != 0.0:
+                    count = int(ends[int(who[lane]) * width + width - 1])
+                    if count < ntimes and times[count] <= given[W + lane]:
+                        wanted = 1
+            if wanted == 1:
+                for k in range(ny * W):
+                    x[W + k] = raw[k]
+                field(lane_field, x, at(K, (stages - 1) * ny * W))
+                if care == 1:
+                    unsure = K[((stages - 1) * ny + noise) * W]
+                    if unsure - unsure != 0.0:
+                        careful(kept_careful, x, at(K, (stages - 1) * ny * W))
         for lane in range(W):
             if who[lane] < 0.0:
                 continue
@@ -254,7 +280,7 @@ def _saved(plan: Plan, problem: Problem, given):
     t, y = given
     q, v, work = problem.state(t, y)
     if plan.save == "times":
-        q, v = problem.stabilisation.project(problem.system, t, q, v)
+        q, v = problem.on_constraints(t, q, v)
     return q, v, work
 
 
@@ -323,6 +349,8 @@ class Machine:
         directions: int = 0,
         most: int = MOST,
     ):
+        # LLVM runs without Python's lock: the loop, a quarter of a second, is compiled while the functions are traced
+        threading.Thread(target=loop_code, args=(lanes,)).start()
         solver: Any = _march.INTEGRATORS[plan.integrator]()
         tableau = solver.tableau
         self.stages, self.lanes, self.fixed = tableau.num_stages, lanes, plan.fixed
@@ -347,6 +375,7 @@ class Machine:
             y, given = (y, changes), (problem, problems)
         field, close, adapt, saved = functions
         self.y_tree, self.state_tree = _Row(y), _Row(state)
+        self.noise = sum(np.size(x) for x in jax.tree_util.tree_leaves(span.y0[:2])) + 2  # work[2]
         t = np.zeros(())
         error = y if not plan.fixed or issubclass(type(solver), diffrax.AbstractAdaptiveSolver) else None
         limits = (t,) * len(LIMITS)
@@ -380,13 +409,30 @@ class Machine:
         ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
         self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl + S * ny) * W + S + ny + 8
         self.values: dict[str, int] = {"first": 0, "ny": ny, "ns": ns, "nl": nl, "nx": self.saved.outputs, "stages": S}
+        # of a method whose last stage is at the end of the step, and counts neither there nor in the error
+        self.values["late"] = int(self.b[-1] == self.e[-1] == 0.0 and np.array_equal(self.A[-1], self.b))
         self.values |= {"kf": kf, "kc": kc, "ka": ka, "ks": ks}
         self.values |= {k: getattr(self, k).ctypes.data for k in ("A", "b", "e", "c")}
         self.values |= {k: self.many.module.address(k) for k in ("field", "close", "adapt")}
         self.values |= {k: self.one.module.address(k) for k in ("saved", "weights")}
+        self.values |= {"careful": self.values["field"], "care": 0, "kept_careful": 0, "noise": self.noise}
 
     def __getstate__(self) -> dict[str, Any]:
-        written = ("stages", "lanes", "fixed", "A", "b", "e", "c", "y_tree", "state_tree", "size", "many", "one")
+        written = (
+            "stages",
+            "lanes",
+            "fixed",
+            "A",
+            "b",
+            "e",
+            "c",
+            "y_tree",
+            "state_tree",
+            "size",
+            "many",
+            "one",
+            "noise",
+        )
         return {k: getattr(self, k) for k in written}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -413,11 +459,13 @@ class _Row:
 
     def __init__(self, tree):
         leaves, self.structure = jax.tree_util.tree_flatten(tree)
-        self.like = [np.zeros_like(np.asarray(x)) for x in leaves]
-        self.size = sum(x.size for x in self.like)
+        leaves = [np.asarray(x) for x in leaves]
+        ends = np.cumsum([0, *(x.size for x in leaves)]).tolist()
+        self.parts = [(i, j, x.shape, x.dtype) for i, j, x in zip(ends, ends[1:], leaves, strict=False)]
+        self.size = ends[-1]
 
     def __getstate__(self) -> dict[str, Any]:
-        shown = jax.tree_util.tree_unflatten(self.structure, list(range(len(self.like))))
+        shown = jax.tree_util.tree_unflatten(self.structure, list(range(len(self.parts))))
         return vars(self) | {"structure": shown}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -425,25 +473,24 @@ class _Row:
         self.structure = jax.tree_util.tree_structure(self.structure)
 
     def tree(self, row: np.ndarray):
-        out, k = [], 0
-        for x in self.like:
-            part = row[..., k : k + x.size].reshape([*row.shape[:-1], *x.shape])
-            out.append(np.array(part, x.dtype))
-            k += x.size
+        before = row.shape[:-1]
+        out = [row[..., i:j].reshape(before + shape).astype(kind) for i, j, shape, kind in self.parts]
         return jax.tree_util.tree_unflatten(self.structure, out)
 
 
 ARGUMENTS = {k: p.annotation for k, p in inspect.signature(loop).parameters.items() if k != "W"}
 _LOOPS: dict[int, Any] = {}
+_LOOPS_LOCK = threading.Lock()
 
 
 def loop_code(lanes: int):
-    if lanes not in _LOOPS:
-        _LOOPS[lanes] = compile_text([translate(loop, W=lanes)], 1, 2, passes=True)
-    return _LOOPS[lanes]
+    with _LOOPS_LOCK:
+        if lanes not in _LOOPS:
+            _LOOPS[lanes] = compile_text([translate(loop, W=lanes)], 1, 2, passes=True)
+        return _LOOPS[lanes]
 
 
-_MACHINES: dict[Any, Machine | str] = {}
+_MACHINES: dict[Any, Machine | Careful | str] = {}
 KEPT = 64
 """Machines that stay in memory."""
 AUTO_UP_TO = 300_000
@@ -454,11 +501,6 @@ Making the machine code takes 13 µs for each node of all kernels, which are twi
 0.07 s and 0.51 s, so the native march is ahead after 120 steps. For 40 it is ahead from the first (6.0 s and 7.1 s).
 For 400 (1,035,000 nodes) it is ten times as fast as JAX, but one waits half a minute for it.
 """
-
-
-def wanted(plan: Plan) -> bool:
-    """Whether a march is to be native if it can; a step that needs care is one of JAX."""
-    return plan.engine != "jax" and not plan.careful
 
 
 def unfit(plan: Plan) -> str:
@@ -510,25 +552,70 @@ def machine_for(
         except Unknown as reason:
             _MACHINES[key] = f"its equations contain {reason}"
         compile_stopwatch.seconds = counted + time.perf_counter() - began  # JAX has counted its own part
-    return _MACHINES[key]
+    return _MACHINES[key]  # pyright: ignore[reportReturnType]
 
 
-_READY: dict[int, tuple[weakref.ref, dict[tuple, tuple[Machine, np.ndarray] | str]]] = {}
+class Careful:
+    """The machine code of ẏ where a state needs care: it passes singular positions."""
+
+    def __init__(self, problem: Problem, y, most: int):
+        kernel = Kernel.of("careful", _field, problem, (np.zeros(()), y), most=most)
+        self.code = Compiled([kernel], 1)
+        kernel.drop_graph()
+
+    def ready(self, problem: Problem) -> tuple[int, np.ndarray]:
+        """Its address, and what it keeps for this problem."""
+        kept = self.code.setup("careful", flat(eqx.filter(problem, eqx.is_array)))[0]
+        return self.code.module.address("careful"), np.append(kept, 0.0)
+
+
+def careful_for(problem: Problem, span: Span, plan: Plan) -> Careful | str:
+    """The machine code for states that need care, or why there is none."""
+    state, most = jax.tree_util.tree_structure(span.y0), MOST if plan.engine == "native" else AUTO_UP_TO
+    key = ("careful", describe(problem).number, state, most)
+    if key not in _MACHINES:
+        began, counted = time.perf_counter(), compile_stopwatch.seconds
+        try:
+            make = functools.partial(Careful, problem, span.y0, most)
+            _MACHINES[key] = remembered(Careful.ready, (problem, most), span.y0, make)
+        except Unknown as reason:
+            _MACHINES[key] = f"its equations contain {reason}"
+        compile_stopwatch.seconds = counted + time.perf_counter() - began
+    return _MACHINES[key]  # pyright: ignore[reportReturnType]
+
+
+_READY: dict[int, tuple[weakref.ref, dict[tuple, Any]]] = {}
+
+
+def _known(problem: Problem) -> dict[tuple, Any]:
+    """What was made for this problem; remembered as long as that lives."""
+    number = id(problem)
+    if number not in _READY:
+        _READY[number] = weakref.ref(problem, lambda _: _READY.pop(number, None)), {}
+    return _READY[number][1]
 
 
 def _ready(problem: Problem, span: Span, plan: Plan) -> tuple[Machine, np.ndarray] | str:
-    """The machine code and what its kernels keep for this problem; remembered as long as that lives."""
-    number, reason = id(problem), unfit(plan)
+    """The machine code and what its kernels keep for this problem."""
+    reason = unfit(plan)
     if reason:
         return reason
-    if number not in _READY:
-        _READY[number] = weakref.ref(problem, lambda _: _READY.pop(number, None)), {}
-    known, key = _READY[number][1], (plan.integrator, plan.fixed, plan.save)
+    known, key = _known(problem), (plan.integrator, plan.fixed, plan.save)
     if key not in known:
-        nameless = without_names(dataclasses.replace(problem, loop="ask"))
+        nameless = without_names(_march.prepared(problem, span, plan, "ask"))
         found = machine_for(nameless, span, plan)
         kept = found if isinstance(found, str) else found.kept(flat(eqx.filter(nameless, eqx.is_array)))
         known[key] = kept if isinstance(kept, str) else (found, kept)  # pyright: ignore[reportArgumentType]
+    return known[key]
+
+
+def _ready_careful(problem: Problem, span: Span, plan: Plan) -> tuple[Careful, int, np.ndarray] | str:
+    """The same for states that need care."""
+    known, key = _known(problem), ("careful", plan.fixed or float(span.rtol))
+    if key not in known:
+        nameless = without_names(_march.prepared(problem, span, plan, "aside"))
+        found = careful_for(nameless, span, plan)
+        known[key] = found if isinstance(found, str) else (found, *found.ready(nameless))
     return known[key]
 
 
@@ -536,15 +623,20 @@ def march(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March 
     """As `_march.march`, in machine code; None where JAX must do it."""
     found = _ready(problem, span, plan)
     if isinstance(found, str):
-        if plan.engine == "native":
+        if plan.engine == "native" and not plan.careful:
             raise DalembertError(f"engine='native' cannot march this: {found}. Use engine='auto'.")
         return None
     machine, kept = found
+    careful = None
+    if plan.careful:
+        careful = _ready_careful(problem, span, plan)
+        if isinstance(careful, str):
+            return None
     limits = np.array([span.t1, span.pause_at, span.pause_after, span.most, span.rtol, span.atol], float)
     assert span.resume is not None
     begin = np.concatenate([[float(span.t0), _first_end(span)], flat(span.y0), flat(span.resume[1]), np.zeros(4)])
     room = max(len(times) if plan.save == "times" else plan.max_steps, 1)
-    outs = run(machine, kept, begin[None], limits, np.asarray(times, float), plan.save == "steps", room)
+    outs = run(machine, kept, begin[None], limits, times, plan.save == "steps", room, careful)
     return _as_march(machine, problem, span, plan, times, *outs)
 
 
@@ -554,17 +646,22 @@ def _first_end(span: Span) -> float:
     return float(min(span.t0 + span.dt0, span.t1))
 
 
-def run(machine: Machine, kept, ends, limits, times, steps: bool, room: int):
+def run(machine: Machine, kept, ends, limits, times, steps: bool, room: int, careful: tuple | None = None):
     """Run the loop over all members in `ends`, here and now; (ends, times, states)."""
+    # the loop reads plain rows: a column of a table, say, would be read with its neighbours
+    times, limits, ends = (np.ascontiguousarray(x, float) for x in (times, limits, ends))
     members = len(ends)
     out_t, out = np.full((members, room), np.inf), np.zeros((members, room, machine.saved.outputs))
     scratch = np.zeros(machine.scratch)
     # a copy: the kernels work behind what they keep
-    kept = np.array(np.broadcast_to(kept, (members, kept.shape[1])), order="C")
+    kept = kept.copy() if len(kept) == members else np.array(np.broadcast_to(kept, (members, kept.shape[1])), order="C")
     values = machine.values | {"last": members, "ntimes": len(times), "steps": int(steps), "room": room}
     arrays = {"times": times, "limits": limits, "kept": kept, "ends": ends, "out_t": out_t, "out": out}
     arrays["scratch"] = scratch
-    values |= {k: a.ctypes.data for k, a in arrays.items()}
+    if careful is not None:
+        values |= {"care": 1, "careful": careful[1]}
+        arrays["kept_careful"] = careful[2]
+    values |= {k: a.__array_interface__["data"][0] for k, a in arrays.items()}  # quicker than a.ctypes.data
     machine.run(*(values[k] for k in ARGUMENTS))
     return ends, out_t, out
 

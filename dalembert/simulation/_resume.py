@@ -74,11 +74,13 @@ def resumed(system: AbstractSystem | Model, t_end, after: Solution, save, max_st
     fresh = float(mark.t) <= float(restart.t0)  # the first step was cut: all is done again
     kept = 0 if fresh else int(np.sum(np.asarray(after.t) <= float(mark.t)))
     plan, times = _plan(after, restart, float(t_end), save, max_steps, kept)
+    times = problem.system.control.at_ticks(times)
     end = np.asarray(t_end, float)
     step = np.asarray(step_to(float(mark.t), float(mark.next), float(t_end)))
     careful = bool(mark.careful)
     here = Mark.at(mark.t, mark.y, mark.next, mark.controller, mark.bad, end, mark.carried, careful)
-    zero, plan = np.zeros((), int), dataclasses.replace(plan, careful=careful)
+    zero, ticks = np.zeros((), int), problem.system.control.sampled
+    plan = dataclasses.replace(plan, careful=careful, ticks=ticks)
     controller = (mark.controller, mark.bad, step, zero, here, zero, mark.next)
     state = (solver_state(plan, mark.y, mark.carried), controller)
     span = Span(mark.t, end, step, mark.y, restart.rtol, restart.atol, np.asarray(np.inf), state)
@@ -118,8 +120,8 @@ def _restart_of(after: Solution) -> Restart:
         raise DalembertError("after= is a batch of runs; take one of them up: after=solution[0].")
     if after.restart is None:
         raise DalembertError(
-            "This run cannot go on: it was made under jit, vmap or grad, or with a solver, a step-size controller or "
-            "an event of Diffrax, or read from a file without its march. "
+            "This run cannot go on: it was made under jit, vmap or grad, by da.kinematics, or with a solver, a "
+            "step-size controller or an event of Diffrax, or read from a file without its march. "
             "Start from its last state instead: simulate(system, t_end, solution.state, t0=solution.t_end)."
         )
     if after.status not in GOES_ON:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import diffrax
@@ -65,6 +66,7 @@ def simulate(
     throw: bool = True,
     after: Solution | None = None,
     engine: str = "auto",
+    inputs: Mapping[str, Any] | None = None,
 ) -> Solution:
     """The motion of a system (a model, or what `prepare` made of one) from t0 (default 0) to t_end.
 
@@ -103,6 +105,8 @@ def simulate(
     - `engine`: "native" marches in machine code made for this machine (explicit integrators, small to middling
       machines), "jax" by a program of JAX; "auto" (the default) takes the native one where it fits. They take the same
       steps and agree to rounding. Under jit, vmap and grad it is always JAX.
+    - `inputs`: for inputs of the model by name a number, a formula of t, a function of time (`da.functions`), a Python
+      function of t, or (times, values), between which it is linear (docs/how_to/measurements_and_control.md).
 
     **Returns** a `Solution`. Works under `jit`, `vmap` and `grad`; then nothing is raised, and the result of `vmap` is
     a batch: `solution[k]`.
@@ -121,6 +125,8 @@ def simulate(
     if engine not in ENGINES:
         raise DalembertError(f"engine={engine!r} is unknown; use 'auto', 'native' or 'jax'.")
     if after is not None:
+        if inputs:
+            raise DalembertError("inputs= cannot be given for a run that goes on: its inputs stay what they were.")
         given = {"state": state, "t0": t0, "formulation": formulation, "stabilisation": stabilisation}
         given |= {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "rule": rule}
         given |= {"stepsize_controller": stepsize_controller, "event": event}
@@ -134,10 +140,18 @@ def simulate(
         system, formulation, stabilisation, rule = unpacked(system, **given)
     elif isinstance(system, Model):
         system = build(system)
+    system = system.with_inputs(inputs) if inputs else system
     chosen = strategies(integrator, stepsize_controller, event, derivative, dt, rtol, atol)
     rtol = getattr(chosen.controller, "rtol", None) if rtol is None else rtol
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
-    plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, is_traced(system, state))
+    traced = dt is not None and is_traced(system, state)
+    plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, traced)
+    system = sampled_from(system, t0, dt)
+    if system.control.sampled:
+        times = system.control.at_ticks(times, jnp if is_traced(system, times) else np)
+        plan = dataclasses.replace(plan, ticks=True)
+        if isinstance(plan.controller, diffrax.StepTo):
+            raise DalembertError("StepTo cannot be given with sampled controllers: steps end at their ticks.")
     start, compiled = time.perf_counter(), compile_stopwatch.seconds
     begun = begin(system, state, t0, formulation, stabilisation, rule_of(rule), tolerance, ready)
     for sentence in begun.warnings:
@@ -150,6 +164,7 @@ def simulate(
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t_end, float)
     first = xp.asarray(first_step(start_at, end, xp) if dt is None else dt, float)
+    first = first_tick(system, start_at, first) if dt is None else first
     if isinstance(plan.controller, diffrax.StepTo):  # it knows
         first = None
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
@@ -206,6 +221,32 @@ def _go_on(system, t_end, after: Solution, save, max_steps, progress, throw: boo
     return _conclude(now.problem, now.plan, parts, float(restart.t0), clock, throw, after.chosen, restart, whole)
 
 
+def sampled_from(system: AbstractSystem, t0, dt) -> AbstractSystem:
+    """The system whose sampled controllers tick first at t0; a fixed step must end at all their ticks."""
+    control = system.control
+    if not control.sampled:
+        return system
+    for c in control.controllers:
+        if dt is not None and c.rate is not None and not is_traced(dt, c.rate):
+            steps = 1.0 / (float(c.rate) * float(dt))
+            if round(steps) < 1 or abs(steps - round(steps)) > 1e-9 * steps:
+                raise DalembertError(
+                    f"dt={float(dt):g} s: controller '{c.name}' is sampled every {1 / float(c.rate):g} s, which is no "
+                    "whole number of steps."
+                )
+    if not is_traced(control.begins, t0) and float(control.begins) == float(t0):
+        return system
+    return system.with_first_tick(t0)
+
+
+def first_tick(system: AbstractSystem, t0, first):
+    """The first step, cut at the first tick of a sampled controller."""
+    if not system.control.sampled:
+        return first
+    end = _march.until_tick(system, t0, t0 + first)
+    return end - t0 if is_traced(end) else np.asarray(end - t0)
+
+
 def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> list[March]:
     report = reporter(progress)
     try:
@@ -220,6 +261,8 @@ def _mark_of(parts: list[March]) -> Mark:
 
 
 def _is_number(value) -> bool:
+    if type(value) is float:  # most are, and this takes a tenth of the time
+        return math.isfinite(value)
     array = np.asarray(value)
     return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
 
@@ -307,7 +350,7 @@ def _refuse_steps(dt: float, t0: float, t_end: float, max_steps: int) -> None:
 
 def _marched(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March:
     """One call of the native march, where that is wanted and possible, else of the program of JAX."""
-    found = _native.march(problem, span, plan, times) if _native.wanted(plan) else None
+    found = _native.march(problem, span, plan, times) if plan.engine != "jax" else None
     return _jitted_march(problem, span, plan, times) if found is None else found
 
 
@@ -329,7 +372,7 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
     while True:
         reached = float(span.t0)
         pause = next(s for s in stops if s > reached)
-        left = np.concatenate([times[done:], np.full(done, t1)]) if plan.save == "times" else times
+        left = np.concatenate([times[done:], np.full(done, t1)]) if done and plan.save == "times" else times
         # the polynomials of a dense motion cannot be joined: it is marched in one go
         after = np.asarray(most if plan.save == "dense" else taken + pace.steps)
         with pace:
@@ -337,10 +380,10 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
             out = _marched(problem, part, plan, left)
             t_end = float(out.t_end)
         if plan.save == "times":
-            saved = slice(0, min(int(np.sum(np.asarray(out.ts) <= t_end)), len(times) - done))
+            saved = slice(0, min(np.count_nonzero(np.asarray(out.ts) <= t_end), len(times) - done))
             done += saved.stop
         else:  # a later part begins with the state that the one before ended with
-            saved = slice(1 if parts else 0, int(np.sum(np.isfinite(np.asarray(out.ts)))))
+            saved = slice(1 if parts else 0, np.count_nonzero(np.isfinite(np.asarray(out.ts))))
         going = bool(out.paused) and t_end < t1
         parts.append(_kept(out, saved, going))
         if int(out.status) == Status.event.value:
@@ -350,7 +393,8 @@ def _march_on_host(problem, span: Span, plan: Plan, times: np.ndarray, report) -
         if not going:
             return parts
         if int(out.status) == _march.CARE:
-            plan = dataclasses.replace(plan, careful=True)
+            # machine code first; where that asks for care too, JAX
+            plan = dataclasses.replace(plan, careful=True, engine="jax" if plan.careful else plan.engine)
         taken = int(out.controller[5])
         first = np.asarray(step_to(t_end, float(out.controller[6]), t1))
         # as NumPy arrays, as at the start: a number of JAX may be of a weak type, and another program would be compiled
@@ -374,7 +418,7 @@ class _Pace:
     def __exit__(self, *_) -> None:
         compiling = compile_stopwatch.seconds - self._compiled
         seconds = max(time.perf_counter() - self._began - compiling, 1e-4)
-        self.steps = int(np.clip(self.steps * min(self.SECONDS / seconds, 8.0), 8, _march.COUNTED))
+        self.steps = int(min(max(self.steps * min(self.SECONDS / seconds, 8.0), 8), _march.COUNTED))
 
 
 def _kept(out: March, saved: slice, going: bool) -> March:
@@ -402,6 +446,8 @@ def fresh_state(span: Span, plan: Plan):
     inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
     if plan.fixed:
         inner = FixedSteps.start(span.t0, span.dt0)
+    elif plan.ticks:
+        inner = (inner, span.dt0)
     zero, carried = np.zeros((), int), _march.carried(plan, span.y0)
     bad, first = (zero, np.zeros(())), span.t0 + span.dt0
     mark = Mark.at(span.t0, span.y0, first, inner, bad, span.t1, carried, plan.careful)
@@ -438,7 +484,7 @@ def _solution(problem, plan, parts: list[March], status, clock, rule, restart) -
     if len(parts) > 1:
         ts, ys = jax.tree_util.tree_map(lambda *a: np.concatenate(a), *((p.ts, p.ys) for p in parts))
     q, v, work = ys
-    return Solution(
+    return Solution.of(
         system=problem.system if problem.dropped is None else problem.dropped.whole,
         formulation=problem.formulation,
         stabilisation=problem.stabilisation,

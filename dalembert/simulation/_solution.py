@@ -53,6 +53,14 @@ class Solution(eqx.Module):
     restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
     derivatives: Any = None  # of a batch, by parameters: `simulate_many`
 
+    @classmethod
+    def of(cls, **fields) -> Solution:
+        """A solution with its fields as given: without the checks of Equinox, which take a quarter of a short run."""
+        made = object.__new__(cls)
+        for name in cls.__dataclass_fields__:
+            object.__setattr__(made, name, fields.get(name))
+        return made
+
     # ---- how it ended ------------------------------------------------------------------------------------
 
     @property
@@ -164,6 +172,12 @@ class Solution(eqx.Module):
         return self.results.dataset
 
     @property
+    def measurements(self) -> xr.Dataset:
+        """Measurements, inputs and states of controllers, each under its name ("tip.x", "u", "motor.current") with its
+        unit; `unique` and `rule` state whether the model determines it, and what picked it where it does not."""
+        return self.results.measurements
+
+    @property
     def energy(self) -> xr.Dataset:
         """Kinetic, potential, total energy; work done by forces without potential and by constraints; the balance.
 
@@ -263,7 +277,7 @@ class Solution(eqx.Module):
     def plot(self, what=None, *, path=None, **options):
         """A matplotlib figure by its name; saved to `path` if given. Without a name, a page of four.
 
-        "coordinates", "velocities" (names=), "reactions" (joint=, frame=), "violation", "energy",
+        "coordinates", "velocities", "measurements" (names=), "reactions" (joint=, frame=), "violation", "energy",
         "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
         """
         return self.results.plot(what, path=path, **options)

@@ -155,6 +155,10 @@ def simulate_switching(
 
     The constraints that switch must have switches: `with_switches(system, name)`. Each `Switch` acts once.
     """
+    if system.control.sampled:
+        raise DalembertError(
+            f"'{system.name}' has sampled controllers: constraints that switch are not marched with them."
+        )
     waiting, segments, jumps = list(switches), [], []
     t, now = float(t0), state
     while True:

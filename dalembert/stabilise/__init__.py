@@ -16,8 +16,11 @@ from dalembert.stabilise._start import (
     NEARLY,
     Assembled,
     assembled,
+    closed_near,
     consistent_state,
     correction_sentence,
+    guarded,
+    nearest,
     open_rows,
     row_sizes,
     velocity_change,
@@ -28,8 +31,9 @@ from dalembert.systems import State
 __all__ = [
     "CHANGED", "EXACT", "NEARLY", "PI", "AbstractStabilisation", "Assembled", "Baumgarte", "Closing", "Loosened",
     "NoStabilisation", "Projection", "State", "Taut", "VelocityFilter", "all_stabilisations", "assembled",
-    "check_tolerance", "consistent_state", "correction_sentence", "free_neighbours", "generic_ranks", "loosened",
-    "open_rows", "out_of_reach", "prepared_at", "row_sizes", "sizes_of", "start_of", "taut", "velocity_change",
+    "check_tolerance", "closed_near", "consistent_state", "correction_sentence", "free_neighbours", "generic_ranks",
+    "guarded", "loosened", "nearest", "open_rows", "out_of_reach", "prepared_at", "row_sizes", "sizes_of", "start_of",
+    "taut", "velocity_change",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from dalembert._results import AssemblyError
 from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble_known, residuals
 from dalembert.linalg import LARGE, Dependence
-from dalembert.stabilise._start import consistent_state, row_sizes
+from dalembert.stabilise._start import assembled, row_sizes
 from dalembert.systems import AbstractSystem, State, compiled_quickly
 
 LATER = (0.013, 0.17, 1.9, 23.0)
@@ -147,7 +147,7 @@ def neighbours(system: AbstractSystem, t: Scalar, here: State, sizes: Sequence[f
         along = size > ALONG and fastest > 0
         nudge = size * (v / fastest if along else rng.standard_normal(system.n))
         try:
-            out.append(consistent_state(system, (retracted(system, here.q, nudge * scale), here.v), t=t))
+            out.append(assembled(system, retracted(system, here.q, nudge * scale), here.v, t=t).state)
         except AssemblyError:
             continue  # this nudge left the branch; the others decide
     return out

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import qr
 
 from dalembert._typing import Array, Scalar
 from dalembert.equations import Equations, assemble_known
@@ -62,6 +61,8 @@ def independent_rows(system: AbstractSystem, here: State, *, t: float = 0.0) -> 
 def _standing_for_all(generic: list[Dependence]) -> np.ndarray:
     """1 for rows that stand for all, 0 for the others: of the choices that are best at one of the states, by pivoting,
     the one that is best at all of them. No row may be dropped that is needed a little farther on."""
+
+    from scipy.linalg import qr  # a tenth of a second to load; most machines have no redundant rows
 
     def choice(d: Dependence) -> list[int]:
         factors: Any = qr(d.rows.T, mode="r", pivoting=True)

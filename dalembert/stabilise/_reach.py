@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
 from dalembert.equations import assemble_known
-from dalembert.systems import AbstractSystem, RowOwner
+from dalembert.systems import AbstractSystem, RowOwner, prescription
 
 UP_TO = 600
 """Largest number of velocities for which this is done."""
@@ -81,10 +80,5 @@ def _sentence(system: AbstractSystem, driver: RowOwner, t: float, gaps) -> str:
 
 def _prescribed(system: AbstractSystem, driver: RowOwner, t: float) -> np.ndarray | None:
     """What a driver prescribes at a time, in the model's units."""
-    for family in system.machine.row_families:
-        if driver.name in family.names:
-            motion = getattr(getattr(family.position, "rows", None), "motion", None)
-            k = family.names.index(driver.name)
-            p = jax.tree_util.tree_map(lambda a, k=k: a[k], family.p)
-            return None if motion is None else np.atleast_1d(np.asarray(motion(t, p), float))
-    return None
+    found = prescription(system.machine, driver.name)
+    return None if found is None else np.asarray(found.asked(system.machine, t))

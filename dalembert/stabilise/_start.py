@@ -99,13 +99,23 @@ def assembled(
     """`consistent_state` with the residuals that are left and the sizes of the rows."""
     require_float64()
     q = system.q0 if q is None else in_double(f"q of system '{system.name}'", q)
+    if system.control.size and q.shape == system.split(system.q0)[0].shape:  # controllers begin at their own start
+        q = jnp.concatenate([q, system.split(system.q0)[1]])
     v = system.v0 if v is None else in_double(f"v of system '{system.name}'", v)
     _check_shapes(system, q, v)
     t = t if is_traced(t) else np.asarray(t, float)
-    found = _consistent(system, t, q, v, _free_mask(system, hold))
+    free = _free_mask(system, hold)
+    found, met = (None, False) if is_traced(system, t, q, v) or not system.m else _as_given(system, t, q, v)
+    if found is None or is_traced(met) or not met:
+        found = _consistent(system, t, q, v, free)
     if not is_traced(found.position):
         _refuse_open(system, found, tolerance, lambda: out_of_reach(system, float(t), q, v))
     return found
+
+
+def closed_near(system: AbstractSystem, q, v, t: float) -> Assembled:
+    """`assembled` without complaint: the caller looks at the residuals; on the host."""
+    return _consistent(system, np.asarray(t, float), np.asarray(q), np.asarray(v), np.ones(system.n))
 
 
 def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
@@ -156,7 +166,20 @@ def nearest(system, t, q, v, free) -> Assembled:
     return _finish(system, t, q, jax.lax.stop_gradient(found), v, free)
 
 
-_consistent = compiled_quickly(nearest, host=True)
+_consistent = compiled_quickly(nearest)
+
+
+@compiled_quickly
+def _as_given(system, t, q, v) -> tuple[Assembled, Array | bool]:
+    """A state as it is, and whether it meets the constraints to rounding, so that `nearest` would not correct it. Most
+    machines are given so, and this is compiled in a fraction of the time of `nearest`."""
+    given, q = q, system.retract(q, jnp.zeros(system.n))
+    equations = assemble_known(system, t, q, v)
+    sizes = row_sizes(system, equations)
+    Phi = equations.Phi / sizes[: system.m_holonomic]
+    moved = jnp.max(jnp.abs(q - given) / system.coordinate_scale(), initial=0.0)
+    found = Assembled(State(q, v), Phi, equations.phi / sizes, sizes, Phi, moved)
+    return found, equations.violation(system.scale()) <= ROUNDED
 
 
 FALLS, STALE = 0.9, 12
@@ -253,40 +276,53 @@ def _finish_jvp(primals, tangents):
     positions, velocities = (jnp.zeros(len(b)) if d is None else d for b, d in zip(before, d_before, strict=True))
     given = [jnp.ravel(x) for x in jax.tree_util.tree_leaves(tangents) if eqx.is_inexact_array(x)]
     given = [x / jnp.minimum(jnp.min(system.scale()), 1.0) for x in given]
-    changes = (d_state.q, d_state.v, positions / sizes[:h], velocities / sizes, jnp.concatenate(given))
     nulls = [jax.lax.stop_gradient(_left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
+    rows = [positions / sizes[:h], velocities / sizes]
+    state = State(*guarded(nulls, [d_state.q, d_state.v], rows, jnp.concatenate(given)))
+    return found, eqx.tree_at(lambda f: f.state, d_found, state)
+
+
+def guarded(nulls: list, states: list, rows: list, given: Array) -> Sequence[Array]:
+    """Changes of a state that follow from changes of rows, where these do not contradict each other.
+
+    `nulls` holds for each change of rows an orthonormal basis Z of the combinations that no motion changes (a column
+    for each row, some of them zero), `given` the changes of all that is given: what rounding is measured by.
+    """
     # in one vector: to transpose it, JAX needs all or none of the changes to depend on what is differentiated
+    changes = (*states, *rows, given)
     lengths = np.cumsum([len(x) for x in changes])[:-1].tolist()
 
     def in_parts(function):
-        return lambda _, x: jnp.concatenate(function(nulls, jnp.split(x, lengths)))
+        def whole(_, x):
+            parts = jnp.split(x, lengths)
+            count = len(states)
+            own, others = function(nulls, parts[:count], parts[count:-1], parts[-1])
+            return jnp.concatenate([*own, *others, parts[-1]])
+
+        return whole
 
     x = jax.lax.custom_linear_solve(
         lambda x: x, jnp.concatenate(changes), in_parts(_unless_contradicting), in_parts(_poisoned)
     )
-    q, v, *_ = jnp.split(x, lengths)
-    return found, eqx.tree_at(lambda f: f.state, d_found, State(q, v))
+    return jnp.split(x, lengths)[: len(states)]
 
 
-def _unless_contradicting(nulls, changes):
-    """The changes of q and v, or NaN where the changes of the rows contradict each other."""
-    q, v, *rows, given = changes
+def _unless_contradicting(nulls, states, rows, given):
+    """The changes of the state, or NaN where the changes of the rows contradict each other."""
     rounding = 1e-6 * jnp.max(jnp.abs(given), initial=0.0)
     bad = jnp.array(False)
     for Z, d in zip(nulls, rows, strict=True):
         size = jnp.max(jnp.abs(d), initial=0.0) + rounding
         bad = bad | (jnp.max(jnp.abs(Z.T @ d), initial=0.0) > UNSOLVABLE * size)
-    return (jnp.where(bad, jnp.nan, q), jnp.where(bad, jnp.nan, v), *rows, given)
+    return [jnp.where(bad, jnp.nan, x) for x in states], rows
 
 
-def _poisoned(nulls, cotangents):
-    """Cotangents of q and v as they are; to rows, along combinations that no motion changes, a large multiple."""
-    q, v, *rows, given = cotangents
-    size = POISON * jnp.maximum(jnp.max(jnp.abs(q), initial=0.0), jnp.max(jnp.abs(v), initial=0.0))
-    rows = [
+def _poisoned(nulls, states, rows, given):
+    """Cotangents of the state as they are; to rows, along combinations that no motion changes, a large multiple."""
+    size = POISON * jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in states]))
+    return states, [
         w + size * Z @ (1.0 + 0.5 * jnp.sin(jnp.arange(Z.shape[1]) + 1.0)) for Z, w in zip(nulls, rows, strict=True)
     ]
-    return (q, v, *rows, given)
 
 
 def _left_null(system, C, sizes):

@@ -1,6 +1,6 @@
 """2 · the machine in coordinates: mass, force, qdot, position_residual, motion_residual.
 
-Equations (2.1)–(2.5): docs/theory/systems.md.
+Equations (2.1)–(2.8): docs/theory/systems.md.
 """
 
 from dalembert import _runtime as _runtime  # float64 first
@@ -9,9 +9,11 @@ from dalembert.systems._base import AbstractMultiplierRule, AbstractSystem, Cons
 from dalembert.systems._bodies import BodySystem, JointView
 from dalembert.systems._build import build, refuse_wound
 from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
+from dalembert.systems._control import Control
 from dalembert.systems._frames import Frame, marker_frames, moment
 from dalembert.systems._functions import ConstrainedPoint, FunctionSystem
 from dalembert.systems._geometry import geometry
+from dalembert.systems._measure import Known, Loads, Measure
 from dalembert.systems._names import (
     Named,
     Renaming,
@@ -23,14 +25,16 @@ from dalembert.systems._names import (
 )
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import in_double, require_float64
+from dalembert.systems._prescribed import Prescription, prescription
 from dalembert.systems._rows import Family
 from dalembert.systems._switch import is_on, is_switchable, set_active, with_switches
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
     "AbsoluteSystem", "AbstractMultiplierRule", "AbstractSystem", "BodySystem", "ConstrainedPoint", "Constraints",
-    "Family", "Frame", "FunctionSystem", "JointRows", "JointView", "Named", "Nature", "Origin", "Renaming", "RowOwner",
-    "State", "Terms", "TreeSystem", "build", "compiled", "compiled_for_each", "compiled_quickly", "geometry",
-    "in_double", "is_angle", "is_on", "is_switchable", "marker_frames", "moment", "refuse_wound", "require_float64",
-    "rows_of", "set_active", "with_fields", "with_switches", "without_names", "wrapped",
+    "Control", "Family", "Frame", "FunctionSystem", "JointRows", "JointView", "Known", "Loads", "Measure", "Named",
+    "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State", "Terms", "TreeSystem", "build", "compiled",
+    "compiled_for_each", "compiled_quickly", "geometry", "in_double", "is_angle", "is_on", "is_switchable",
+    "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_of", "set_active",
+    "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip

@@ -10,12 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from dalembert._results import DalembertError
 from dalembert._typing import Array, Coordinates, Scalar, Velocities, is_traced
 from dalembert.linalg import KLU, BlockMass, BlockPattern, dense_of_blocks
-from dalembert.model import Shape
+from dalembert.model import INPUT, Shape, bent, input_function, is_input, is_smooth
 from dalembert.systems._base import AbstractMultiplierRule, RowOwner, renamed_owners
 from dalembert.systems._bodies import BodySystem, ForceFamily, JointView
+from dalembert.systems._control import NO_CONTROL, Control
 from dalembert.systems._frames import marker_frames
+from dalembert.systems._leaves import Leaf, control_slots
+from dalembert.systems._measure import Measure
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._origin import Origin
 from dalembert.systems._rows import Family, some_rows
@@ -50,6 +54,8 @@ class AbsoluteSystem(BodySystem):
     loads_decided: bool = eqx.field(static=True, default=False)  # whether they are unique, or picked by `load_rule`
     shapes: tuple[tuple[int, Shape], ...] = eqx.field(static=True, default=())  # pictures of bodies, by their number
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
+    measures: tuple[Measure, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    control: Control = NO_CONTROL  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     @property
     def coordinates(self) -> str:
@@ -76,20 +82,24 @@ class AbsoluteSystem(BodySystem):
 
     def force(self, t, q, v):
         places = self.places(q)
-        return self.force_on(t, places, self.twists(places, v), v.reshape(-1, self.dv)).ravel()
+        driven = self.driven(t, q, v)
+        return driven.force_on(t, places, self.twists(places, v), v.reshape(-1, self.dv)).ravel()
 
     def potential(self, t, q):
         return self.potential_at(t, self.places(q))
 
     def scale(self):
-        K = self.kinematics
-        one = jnp.concatenate([jnp.full(K.d, 1.0) * self.size, jnp.ones(K.dw)])
-        return jnp.tile(one, self.masses.shape[0])
+        return self._each_body(self.kinematics.dw)
 
     def coordinate_scale(self):
-        K = self.kinematics
-        one = jnp.concatenate([jnp.full(K.d, 1.0) * self.size, jnp.ones(K.dq - K.d)])
-        return jnp.tile(one, self.masses.shape[0])
+        own = self._each_body(self.kinematics.dq - self.kinematics.d)
+        return own if not self.control.size else self.and_states(own, self.control.spread())
+
+    def _each_body(self, turning: int):
+        """For each body the machine's size as often as it has directions, and ones for what turns it."""
+        xp = jnp if is_traced(self.size) else np
+        one = xp.concatenate([xp.ones(self.kinematics.d) * xp.asarray(self.size), xp.ones(turning)])
+        return xp.tile(one, self.masses.shape[0])
 
     def without_rows(self, rows):
         kept = np.setdiff1d(np.arange(self.m), rows)
@@ -114,6 +124,22 @@ class AbsoluteSystem(BodySystem):
 
     # ---- parameters --------------------------------------------------------------------------------------
 
+    def with_first_tick(self, t):
+        return replace(self, control=replace(self.control, begins=t if is_traced(t) else np.asarray(t, float)))
+
+    def with_inputs(self, values):
+        control = self.control.with_inputs(self.name, values)
+        data = {}
+        for name, value in values.items():
+            if is_traced(value):
+                continue
+            data[name] = input_function(name, value)[2]
+            k = [x.name for x in control.sources].index(name)
+            rows = [f for f in self.families if f"{INPUT}{k}" in f.p]
+            if rows and not is_smooth(data[name]):
+                raise DalembertError(bent(rows[0].nature.label.capitalize(), rows[0].names[0], name))
+        return replace(self, control=control, origin=self.origin.with_inputs(data))
+
     def slots(self):
         slots: dict[str, tuple] = {"gravity": (Leaf(lambda s: s.gravity),)}
         for k, name in enumerate(self.body_names):
@@ -124,19 +150,20 @@ class AbsoluteSystem(BodySystem):
         for group, word in ((self.families, "families"), (self.forces, "forces")):
             for f, family in enumerate(group):
                 for key in family.p:
-                    if key == "side":  # follows the load
+                    if key == "side" or is_input(key):  # follows the load, or is an input's
                         continue
                     for member, name in enumerate(family.names):
                         leaf = Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
                         slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
-        return slots
+        return slots | control_slots(self)
 
     # ---- names -------------------------------------------------------------------------------------------
 
     def names(self):
         rule = () if self.load_rule is None else self.load_rule.names()
         forces = (n for f in self.forces for n in (*f.names, *f.joints))
-        return (*super().names(), *self.body_names, *(j.name for j in self.joints), *forces, *rule)
+        control = (*(x.name for x in self.measures), *self.control.names())
+        return (*super().names(), *self.body_names, *(j.name for j in self.joints), *forces, *control, *rule)
 
     def renamed(self, to):
         rule = None if self.load_rule is None else self.load_rule.renamed(to)
@@ -151,32 +178,10 @@ class AbsoluteSystem(BodySystem):
             families=tuple(f.renamed(to) for f in self.families),
             forces=tuple(f.renamed(to) for f in self.forces),
             load_rule=rule,
+            measures=tuple(x.renamed(to) for x in self.measures),
+            control=self.control.renamed(to),
             shapes=(),  # pictures are not used inside compiled programs
         )
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One named number in the system's tree: an array, or one entry of a stacked array."""
-
-    where: Callable
-    index: int | tuple[int | slice, ...] | None = None
-    positive: bool = False  # a tensor: positive definite
-    unit: float = 1.0  # what is stored is the number times this
-
-    def get(self, system):
-        array = jnp.asarray(self.where(system))
-        return (array if self.index is None else array[self.index]) / self.unit
-
-    def set(self, system, value):
-        array, value = self.where(system), value * self.unit
-        if is_traced(value, array):
-            array = jnp.asarray(array)
-            new = jnp.broadcast_to(value, array.shape) if self.index is None else array.at[self.index].set(value)
-        else:  # plain numbers: no JAX operation, so nothing to compile
-            new = np.array(array, copy=True)
-            new[... if self.index is None else self.index] = value
-        return eqx.tree_at(self.where, system, new)
 
 
 def _small_inverse(I: Float[Array, "nb k k"]) -> Float[Array, "nb k k"]:

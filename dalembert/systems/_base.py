@@ -7,7 +7,7 @@ A system provides what the equations of motion need at a state and, where it has
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -31,11 +31,14 @@ from dalembert._typing import (
 )
 from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockPattern, BlockRows
+from dalembert.systems import _measure
+from dalembert.systems._control import NO_CONTROL, Control
 from dalembert.systems._names import Named, Renaming
 
 if TYPE_CHECKING:
     from dalembert.equations import Equations
     from dalembert.systems._bodies import BodySystem
+    from dalembert.systems._measure import Loads, Measure
     from dalembert.systems._rows import Family
 
 
@@ -315,6 +318,127 @@ class AbstractSystem(Named):
     def displaces_bodies(self) -> bool:
         """Whether small displacements must be those of the bodies, since q has no angles for them (ball joints)."""
         return False
+
+    # ---- inputs and controllers --------------------------------------------------------------------------
+
+    @property
+    def control(self) -> Control:
+        """Inputs, and the controllers that set them; their states are the last numbers of q."""
+        return NO_CONTROL
+
+    def split(self, q: Array) -> tuple[Array, Array]:
+        """Coordinates, and states of controllers, of q (…, nq)."""
+        size = self.control.size
+        if size and q.shape[-1] != self.q0.shape[-1]:
+            raise DalembertError(
+                f"q of system '{self.name}' has {self.q0.shape[-1]} numbers, the last {size} of them states of its "
+                f"controllers; got {q.shape[-1]}."
+            )
+        count = q.shape[-1] - size
+        return q[..., :count], q[..., count:]
+
+    def and_states(self, coordinates: Array, states: Array) -> Array:
+        """The inverse of `split`."""
+        return coordinates if not self.control.size else jnp.concatenate([coordinates, jnp.asarray(states)], axis=-1)
+
+    def with_inputs(self, values: Mapping[str, Any]) -> Self:
+        """A copy whose inputs are given: for each name a number (that may be traced), a formula of t, a function of
+        time, a Python function of t, or times and values, between which it is linear."""
+        if values:
+            raise DalembertError(f"System '{self.name}' has no input '{next(iter(values))}'; it has none.")
+        return self
+
+    def with_input_values(self, jets: Float[Array, "inputs 3"]) -> Self:
+        """A copy in which the elements have these values of the inputs, with their rates and second rates."""
+        return self
+
+    def with_first_tick(self, t: Scalar) -> Self:
+        """A copy whose sampled controllers tick first at t."""
+        return self
+
+    def driven(self, t: Scalar, q: Coordinates, v: Velocities) -> Self:
+        """A copy in which the elements have the values of all inputs at this instant."""
+        if not self.control.sources:
+            return self
+        return self.with_input_values(self.control.jets(_measure.Known(self, t, q, v)))
+
+    def timed(self, t: Scalar) -> Self:
+        """The same with inputs that are functions of time alone: all that rows may depend on."""
+        return self.with_input_values(self.control.timed(t)) if self.control.sources else self
+
+    def flow(self, t: Scalar, q: Coordinates, v: Velocities, vdot: Velocities, qdot: Coordinates) -> Coordinates:
+        """q̇ with the rates of controllers' states, which are not linear in v."""
+        if not self.control.size:
+            return qdot
+        return jnp.concatenate([self.split(qdot)[0], self.control.rates(_measure.Known(self, t, q, v, vdot))])
+
+    def tick(
+        self, t: Scalar, q: Coordinates, v: Velocities, vdot: Velocities | None = None, *, first: bool = False
+    ) -> Coordinates:
+        """q after the sampled controllers have acted whose tick is at t; with `first` all of them, as at a start."""
+        if not self.control.sampled:
+            return q
+        own, z = self.split(q)
+
+        def look(z):
+            return _measure.Known(self, t, jnp.concatenate([own, z]), v, vdot)
+
+        return jnp.concatenate([own, self.control.ticked(look, z, t, first)])
+
+    @property
+    def tick_needs_accelerations(self) -> bool:
+        """Whether a sampled controller reads an acceleration."""
+        sampled = (c for c in self.control.controllers if c.sampled)
+        reads = {k for c in sampled for part in (*c.changes, *c.outputs) for k in part.reads}
+        return any(_measure.height(self, k) >= 2 for k in reads)
+
+    # ---- measurements ------------------------------------------------------------------------------------
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is measured, in the order in which the model states it."""
+        return ()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of all measured numbers, in the order of `measured`: tip.x, tip.y, tip.vx, …"""
+        return _measure.channel_names(self)
+
+    def channels_named(self, item: str) -> tuple[int, ...]:
+        """The numbers of the channels that a name means: a channel ("tip.x"), a group ("tip.position"), a measurement
+        ("tip": its position or value), a joint's coordinate ("pin.angle", "pin.angle_rate", "pin.angle_acceleration"),
+        a state of a controller ("motor.current") or an input ("u"), which are numbered after all measurements; else an
+        error.
+
+        On the host: numbers, not names, go into what is compiled.
+        """
+        return _measure.channels_named(self, item)
+
+    def is_position(self, channel: int) -> bool:
+        """Whether a measured number is one of positions alone."""
+        return _measure.is_position(self, channel)
+
+    def counts_no_turns(self, channel: int) -> bool:
+        """Whether a measured number is an angle that is known up to full turns."""
+        return _measure.counts_no_turns(self, channel)
+
+    def measured(
+        self,
+        t: Scalar,
+        q: Coordinates,
+        v: Velocities,
+        vdot: Velocities | None = None,
+        loads: Loads | None = None,
+        *,
+        only: Sequence[int] | None = None,
+    ) -> Float[Array, " channels"]:
+        """All measured numbers at an instant, or those of the channels in `only`; works under jit, vmap and grad.
+
+        **Arguments**: t, q, v; `vdot`, v̇ of the system's velocities, without which accelerations are NaN; `loads`, what
+        the constraints transmit (`da.reactions.loads_of`), without which reactions are NaN; `only`, numbers of channels
+        (`channels_named`), in any order. **Returns** a number for each channel.
+        """
+        return _measure.measured(self, t, q, v, vdot, loads, only)
 
     # ---- laws that depend on turns, sides and loads --------------------------------------------------------
 

@@ -21,7 +21,7 @@ from dalembert._results import DalembertError
 from dalembert._typing import Array, Coordinates
 from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
-from dalembert.model import Look, Shape
+from dalembert.model import INPUT, Look, Shape, is_input
 from dalembert.systems._base import AbstractMultiplierRule, Nature
 from dalembert.systems._forces import Armature, BearingFriction, BeltTension, angles_read
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
@@ -62,9 +62,20 @@ class JointView:
     coordinates: tuple[tuple[str, Callable], ...]
     look: Look = NO_LOOK
     target: str = ""  # of a driver: the joint it drives
+    driven: str = ""  # and the coordinate of it
 
     def renamed(self, to: Renaming) -> JointView:
         return dataclasses.replace(self, name=to(self.name), target=to(self.target) if self.target else "")
+
+
+def _with_inputs(family: Any, jets) -> Any:
+    """A family in which members that use inputs have their values."""
+    used = {k: int(k.removeprefix(INPUT)) for k in family.p if is_input(k)}
+    if not used:
+        return family
+    count = len(family.names)
+    own = {k: jnp.broadcast_to(jets[number], (count, 3)) for k, number in used.items()}
+    return dataclasses.replace(family, p=family.p | own)
 
 
 class BodySystem(RowSystem):
@@ -97,6 +108,12 @@ class BodySystem(RowSystem):
         """The force families that depend on the load of a joint."""
         return tuple(f for f in self.forces if isinstance(f.law, BearingFriction))
 
+    @property
+    def rubbing(self) -> tuple[str, ...]:
+        """The forces of dry friction, which may hold a machine at rest anywhere within a range of loads."""
+        dry = (f for f in self.forces if getattr(f.law, "dry", False))
+        return tuple(name for f in dry for name in f.names)
+
     def pretensions(self) -> list[tuple[str, int, float]]:
         """Belts with a pretension: the belt, its row, and the tension of both spans at rest; on the host."""
         out = []
@@ -116,7 +133,7 @@ class BodySystem(RowSystem):
 
     def windings(self, t, q):
         places, found = self.places(q), [jnp.zeros(0)]
-        for f in self.forces:
+        for f in self.driven(t, q, jnp.zeros(self.n)).forces:
             law: Any = f.law
             if angles_read(law, self.space):
                 one = jax.vmap(lambda at, p, law=law: law.windings(t, marker_frames(self.space, at, p), p))
@@ -176,6 +193,18 @@ class BodySystem(RowSystem):
             raise DalembertError(f"hold: '{item}' is unknown; after '{body}.' use one of {[p for p in places if p]}.")
         start = self.body_names.index(body) * self.dv
         return [start + k for k in places[which]]
+
+    def with_input_values(self, jets):
+        """A copy in which families and forces have these values of the inputs they use."""
+        return with_fields(
+            self,
+            families=tuple(_with_inputs(f, jets) for f in self.families),
+            forces=tuple(_with_inputs(f, jets) for f in self.forces),
+        )
+
+    def row_speeds(self, t, q) -> Float[Array, " m"]:
+        """C v of all rows in a motion that they allow: −b."""
+        return -self.residuals(t, q, jnp.zeros(self.n))[1]
 
     # ---- bodies at given places ----------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError, ModelError
@@ -18,11 +17,14 @@ from dalembert.model import AbstractForce, AbstractJoint, Body, Constraint, Forc
 from dalembert.systems._absolute import AbsoluteSystem, MarkerRows
 from dalembert.systems._base import AbstractSystem, Nature, RowOwner
 from dalembert.systems._bodies import ForceFamily, JointView
+from dalembert.systems._build_control import controls_of, start_of
 from dalembert.systems._build_tree import angle_of, spanning_tree, tree_system
 from dalembert.systems._constraints import JointRows, rows_of
+from dalembert.systems._control import NO_CONTROL
 from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES
 from dalembert.systems._laws import law_of
+from dalembert.systems._names import compiled_quickly
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
 from dalembert.systems._prescribed import coupling_rows
@@ -53,7 +55,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     carriers = spanning_tree(model, (*model.closing, *cut))
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
-    carrier = _absolute(model, closing, origin, sparse=False)
+    carrier = _absolute(model, closing, origin, sparse=False, whole=False)
     _check_user_functions(model, carrier)
     absolute = _absolute(model, model.constraints, origin)
     refuse_wound(absolute, absolute.q0)
@@ -61,9 +63,10 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
 
 
 def _absolute(
-    model: Model, constraints: dict[str, Constraint], origin: Origin, *, sparse: bool = True
+    model: Model, constraints: dict[str, Constraint], origin: Origin, *, sparse: bool = True, whole: bool = True
 ) -> AbsoluteSystem:
-    """Absolute coordinates of all bodies, with some of the model's constraints as rows."""
+    """Absolute coordinates of all bodies, with some of the model's constraints as rows; with all of them, the `whole`
+    also has measurements and controllers."""
     index = {name: k for k, name in enumerate(model.bodies)}
     index["ground"] = len(model.bodies)
     rows = {name: rows_of(c, model.space) for name, c in constraints.items()}
@@ -80,6 +83,7 @@ def _absolute(
     forces = _forces(model, index)
     # an armature couples bodies in M, which is then no longer block-diagonal
     sparse = sparse and not any(isinstance(f.law, Armature) for f in forces)
+    measures, control = controls_of(model, index, joints, _placed) if whole else ((), NO_CONTROL)
     return AbsoluteSystem(
         # leaves are NumPy arrays until they are traced: hundreds of small JAX operations would take measurable time
         masses=np.array([b.mass for b in bodies]),
@@ -87,7 +91,7 @@ def _absolute(
         gravity=np.asarray(model.gravity),
         families=families,
         forces=forces,
-        q0=np.concatenate([_block(model.space, b) for b in bodies]),
+        q0=np.concatenate([*(_block(model.space, b) for b in bodies), start_of(model) if whole else np.zeros(0)]),
         v0=np.concatenate([x for b in bodies for x in (b.velocity, b.angular_velocity)]),
         size=np.asarray(_size(model)),
         klu=KLU.analyse(pattern, SPACES[model.space].mass_mask()) if sparse else None,
@@ -101,6 +105,8 @@ def _absolute(
         # of moving bodies: kept for pictures, nothing is computed from them
         shapes=tuple((index[s.body.name], s) for s in model.shapes.values() if not s.body.is_ground),
         origin=origin,
+        measures=measures,
+        control=control,
     )
 
 
@@ -132,13 +138,17 @@ def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:
         placed = _placed(model.space, term.joint.markers)
         numbers |= {f"{k}_{key}": x for key, x in placed.items()}
     if "constant" not in numbers and not c.speeds:
-        K = SPACES[model.space]
-        places = [K.place(np.asarray(_block(model.space, b))) for b in c.bodies]
         row = coupling_rows(c, model.space).position
-        assert row is not None
-        at_start = row(0.0, places, numbers | {"constant": 0.0, "turns": np.zeros(())})
-        numbers["constant"] = np.asarray(at_start)[0]
+        blocks = [np.asarray(_block(model.space, b)) for b in c.bodies]
+        zeros = {"constant": np.zeros(()), "turns": np.zeros(())}
+        numbers["constant"] = np.asarray(_row_at(row, model.space, blocks, numbers | zeros))[0]
     return numbers
+
+
+@compiled_quickly
+def _row_at(row, space: str, blocks, numbers):
+    """A row that is stated on places, at bodies' coordinates."""
+    return row(0.0, [SPACES[space].place(x) for x in blocks], numbers)
 
 
 def _families(model: Model, constraints, rows: dict[str, JointRows], index, row_sets) -> tuple[Family, ...]:
@@ -200,7 +210,7 @@ def refuse_wound(system: AbstractSystem, q) -> None:
     """Refuse laws that start more than half a turn away where turns are not counted."""
     if not system.wound:
         return
-    away = np.abs(np.asarray(system.windings(jnp.zeros(()), jnp.asarray(q))))
+    away = np.abs(np.asarray(_windings(system, np.zeros(()), q)))
     mistakes = [
         f"'{name}' starts {x:.4g} rad away from its free angle or reference. In space turns of a joint are not "
         "counted, and more than half a turn (3.1416 rad) cannot be told from the shorter way round: give an angle "
@@ -210,6 +220,11 @@ def refuse_wound(system: AbstractSystem, q) -> None:
     ]
     if mistakes:
         raise ModelError(system.name, mistakes)
+
+
+@compiled_quickly
+def _windings(system: AbstractSystem, t, q):
+    return system.windings(t, q)
 
 
 def _stack(numbers: list[dict[str, np.ndarray]]) -> dict[str, Array]:
@@ -242,7 +257,8 @@ def _joint_views(model: Model, constraints, rows: dict[str, JointRows], index, f
     for c in constraints.values():
         blocks = tuple(index[b.name] for b in c.bodies)
         look, target = c.element.look_of(c, model.space), "" if c.target is None else c.target.name
-        views.append(JointView(c.name, _nature(c), blocks, *where[c.name], rows[c.name].coordinates, look, target))
+        own = (rows[c.name].coordinates, look, target, c.coordinate)
+        views.append(JointView(c.name, _nature(c), blocks, *where[c.name], *own))
     return tuple(views)
 
 

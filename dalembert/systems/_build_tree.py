@@ -15,6 +15,7 @@ from dalembert._typing import Array
 from dalembert.linalg import BlockPattern, Group
 from dalembert.model import FREE, AbstractJoint, Body, Constraint, Link, Marker, Model, axis_angle, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem
+from dalembert.systems._build_control import start_of
 from dalembert.systems._constraints import rows_of
 from dalembert.systems._frames import Frame
 from dalembert.systems._names import compiled_quickly
@@ -134,7 +135,7 @@ def tree_system(
         carrier=carrier,
         absolute=absolute,
         links=links,
-        q0=np.array(q0, float),
+        q0=np.concatenate([np.array(q0, float), start_of(model)]),
         v0=np.zeros(tree.nv),
         tree=tree,
         pattern=pattern,

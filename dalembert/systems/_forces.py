@@ -43,6 +43,12 @@ class LineSpring:
     pull: Callable | None = None
 
     def __call__(self, t, frames, p):
+        pull, e = self._along(t, frames, p)
+        zero = jnp.zeros(1 if e.shape[0] == 2 else 3)
+        return [(pull * e, zero), (-pull * e, zero)]
+
+    def _along(self, t, frames, p):
+        """The pull, and the direction from i to j."""
         i, j = frames
         d = j.p - i.p
         length = jnp.sqrt(dot(d, d))
@@ -51,8 +57,11 @@ class LineSpring:
         pull = p["stiffness"] * (length - p["length"]) + p["damping"] * rate
         if self.pull is not None:
             pull = pull + jnp.asarray(self.pull(t, length, rate, p), float)
-        zero = jnp.zeros(1 if d.shape[0] == 2 else 3)
-        return [(pull * e, zero), (-pull * e, zero)]
+        return pull, e
+
+    def effort_at(self, K, t, places: list, twists: list, p):
+        """The pull."""
+        return self._along(t, marker_frames(K.name, places, p, twists), p)[0]
 
     def potential(self, t, frames, p):
         d = frames[1].p - frames[0].p
@@ -144,6 +153,12 @@ class Conjugate:
 
         speed, transpose = jax.vjp(rate, u)
         return transpose(self.effort(t, value, speed, p))[0]
+
+    def effort_at(self, K, t, places: list, twists: list, p):
+        """The effort of bodies at given places and with given motion."""
+        moving = [K.rate(at, twist) for at, twist in zip(places, twists, strict=True)]
+        value, speed = jax.jvp(lambda at: self.coordinates(*marker_frames(K.name, at, p)), (places,), (moving,))
+        return self.effort(t, value, speed, p)
 
 
 @dataclass(frozen=True)
@@ -272,6 +287,8 @@ def _power(x, exponent):
 class Friction(OnCoordinate):
     """Viscous and regularised Coulomb friction with Stribeck's fall, for a given normal load."""
 
+    dry = True
+
     def effort(self, t, value, rate, p):
         assert self.function is not None
         load = jnp.asarray(self.function(t, p), float) * p["radius"]
@@ -296,6 +313,8 @@ class BearingFriction:
     coordinate: Callable | None
     forces: tuple[int, ...]
     torques: tuple[int, ...]
+
+    dry = True
 
     def generalised(self, K, t, places: list, u: list, p):
         """The viscous shares of the two bodies."""

@@ -11,11 +11,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from dalembert._results import DalembertError
+from dalembert import model as m
+from dalembert._results import DalembertError, ModelError
 from dalembert._typing import Array, Coordinates, Velocities
 from dalembert.linalg import BlockMass, BlockPattern, Group
 from dalembert.systems._base import Nature, RowOwner, renamed_owners
+from dalembert.systems._build_control import controls_of, start_of
+from dalembert.systems._control import NO_CONTROL, Control
+from dalembert.systems._leaves import control_slots
+from dalembert.systems._measure import Measure
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._precision import in_double
 from dalembert.systems._rows import Family, RowSystem, local_factors
@@ -78,7 +84,9 @@ class FunctionSystem(RowSystem):
     `scale` is a typical size of each coordinate (default 1): it makes the error control and the constraint
     tolerance free of units. Without `potential`, the work of h counts as work. Dense; for tens of coordinates.
     Instead of `position`, `points` states the holonomic rows at constrained points in local coordinates
-    (`ConstrainedPoint`).
+    (`ConstrainedPoint`). `controls` are measurements by functions and formulas, inputs and controllers: elements of
+    `da.model` (`MeasuredFunction`, `MeasuredFormula`, `InputEntry`, `Controller`); with inputs every function gets a
+    last argument p that has their values, too.
     """
 
     families: tuple[Family, ...]
@@ -93,6 +101,9 @@ class FunctionSystem(RowSystem):
     functions: tuple[Callable | None, ...] = eqx.field(static=True)
     has_parameters: bool = eqx.field(static=True)
     points: tuple[ConstrainedPoint, ...] = eqx.field(static=True)
+    input_values: Float[Array, "inputs 3"]
+    measures: tuple[Measure, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    control: Control = NO_CONTROL  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
     klu: None = None
 
     def __init__(
@@ -111,10 +122,13 @@ class FunctionSystem(RowSystem):
         parameters: Mapping[str, object] | None = None,
         scale=None,
         points: Sequence[ConstrainedPoint] = (),
+        controls: Sequence[m.Element] = (),
         name: str = "functions",
     ):
         self.name = name
-        self.has_parameters = parameters is not None
+        self.measures, self.control, states = _controls(name, controls)
+        self.input_values = np.zeros((len(self.control.sources), 3))
+        self.has_parameters = parameters is not None or bool(self.control.sources)
         self.points = tuple(dataclasses.replace(p, has_parameters=self.has_parameters) for p in points)
         if self.points:
             if position is not None:
@@ -123,9 +137,14 @@ class FunctionSystem(RowSystem):
         self.parameter_values = {
             k: in_double(f"FunctionSystem '{name}': parameter '{k}'", x) for k, x in (parameters or {}).items()
         }
+        if taken := sorted({x.name for x in self.control.sources} & set(self.parameter_values)):
+            raise DalembertError(
+                f"FunctionSystem '{name}': '{taken[0]}' is a parameter and an input; rename one of them."
+            )
         self.functions = (mass, force, position, motion, qdot, potential)
-        self.q0 = in_double(f"FunctionSystem '{name}': q0", q0)
-        self.v0 = jnp.zeros(self.q0.shape[0]) if v0 is None else in_double(f"FunctionSystem '{name}': v0", v0)
+        start = in_double(f"FunctionSystem '{name}': q0", q0)
+        self.q0 = jnp.concatenate([start, states]) if states.size else start
+        self.v0 = jnp.zeros(start.shape[0]) if v0 is None else in_double(f"FunctionSystem '{name}': v0", v0)
         if self.dq != self.dv and qdot is None:
             raise DalembertError(
                 f"FunctionSystem '{name}': q0 has {self.dq} numbers and v0 has {self.dv}; give qdot(q, v) = N(q) v."
@@ -138,24 +157,18 @@ class FunctionSystem(RowSystem):
         self._check_shape(4, (self.dq,))
         self._check_shape(5, ())
         if self.points and joints is None:
-            p = self.parameter_values
+            p = self._p(0.0)
             joints = {
-                c.name: jax.eval_shape(lambda c=c: c.rows(0.0, c.local(p)(self.q0), p)).shape[0] for c in self.points
+                c.name: jax.eval_shape(lambda c=c: c.rows(0.0, c.local(p)(start), p)).shape[0] for c in self.points
             }
         self.owners = self._owners(joints, 0, h, "holonomic") + self._owners(motion_joints, h, s, "nonholonomic")
         self.m_holonomic = h
         group = Group([range(h + s)], [[0]])
         self.pattern = BlockPattern(h + s, 1, self.dv, [group] if h + s else [])
-        rows = Family(
-            OWN_ROWS,
-            (name,),
-            group,
-            h,
-            s,
-            None if position is None else _OnBlock(position, self.has_parameters),
-            None if motion is None else _OnBlock(motion, self.has_parameters),
-            {k: x[None] for k, x in self.parameter_values.items()},
-        )
+        given: dict[str, Array] = {k: x[None] for k, x in self.parameter_values.items()}
+        given |= {f"{m.INPUT}{k}": np.zeros((1, 3)) for k in range(len(self.control.sources))}
+        on = [None if f is None else _OnBlock(f, self.has_parameters, self._inputs) for f in (position, motion)]
+        rows = Family(OWN_ROWS, (name,), group, h, s, on[0], on[1], given)
         self.families = (rows,) if h + s else ()
 
     @property
@@ -166,8 +179,34 @@ class FunctionSystem(RowSystem):
     def kinematics(self) -> _OwnBlock:
         return _OwnBlock(self)
 
+    @property
+    def _inputs(self) -> tuple[str, ...]:
+        return tuple(x.name for x in self.control.sources)
+
+    def _p(self, t) -> dict[str, Array]:
+        """What the functions are given: parameters, and inputs at t."""
+        return self.parameter_values | {
+            name: m.input_at(t, self.input_values[k]) for k, name in enumerate(self._inputs)
+        }
+
+    def with_inputs(self, values):
+        return with_fields(self, control=self.control.with_inputs(self.name, values))
+
+    def with_first_tick(self, t):
+        return with_fields(self, control=dataclasses.replace(self.control, begins=jnp.asarray(t, float)))
+
+    def with_input_values(self, jets):
+        own = {f"{m.INPUT}{k}": jets[None, k] for k in range(len(self.control.sources))}
+        families = tuple(dataclasses.replace(f, p=f.p | own) for f in self.families)
+        return with_fields(self, input_values=jets, families=families)
+
     def names(self):
-        return (*super().names(), *(p.name for p in self.points))
+        return (
+            *super().names(),
+            *(p.name for p in self.points),
+            *(x.name for x in self.measures),
+            *self.control.names(),
+        )
 
     def renamed(self, to):
         # the constrained points occur twice more, as the function of the holonomic rows and as their family
@@ -176,7 +215,9 @@ class FunctionSystem(RowSystem):
             points = tuple(dataclasses.replace(p, name=to(p.name)) for p in points)
             rows = _LocalRows(points)
             functions = (*functions[:2], rows, *functions[3:])
-            families = tuple(with_fields(f, position=_OnBlock(rows, self.has_parameters)) for f in families)
+            families = tuple(
+                with_fields(f, position=_OnBlock(rows, self.has_parameters, self._inputs)) for f in families
+            )
         return with_fields(
             self,
             name=ANONYMOUS,
@@ -184,12 +225,15 @@ class FunctionSystem(RowSystem):
             families=families,
             points=points,
             functions=functions,
+            measures=tuple(x.renamed(to) for x in self.measures),
         )
 
-    def _call(self, which: int, *arguments):
+    def _call(self, which: int, t, *arguments):
         function = self.functions[which]
         assert function is not None
-        return jnp.asarray(function(*arguments, self.parameter_values) if self.has_parameters else function(*arguments))
+        # q̇ = N(q) v has no time, and no input
+        given = arguments if which == 4 else (t, *arguments)
+        return jnp.asarray(function(*given, self._p(t)) if self.has_parameters else function(*given))
 
     def _check_shape(self, which: int, expected: tuple[int, ...]) -> None:
         shape = self._shape(which)
@@ -212,7 +256,7 @@ class FunctionSystem(RowSystem):
         arguments = signature[signature.index("(") + 1 : -1].split(", ")
         given: list[Any] = [jax.ShapeDtypeStruct(sizes[a], float) for a in arguments]
         if self.has_parameters:
-            given.append({k: jax.ShapeDtypeStruct(x.shape, float) for k, x in self.parameter_values.items()})
+            given.append({k: jax.ShapeDtypeStruct(jnp.shape(x), float) for k, x in self._p(0.0).items()})
         try:
             return jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *given).shape
         except Exception as error:  # a user's function may raise anything
@@ -232,35 +276,51 @@ class FunctionSystem(RowSystem):
         return tuple(out)
 
     def mass(self, t, q):
-        return BlockMass.dense_one(self._call(0, t, q))
+        return BlockMass.dense_one(self.timed(t)._call(0, t, self.split(q)[0]))
 
     def force(self, t, q, v):
-        return self._call(1, t, q, v)
+        return self.driven(t, q, v)._call(1, t, self.split(q)[0], v)
 
     def potential(self, t, q):
-        return jnp.zeros(()) if self.functions[5] is None else self._call(5, t, q)
+        return jnp.zeros(()) if self.functions[5] is None else self.timed(t)._call(5, t, self.split(q)[0])
 
     def scale(self):
         return self.size_scale
 
     def coordinate_scale(self):
-        return self.size_scale if self.dq == self.dv else jnp.full(self.dq, jnp.max(self.size_scale))
+        own = self.size_scale if self.dq == self.dv else jnp.full(self.dq, jnp.max(self.size_scale))
+        return self.and_states(own, self.control.spread())
 
     def local(self, t, q):
-        return local_factors(self, self.points, t, q)
+        return local_factors(self, self.points, t, self.split(q)[0], self.timed(t)._p(t)) if self.points else None
 
     def slots(self):
-        return {k: (_FunctionParameter(k),) for k in self.parameter_values}
+        return {k: (_FunctionParameter(k),) for k in self.parameter_values} | control_slots(self)
+
+
+def _controls(name: str, elements: Sequence[m.Element]) -> tuple[tuple[Measure, ...], Control, np.ndarray]:
+    """Measurements, inputs and controllers from elements, and the controllers' states at the start."""
+    model = m.Model(name)
+    for element in elements:
+        if not isinstance(element, m.MeasuredFunction | m.MeasuredFormula | m.InputEntry | m.Controller):
+            raise DalembertError(
+                f"FunctionSystem '{name}': {element!r} needs bodies; measure by a function of (t, q, v, vdot, r), "
+                "da.model.MeasuredFunction(name, function), or by a formula of those."
+            )
+        model.add(element)
+    if found := [x for x in model.mistakes() if x.cause is not m.Cause.EMPTY]:
+        raise ModelError(name, found)
+    return *controls_of(model, {}, (), lambda space, markers: {}), start_of(model)
 
 
 class _OwnBlock:
     """How a user's coordinates move: one block, of which rows see q and v themselves."""
 
     def __init__(self, system: FunctionSystem):
-        self.system, self.dq, self.dv = system, system.q0.shape[0], system.v0.shape[0]
+        self.system, self.dq, self.dv = system, system.q0.shape[0] - system.control.size, system.v0.shape[0]
 
     def qdot(self, x, u):
-        return u if self.system.functions[4] is None else self.system._call(4, x, u)
+        return u if self.system.functions[4] is None else self.system._call(4, 0.0, x, u)
 
     rate = qdot
 
@@ -277,7 +337,7 @@ class _OwnBlock:
         return jax.jvp(lambda x: self.qdot(x, twist), (place,), (self.qdot(place, twist),))[1]
 
     def ground(self):
-        return self.system.q0  # no row refers to it
+        return self.system.split(self.system.q0)[0]  # no row refers to it
 
 
 @dataclass(frozen=True)
@@ -286,10 +346,13 @@ class _OnBlock:
 
     function: Callable
     has_parameters: bool
+    inputs: tuple[str, ...] = ()
 
     def __call__(self, t, *slots_and_p):
         *slots, p = slots_and_p
         arguments = [s[0] for s in slots]  # one slot: the whole of q, the whole of v
+        values = {name: m.input_at(t, p[f"{m.INPUT}{k}"]) for k, name in enumerate(self.inputs)}
+        p = {k: x for k, x in p.items() if not m.is_input(k)} | values
         return jnp.asarray(self.function(t, *arguments, p) if self.has_parameters else self.function(t, *arguments))
 
 

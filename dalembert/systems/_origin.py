@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +25,17 @@ class Origin:
             self.space: Literal["plane", "space"] = model.space
             self.closing = tuple(model.closing)
             self.statements: tuple[Element, ...] = tuple(model.statements)
+
+    def with_inputs(self, values: Mapping[str, Any]) -> Origin:
+        """The same with other values of inputs."""
+        if not self.known:
+            return self
+        made = Origin(self.model(), self.coordinates, self.cut)
+        made.statements = tuple(
+            dataclasses.replace(s, value=values[s.name]) if s.section == "inputs" and s.name in values else s  # pyright: ignore[reportCallIssue]
+            for s in self.statements
+        )
+        return made
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Origin)

@@ -24,4 +24,4 @@ def in_double(what: str, value) -> Array:
     require_float64()
     if not is_traced(value):
         tell_single_precision(what, value)
-    return jnp.asarray(value, float)
+    return jnp.asarray(value, float) if is_traced(value) else np.asarray(value, float)

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float
 
 from dalembert import model as m
+from dalembert._typing import Array, Scalar
+from dalembert.systems._base import AbstractSystem
 from dalembert.systems._constraints import ROWS, JointRows, coordinate_of, is_angle, locked, wrapped
 from dalembert.systems._frames import Frame, back, dot, marker_frames, rate_of
 
@@ -135,6 +138,38 @@ class UserRows:
 
     def __call__(self, t, frames, p):
         return jnp.reshape(jnp.asarray(self.residual(t, frames, p), float), (self.size,))
+
+
+# ---- what a driver asks for ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prescription:
+    """Where the motion that a driver prescribes stands: among the machine's row families, by number."""
+
+    family: int
+    member: int
+
+    def asked(self, machine: AbstractSystem, t: Scalar) -> Float[Array, " numbers"]:
+        """What it asks for at a time, in the model's units."""
+        family, motion = (found := machine.row_families[self.family]), _motion(found)
+        assert motion is not None
+        p = jax.tree_util.tree_map(lambda a: a[self.member], family.p)
+        return jnp.ravel(jnp.asarray(motion(jnp.asarray(t, float), p), float))
+
+
+def prescription(machine: AbstractSystem, name: str) -> Prescription | None:
+    """What a driver of positions prescribes; None for others, and for one that prescribes a rotation besides."""
+    for number, family in enumerate(machine.row_families):
+        if name in family.names and family.position is not None and _motion(family) is not None:
+            found = Prescription(number, family.names.index(name))
+            size = jax.eval_shape(lambda found=found: found.asked(machine, 0.0)).shape[0]
+            return found if size == family.holonomic else None
+    return None
+
+
+def _motion(family) -> Callable | None:
+    return getattr(getattr(family.position, "rows", None), "motion", None)
 
 
 # ---- registered for their classes ------------------------------------------------------------------------------------

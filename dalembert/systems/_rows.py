@@ -97,16 +97,17 @@ class RowSystem(AbstractSystem):
 
     def _blocks(self, q: Coordinates, v: Velocities):
         """q and v, one row per block; a block may be empty, where nothing can move."""
-        return q.reshape(self.pattern.blocks, self.dq), v.reshape(self.pattern.blocks, self.dv)
+        return self.split(q)[0].reshape(self.pattern.blocks, self.dq), v.reshape(self.pattern.blocks, self.dv)
 
     def qdot(self, q, v):
-        return jax.vmap(self.kinematics.qdot)(*self._blocks(q, v)).ravel()
+        moving = jax.vmap(self.kinematics.qdot)(*self._blocks(q, v)).ravel()
+        return self.and_states(moving, jnp.zeros(self.control.size))
 
     def retract(self, q, delta):
-        return jax.vmap(self.kinematics.retract)(*self._blocks(q, delta)).ravel()
+        return self.and_states(jax.vmap(self.kinematics.retract)(*self._blocks(q, delta)).ravel(), self.split(q)[1])
 
     def position_residual(self, t, q):
-        return self.position_rows(t, self.places(q))
+        return self.timed(t).position_rows(t, self.places(q))
 
     def position_rows(self, t: Scalar, places) -> HolonomicRows:
         """Φ from the places of the blocks."""
@@ -115,7 +116,7 @@ class RowSystem(AbstractSystem):
 
     def motion_residual(self, t, q, v):
         places = self.places(q)
-        return self.motion_rows(t, places, self.twists(places, v))
+        return self.timed(t).motion_rows(t, places, self.twists(places, v))
 
     def motion_rows(self, t: Scalar, places, twists) -> MotionRows:
         """The nonholonomic rows from the places and twists of the blocks."""
@@ -125,7 +126,7 @@ class RowSystem(AbstractSystem):
     def places(self, q: Coordinates):
         """The places of all blocks, stacked, with the ground's last."""
         K = self.kinematics
-        return jax.vmap(K.place)(jnp.concatenate([q.reshape(-1, K.dq), K.ground()[None]]))
+        return jax.vmap(K.place)(jnp.concatenate([self.split(q)[0].reshape(-1, K.dq), K.ground()[None]]))
 
     def twists(self, places, v: Velocities):
         """The twists of all blocks, stacked, with the ground's (zero) last."""
@@ -158,7 +159,7 @@ class RowSystem(AbstractSystem):
 
     def terms(self, t, q, v) -> Terms:
         places = self.places(q)
-        constraints = self.constraints(t, places, self.twists(places, v))
+        constraints = self.timed(t).constraints(t, places, self.twists(places, v))
         return Terms(self.mass(t, q), self.force(t, q, v), constraints, self.local(t, q))
 
     def constraints(self, t, places, twists) -> Constraints:
@@ -176,7 +177,7 @@ class RowSystem(AbstractSystem):
 
     def residuals(self, t, q, v):
         places = self.places(q)
-        return self.residuals_at(t, places, self.twists(places, v))
+        return self.timed(t).residuals_at(t, places, self.twists(places, v))
 
     def residuals_at(self, t, places, twists) -> tuple[HolonomicRows, Rows]:
         """Φ and φ of blocks at given places and with given motion."""
@@ -191,7 +192,7 @@ class RowSystem(AbstractSystem):
 
     def matrices(self, t, q, joints=False):
         places = self.places(q)
-        rows, b = self.jacobian(t, places, self.twists(places, jnp.zeros(self.n)))
+        rows, b = self.timed(t).jacobian(t, places, self.twists(places, jnp.zeros(self.n)))
         factors = self.joint_factors(q, rows) if joints else None
         return self.mass(t, q), rows.dense(), b, self.local(t, q) if factors is None else factors
 
@@ -217,12 +218,9 @@ class RowSystem(AbstractSystem):
         return None
 
 
-def local_factors(system: AbstractSystem, points, t, q) -> Local | None:
+def local_factors(system: RowSystem, points, t, q, p) -> Local:
     """J = ∂g/∂q N and Ĉ = ∂f̂/∂x, point by point [Blajer, Bestle, Schiehlen 1994, eqs. 7, 10, 11]."""
-    if not points:
-        return None
-    N = jax.vmap(lambda e: system.qdot(q, e), out_axes=1)(jnp.eye(system.n))
-    p = system.parameters()
+    N = jax.vmap(lambda e: system.kinematics.qdot(q, e), out_axes=1)(jnp.eye(system.n))
     J, Chat, Dhat = [], [], []
     for point in points:
         g, x = point.local(p), point.local(p)(q)

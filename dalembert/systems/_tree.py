@@ -26,11 +26,12 @@ import numpy as np
 from jaxtyping import Float
 
 from dalembert._results import DalembertError
-from dalembert._typing import Array, Coordinates, Rows, Velocities
+from dalembert._typing import Array, Coordinates, Rows, Velocities, is_traced
 from dalembert.linalg import BlockMass, BlockPattern, BlockRows, Group
-from dalembert.systems._absolute import AbsoluteSystem, Leaf
+from dalembert.systems._absolute import AbsoluteSystem
 from dalembert.systems._base import AbstractSystem, RowOwner, State, Terms, renamed_owners
 from dalembert.systems._frames import Place, Space, Twist, cross, marker_frames, moment
+from dalembert.systems._leaves import Leaf, control_slots
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._topology import Tree
 
@@ -96,6 +97,24 @@ class TreeSystem(AbstractSystem):
         return self.absolute
 
     @property
+    def measures(self):
+        return self.absolute.measures
+
+    @property
+    def control(self):
+        return self.absolute.control
+
+    def with_first_tick(self, t):
+        return replace(self, absolute=self.absolute.with_first_tick(t))
+
+    def with_inputs(self, values):
+        return replace(self, absolute=self.absolute.with_inputs(values))
+
+    def with_input_values(self, jets):
+        """A copy in which the elements have these values of the inputs."""
+        return replace(self, carrier=self.carrier.with_input_values(jets))
+
+    @property
     def wound(self):
         return self.absolute.wound
 
@@ -130,7 +149,7 @@ class TreeSystem(AbstractSystem):
 
     def chains(self, q: Coordinates) -> Chains:
         """Poses by doubling, then the axes."""
-        tree, at = self.tree, self.links
+        tree, at, q = self.tree, self.links, self.split(q)[0]
         x = jnp.append(q, 0.0)[tree.q_index]  # (links, 4)
         turned = jax.vmap(_turned)(x[:, 0] * at["turn"])
         if np.any(tree.ball):
@@ -163,7 +182,7 @@ class TreeSystem(AbstractSystem):
 
     def body_places(self, q: Coordinates, chains: Chains) -> Place:
         """The bodies' places as the absolute system sees them, ground last."""
-        tree = self.tree
+        tree, q = self.tree, self.split(q)[0]
         if self.space == "space":
             return self._frames(chains, None)
         # in the plane angles count full turns: the sum of all turns above a body
@@ -221,7 +240,8 @@ class TreeSystem(AbstractSystem):
     def lift(self, q, v):
         at = self.carried(q, v)
         bodies = jax.tree_util.tree_map(lambda a: a[:-1], at.places)
-        return State(jax.vmap(self.absolute.kinematics.coordinates)(bodies).ravel(), at.v.ravel())
+        there = jax.vmap(self.absolute.kinematics.coordinates)(bodies).ravel()
+        return State(self.and_states(there, self.split(q)[1]), at.v.ravel())
 
     def spatial_force(self, R, r, share):
         """A generalised force of one body's absolute velocities → a spatial force about the centre; r from there."""
@@ -269,7 +289,7 @@ class TreeSystem(AbstractSystem):
         return BlockMass.dense_one(self.mass_matrix(self.chains(q)))
 
     def force(self, t, q, v):
-        return self.bias_force(t, self.carried(q, v))
+        return self.driven(t, q, v).bias_force(t, self.carried(q, v))
 
     def bias_force(self, t, at: BodyMotion) -> Velocities:
         """Jᵀ(h_abs − M_abs J̇u)."""
@@ -286,44 +306,46 @@ class TreeSystem(AbstractSystem):
         return self.body_places(q, self.chains(q))
 
     def position_residual(self, t, q):
-        return self.carrier.position_rows(t, self.places(q))
+        return self.timed(t).carrier.position_rows(t, self.places(q))
 
     def motion_residual(self, t, q, v):
         at = self.carried(q, v)
-        return self.carrier.motion_rows(t, at.places, at.twists)
+        return self.timed(t).carrier.motion_rows(t, at.places, at.twists)
 
     def qdot(self, q, v):
         tree = self.tree
-        if not len(tree.balls):
-            return v
-        turns = jax.vmap(_quaternion_rate)(q[tree.q_index[tree.balls]], v[tree.v_index[tree.balls]])
-        return jnp.concatenate([v, jnp.zeros(1), turns.ravel()])[tree.rate_of]
+        if len(tree.balls):
+            turns = jax.vmap(_quaternion_rate)(q[tree.q_index[tree.balls]], v[tree.v_index[tree.balls]])
+            v = jnp.concatenate([v, jnp.zeros(1), turns.ravel()])[tree.rate_of]
+        return self.and_states(v, jnp.zeros(self.control.size))
 
     def retract(self, q, delta):
         tree = self.tree
         moved = q + self.qdot(q, delta)
         if not len(tree.balls):
             return moved
+        moved, states = self.split(moved)
         length = jnp.sqrt(jnp.sum(moved[tree.q_index[tree.balls]] ** 2, axis=1))
-        return moved / jnp.append(length, 1.0)[tree.ball_of]
+        return self.and_states(moved / jnp.append(length, 1.0)[tree.ball_of], states)
 
     def terms(self, t, q, v):
         """The rows of the absolute system in joint velocities: C = C_abs J, Γ = Γ_abs − C_abs J̇u."""
         at = self.carried(q, v)
-        on_bodies = self.carrier.constraints(t, at.places, at.twists)
+        on_bodies = self.timed(t).carrier.constraints(t, at.places, at.twists)
         C, share = self._through(at.chains, on_bodies.rows)
         Gamma = on_bodies.Gamma - on_bodies.rows.mv(at.bias.ravel())
         rows = BlockRows(self.pattern, C.ravel())
         mass = BlockMass.dense_one(self.mass_matrix(at.chains))
-        return Terms(mass, self.bias_force(t, at), on_bodies._replace(rows=rows, Gamma=Gamma, share=share))
+        force = self.driven(t, q, v).bias_force(t, at)
+        return Terms(mass, force, on_bodies._replace(rows=rows, Gamma=Gamma, share=share))
 
     def residuals(self, t, q, v):
         at = self.carried(q, v)
-        return self.carrier.residuals_at(t, at.places, at.twists)
+        return self.timed(t).carrier.residuals_at(t, at.places, at.twists)
 
     def matrices(self, t, q, joints=False):
         at = self.carried(q, jnp.zeros(self.n))
-        rows, b = self.carrier.jacobian(t, at.places, at.twists)
+        rows, b = self.timed(t).carrier.jacobian(t, at.places, at.twists)
         return BlockMass.dense_one(self.mass_matrix(at.chains)), self._through(at.chains, rows)[0], b, None
 
     def _through(self, chains: Chains, rows: BlockRows) -> tuple[Float[Array, "m n"], Rows]:
@@ -357,10 +379,12 @@ class TreeSystem(AbstractSystem):
         return jnp.where((share > KEPT)[:, None], C, 0.0), share
 
     def scale(self):
-        return jnp.where(self.tree.slides[self.tree.link_of], self.size, 1.0)
+        return (jnp if is_traced(self.size) else np).where(self.tree.slides[self.tree.link_of], self.size, 1.0)
 
     def coordinate_scale(self):
-        return jnp.where(np.repeat(self.tree.slides, self.tree.q_sizes), self.size, 1.0)
+        slides = np.repeat(self.tree.slides, self.tree.q_sizes)
+        own = (jnp if is_traced(self.size) else np).where(slides, self.size, 1.0)
+        return own if not self.control.size else self.and_states(own, self.control.spread())
 
     # ---- the body view -------------------------------------------------------------------------------------
 
@@ -479,7 +503,8 @@ class TreeSystem(AbstractSystem):
                     way = -1.0 if joint in self.tree.backward else 1.0
                     own = Leaf(lambda s: s.links["slide"], link, unit=way / (2 * np.pi))
                     slots[f"{joint}.{pitch}"] = (own, *(_leaf_of("absolute", x) for x in whole[f"{joint}.{pitch}"]))
-        return slots
+        own = control_slots(self.absolute).items()
+        return slots | {name: tuple(_leaf_of("absolute", x) for x in leaves) for name, leaves in own}
 
     # ---- names -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ of. Everything here is made from a result dataset alone.
 from __future__ import annotations
 
 from dalembert.view._comparison import plot_comparison
-from dalembert.view._figure import check_figure, need_matplotlib
+from dalembert.view._figure import check_figure, need_matplotlib, save_figure
 from dalembert.view._graph import draw_graph, literal
 from dalembert.view._notebook import html_console, html_run, html_table, html_words
 from dalembert.view._page import animate_dataset, page_of_dataset
@@ -16,9 +16,12 @@ from dalembert.view._plots import plot_dataset
 from dalembert.view._report import Lines, Mark, Motion, Picture, Section, Source, Table, Words, report_page
 from dalembert.view._scene import Scene, scene_of
 from dalembert.view._serve import Server
+from dalembert.view._static_path import plot_path
+from dalembert.view._sweep import plot_sweep
 
 __all__ = [
     "Lines", "Mark", "Motion", "Picture", "Scene", "Section", "Server", "Source", "Table", "Words", "animate_dataset",
     "check_figure", "draw_graph", "html_console", "html_run", "html_table", "html_words", "literal", "need_matplotlib",
-    "page_of_dataset", "plot_comparison", "plot_dataset", "report_page", "scene_of",
+    "page_of_dataset", "plot_comparison", "plot_dataset", "plot_path", "plot_sweep", "report_page", "save_figure",
+    "scene_of",
 ]  # fmt: skip

@@ -154,7 +154,7 @@ def _legend(axes, scene: Scene) -> None:
     dots = [
         Line2D([], [], marker="o", linestyle="none", color=SOLVABILITY[k], label=SOLVABILITY_WORDS[k]) for k in shown
     ]
-    if dots:
+    if dots and scene.notes:  # of a pose nothing is known of reactions
         axes.legend(
             handles=dots, title="reactions", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False
         )

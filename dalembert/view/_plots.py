@@ -10,7 +10,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.view._figure import check_figure, save_figure
-from dalembert.view._scene import CURVES, ever, geometry_of, moving, points_of, scene_of
+from dalembert.view._scene import CURVES, ever, geometry_of, measured_curves, moving, points_of, scene_of
 
 MOST = 8
 """Curves in one panel; with more, the largest are shown and the title states it."""
@@ -76,6 +76,36 @@ def _velocities(data, names: str | Sequence[str] | None = None) -> Any:
     ):
         _curves(axis, data["time"].values, _stacked(data[name], names), title)
         axis.set_ylabel(unit)
+    return _titled(figure, data)
+
+
+def _measurements(data, names: str | Sequence[str] | None = None) -> Any:
+    """Measurements, inputs and states of controllers, a panel for each unit; of all or of some (`names`: measurements,
+    controllers, or single channels). What a rule picked is dashed."""
+    by_unit = measured_curves(data)
+    labels = [x for curves in by_unit.values() for x in curves]
+    if not labels:
+        raise DalembertError(
+            "Nothing is measured in this motion; say model.measure(name, what, …) before it is simulated."
+        )
+    wanted = _wanted(labels, names)
+    by_unit = {unit: {x: y for x, y in curves.items() if x in wanted} for unit, curves in by_unit.items()}
+    by_unit = {unit: curves for unit, curves in by_unit.items() if curves}
+    picked = set()
+    if "channel_rule" in data.coords:
+        rules = zip(data["channel"].values, data["channel_rule"].values, strict=True)
+        picked = {str(x) for x, rule in rules if str(rule) != "unique"} & set(wanted)
+    figure, axes = _figure(len(by_unit), 1, (9, 1.2 + 2.8 * len(by_unit)))
+    for axis, (unit, curves) in zip(axes[:, 0], by_unit.items(), strict=True):
+        _curves(axis, data["time"].values, curves, "")
+        for line in axis.get_lines():
+            line.set_linestyle("--" if line.get_label() in picked else "-")
+        axis.set_ylabel(unit)
+        if axis.get_lines():
+            _legend(axis)
+    if picked:
+        words = f"dashed: not determined by the rigid-body model; picked by {data.attrs.get('reaction_rule', 'a rule')}"
+        axes[0, 0].set_title("\n".join(textwrap.wrap(words, 100)), fontsize=8.5, color="#5b6775", loc="left")
     return _titled(figure, data)
 
 
@@ -187,6 +217,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "page": _page,
     "coordinates": _coordinates,
     "velocities": _velocities,
+    "measurements": _measurements,
     "reactions": _reactions,
     "violation": _violation,
     "energy": _energy,

@@ -512,6 +512,8 @@ class _Maker:
     def _notes(self) -> tuple[str, ...]:
         a = self.data.attrs
         out = []
+        if "violation" not in self.data:  # poses, not a motion
+            return ()
         if a.get("status", "done") != "done":
             out.append(f"ended: {a['status']}")
         redundancy = int(a.get("redundancy", 0))
@@ -520,8 +522,9 @@ class _Maker:
             out.append(f"{rows}: not all reactions are unique; picked by {a.get('reaction_rule', 'a rule')}")
         else:
             out.append("all reactions are unique")
-        worst = self.data["violation"].values.max(axis=0)
-        out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
+        if "violation" in self.data:
+            worst = self.data["violation"].values.max(axis=0)
+            out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
         return tuple(out)
 
     def _panels(self) -> list[dict[str, Any]]:
@@ -542,6 +545,12 @@ class _Maker:
             curves = moving(curves, self.sizes.length)
             if curves:
                 panels.append(_panel("centres of mass", "m", curves))
+        for unit, curves in measured_curves(self.data).items():
+            curves = {k: y for k, y in curves.items() if np.any(np.isfinite(y))}
+            if curves:
+                panels.append(_panel("measurements", unit, curves))
+        if "violation" not in self.data:  # poses, not a motion
+            return panels
         energy = {k: self.data[f"energy_{k}"].values for k in ("kinetic", "potential", "total")}
         panels.append(_panel("energy", "J", energy))
         violation = {str(level): self.data["violation"].sel(level=level).values for level in self.data["level"].values}
@@ -552,6 +561,21 @@ class _Maker:
 def _on_sleeve(look: dict[str, Any]) -> bool:
     """Whether a joint slides on a rail, or drives one: its point on the slider may lie anywhere along it."""
     return (look.get("rail") is not None and not look.get("slot")) or not look.get("sides", (0, 1))
+
+
+def measured_curves(data) -> dict[str, dict[str, np.ndarray]]:
+    """Measurements, inputs and states of controllers over time: for each unit the curves by name."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for variable, names, units in (
+        ("measurement", "channel", "channel_units"),
+        ("input_value", "input", "input_units"),
+        ("controller_value", "controller_state", None),
+    ):
+        if variable in data:
+            for k, name in enumerate(map(str, data[names].values)):
+                unit = "" if units is None else str(data[units].values[k])
+                found.setdefault(unit, {}).setdefault(name, data[variable].values[:, k])
+    return found
 
 
 def moving(curves: dict[str, np.ndarray], size: float) -> dict[str, np.ndarray]:

@@ -1,0 +1,460 @@
+"""Inputs and controllers: closed loops against closed forms, exact recursions and published models; wrong uses."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from scipy.linalg import expm, solve_continuous_are
+from test_mechanisms import C1, K0, K2
+from test_mechanisms import M as M_BICYCLE
+
+import dalembert as da
+
+GAINS = {"goal": 0.5, "kp": 40.0, "kd": 20.0, "ki": 10.0}
+MASS = 2.0
+RATE = 20.0  # Hz, of the sampled controller
+
+
+def cart() -> da.Model:
+    """A mass on a rail that an input pushes."""
+    m = da.Model("cart")
+    body = m.body("cart", mass=MASS, inertia=1.0)
+    rail = m.prismatic("rail", m.ground, body, at=(0, 0), axis=(1, 0))
+    m.joint_force("push", rail, m.input("u", unit="N"))
+    m.measure("x", "coordinate", rail)
+    return m
+
+
+@functools.cache
+def controlled(coordinates: str, sampled: bool):
+    m = cart()
+    law = {"u": "kp*(goal - x) - kd*x.rate + ki*sum"}
+    if sampled:
+        updates = {"sum": f"sum + (goal - x)/{RATE}"}
+        m.controller("pid", sample_rate=RATE, states={"sum": 0.0}, updates=updates, outputs=law, parameters=GAINS)
+    else:
+        m.controller("pid", states={"sum": 0.0}, rates={"sum": "goal - x"}, outputs=law, parameters=GAINS)
+    return da.build(m, coordinates=coordinates)
+
+
+def linear(A, b, t):
+    """x(t) of ẋ = A x + b from rest, by the exponential of a matrix."""
+    n = len(A)
+    whole = np.zeros((n + 1, n + 1))
+    whole[:n, :n], whole[:n, n] = A, b
+    return expm(whole * t)[:n, n]
+
+
+def continuous(t, kp=GAINS["kp"]):
+    """Position, velocity and sum under the continuous law."""
+    goal, kd, ki = GAINS["goal"], GAINS["kd"], GAINS["ki"]
+    A = np.array([[0, 1, 0], [-kp / MASS, -kd / MASS, ki / MASS], [-1, 0, 0]])
+    return linear(A, np.array([0, kp * goal / MASS, goal]), t)
+
+
+def recursion(ticks: int, kp=GAINS["kp"]):
+    """Positions, sums and efforts at the ticks, exactly: between them the force is constant."""
+    T, goal = 1 / RATE, GAINS["goal"]
+    x, total = np.zeros(2), 0.0
+    positions, sums, efforts = [], [], []
+    for _ in range(ticks):
+        u = kp * (goal - x[0]) - GAINS["kd"] * x[1] + GAINS["ki"] * total
+        total = total + (goal - x[0]) * T
+        positions.append(x[0])
+        sums.append(total)
+        efforts.append(u)
+        x = np.array([x[0] + T * x[1] + T * T / 2 * u / MASS, x[1] + T * u / MASS])
+    return np.array(positions), np.array(sums), np.array(efforts)
+
+
+# ---- against closed forms ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_a_continuous_pi_controlled_mass_follows_the_closed_form(coordinates):
+    """To 1e-9 of half a metre; rtol 1e-10, whose steps add up to 9e-12 (measured)."""
+    solution = da.simulate(controlled(coordinates, False), 3.0, rtol=1e-10, samples=31)
+    exact = np.array([continuous(t) for t in solution.t])
+    found = solution.measurements
+    np.testing.assert_allclose(found["x"], exact[:, 0], atol=1e-9)
+    np.testing.assert_allclose(found["x.rate"], exact[:, 1], atol=1e-9)
+    np.testing.assert_allclose(found["pid.sum"], exact[:, 2], atol=1e-9)
+    assert solution.restart.engine == "native"
+    # the force does work, and nothing is lost
+    assert solution.energy_drift < 1e-9
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_sampled_controller_is_exact_at_its_ticks(coordinates, engine):
+    """A force held between ticks moves a mass on parabolas, which a Runge–Kutta method integrates exactly: to rounding
+    of 60 steps, 1e-14 m, and its gain of 40 N/m in the effort."""
+    system = controlled(coordinates, True)
+    count = 61
+    solution = da.simulate(system, (count - 1) / RATE, samples=np.arange(count) / RATE, engine=engine)
+    positions, sums, efforts = recursion(count)
+    found = solution.measurements
+    np.testing.assert_allclose(found["x"], positions, atol=1e-14)
+    np.testing.assert_allclose(found["pid.sum"], sums, atol=1e-14)
+    np.testing.assert_allclose(found["u"], efforts, atol=1e-12)
+    # ticks cut steps, but do not make them shorter than that: one a tick after the first few
+    assert solution.stats["accepted"] < count + 20
+
+
+def test_times_between_ticks_and_ticks_that_rounding_moves():
+    """Saved between ticks the effort is that of the tick before; 3 · 0.05 is not 0.15, but is a tick."""
+    system = controlled("absolute", True)
+    _, sums, efforts = recursion(5)
+    times = [0.0, 0.02, 0.05, 0.07, 0.1, 3 * 0.05, 0.19]
+    found = da.simulate(system, 0.2, samples=times).measurements
+    np.testing.assert_allclose(found["u"], efforts[[0, 0, 1, 1, 2, 3, 3]], atol=1e-12)
+    np.testing.assert_allclose(found["pid.sum"], sums[[0, 0, 1, 1, 2, 3, 3]], atol=1e-14)
+
+
+def test_a_sampled_run_goes_on_bit_for_bit_and_comes_back_from_a_file(tmp_path):
+    system = controlled("absolute", True)
+    whole = da.simulate(system, 3.0, samples=61)
+    half = da.simulate(system, 1.234, samples=np.arange(25) / RATE)
+    path = half.to_netcdf(tmp_path / "half.nc")
+    again = da.open(path)
+    np.testing.assert_array_equal(again.measurements["pid.sum"], half.measurements["pid.sum"])
+    for start in (half, again):
+        on = da.simulate(start.system, 3.0, after=start, samples=np.arange(25, 61) / RATE)
+        np.testing.assert_array_equal(on.q, whole.q)
+
+
+def test_fixed_steps_must_end_at_the_ticks():
+    system = controlled("absolute", True)
+    found = da.simulate(system, 0.5, dt=0.01, integrator="rk4", samples=np.arange(11) / RATE).measurements
+    np.testing.assert_allclose(found["x"], recursion(11)[0], atol=1e-14)
+    with pytest.raises(da.DalembertError, match="'pid' is sampled every 0.05 s, which is no whole number of steps"):
+        da.simulate(system, 0.5, dt=0.02)
+
+
+MOTOR = {"U": 12.0, "R": 2.0, "L": 0.01, "k": 0.1}
+
+
+def motor() -> da.Model:
+    """A rotor with viscous friction whose torque is that of a current with inductance."""
+    m = da.Model("motor")
+    rotor = m.body("rotor", mass=1.0, inertia=1e-3)
+    shaft = m.revolute("shaft", m.ground, rotor, at=(0, 0))
+    m.joint_spring("friction", shaft, damping=1e-3)
+    m.joint_force("torque", shaft, m.input("T", unit="N m"))
+    m.controller(
+        "winding",
+        states={"current": 0.0},
+        rates={"current": "(U - R*current - k*shaft.angle_rate)/L"},
+        outputs={"T": "k*current"},
+        scales={"current": 6.0},
+        parameters=MOTOR,
+    )
+    m.measure("speed", "formula", "shaft.angle_rate", unit="rad/s")
+    m.measure("heat", "formula", "R*winding.current^2", unit="W", parameters={"R": MOTOR["R"]})
+    m.measure("given", "power", "torque")
+    return m
+
+
+def test_a_motor_with_current_follows_the_closed_form():
+    """Two coupled first-order equations, to 1e-9 of 60 rad/s and 6 A."""
+    solution = da.simulate(motor(), 0.2, rtol=1e-10, samples=21)
+    A = np.array([[-MOTOR["R"] / MOTOR["L"], -MOTOR["k"] / MOTOR["L"]], [MOTOR["k"] / 1e-3, -1e-3 / 1e-3]])
+    exact = np.array([linear(A, np.array([MOTOR["U"] / MOTOR["L"], 0.0]), t) for t in solution.t])
+    found = solution.measurements
+    np.testing.assert_allclose(found["winding.current"], exact[:, 0], atol=1e-9 * 6)
+    np.testing.assert_allclose(found["speed"], exact[:, 1], atol=1e-9 * 60)
+    np.testing.assert_allclose(found["heat"], MOTOR["R"] * exact[:, 0] ** 2, atol=1e-9 * 72)
+    np.testing.assert_allclose(found["given"], MOTOR["k"] * exact[:, 0] * exact[:, 1], atol=1e-9 * 36)
+    assert found["heat"].attrs["units"] == "W" and found["speed"].attrs["unique"]
+
+
+def test_a_rider_at_1_kHz_keeps_the_bicycle_upright():
+    """Whipple's bicycle at 2 m/s, which falls by itself, under a linear law on the steering torque, sampled at 1 kHz.
+
+    For a small lean it must follow the published linear model [Meijaard et al. 2007] under the exact recursion of
+    sampled feedback: to 1e-7 of its largest lean of 1.4e-5 rad (nonlinear terms are of its square; measured 3e-9).
+    From a lean rate of 0.2 rad/s it must come upright.
+    """
+    speed, h = 2.0, 1e-3
+    stiffness, damping = 9.81 * K0 + speed**2 * K2, speed * C1
+    A = np.block(
+        [[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(M_BICYCLE, stiffness), -np.linalg.solve(M_BICYCLE, damping)]]
+    )
+    b = np.concatenate([np.zeros(2), np.linalg.solve(M_BICYCLE, [0.0, 1.0])])
+    assert np.max(np.linalg.eigvals(A).real) > 1.0  # it falls
+    gains = b @ solve_continuous_are(A, b[:, None], np.diag([1e3, 1e2, 1e2, 1e1]), np.eye(1))
+    step = expm(np.block([[A, b[:, None]], [np.zeros((1, 5))]]) * h)
+
+    def ridden(lean_rate):
+        m = da.mechanism("bicycle", speed=speed, lean_rate=lean_rate)
+        m.measure("lean", "angle", m.ground, "frame", axis=(1, 0, 0))
+        m.joint_force("hands", "head", m.input("u", unit="N m"))
+        law = {"u": "-(k0*lean + k1*head.angle + k2*lean.rate + k3*head.angle_rate)"}
+        m.controller("rider", sample_rate=1 / h, outputs=law, parameters={f"k{k}": x for k, x in enumerate(gains)})
+        return da.simulate(da.build(m, coordinates="joint"), 2.0, samples=41)
+
+    x = np.array([0.0, 0.0, 1e-4, 0.0])
+    leans = [x[0]]
+    for k in range(1, 2001):
+        x = step[:4, :4] @ x - step[:4, 4] * (gains @ x)
+        leans += [x[0]] if k % 50 == 0 else []
+    small = ridden(1e-4)
+    np.testing.assert_allclose(small.measurements["lean"], leans, atol=1e-7 * np.max(np.abs(leans)))
+    assert small.stats["accepted"] < 2050
+    upright = ridden(0.2).measurements
+    assert np.max(np.abs(upright["lean"])) > 0.02
+    assert abs(upright["lean"][-1]) < 0.02 * np.max(np.abs(upright["lean"]))
+
+
+def test_a_filter_may_read_an_acceleration():
+    """A first-order filter of an acceleration sin t: z(t) in closed form, to 1e-9."""
+    m = cart()
+    m.replace("u", value="2*sin(t)")
+    m.input("seen")
+    m.force("nothing", "cart", ("0*seen", 0))
+    m.controller("filter", states={"z": 0.0}, rates={"z": "(x.acceleration - z)/0.2"}, outputs={"seen": "z"})
+    solution = da.simulate(m, 2.0, rtol=1e-10, samples=11)
+    t, tau = np.asarray(solution.t), 0.2
+    exact = (np.sin(t) - tau * np.cos(t) + tau * np.exp(-t / tau)) / (1 + tau**2)
+    np.testing.assert_allclose(solution.measurements["filter.z"], exact, atol=1e-9)
+
+
+# ---- inputs --------------------------------------------------------------------------------------------------------
+
+
+def test_an_input_is_a_number_a_formula_a_function_or_data():
+    """The same push, said in every way; a polyline pushes by its own straight lines, whose integrals are known."""
+    system = da.build(cart())
+    t = np.linspace(0.0, 1.0, 5)
+    for u in (3.0, "3", da.functions.constant(3.0), lambda t: 3.0 + 0.0 * t):
+        found = da.simulate(system, 1.0, samples=t, inputs={"u": u}).measurements
+        np.testing.assert_allclose(found["x"], 3.0 / MASS * t**2 / 2, atol=1e-12)
+    np.testing.assert_allclose(da.simulate(system.replace({"u": 3.0}), 1.0, samples=t).q[:, 0], 0.75 * t**2, atol=1e-12)
+    found = da.simulate(system, 1.0, samples=t, inputs={"u": ([0.0, 0.5, 1.0], [0.0, 2.0, 0.0])}).measurements
+    np.testing.assert_allclose(found["u"], [0.0, 1.0, 2.0, 1.0, 0.0], atol=1e-15)
+    # a ramp of 4 N/s for half a second, and down again: m x = ∫∫ u dt²; the step control passes the bend to 1e-10
+    s = np.maximum(t - 0.5, 0.0)
+    exact = (4 * (t - s) ** 3 / 6 + 0.5 * s + s**2 - 4 * s**3 / 6) / MASS
+    np.testing.assert_allclose(found["x"], exact, atol=1e-9)
+
+
+def test_an_input_under_jit_and_its_derivative():
+    machine = da.prepare(cart())
+
+    def end(u):
+        return da.simulate(machine, 1.0, samples=2, inputs={"u": u}, derivative="forward").q[-1, 0]
+
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(end))(3.0), 0.5 / MASS, rtol=1e-12)
+
+
+def test_a_driver_by_an_input_has_its_rates(tmp_path):
+    """A driver that follows an input: positions, speeds, accelerations and effort of the function itself."""
+    m = da.Model("driven")
+    body = m.body("slider", mass=MASS, inertia=1.0)
+    rail = m.prismatic("rail", m.ground, body, at=(0, 0), axis=(1, 0))
+    m.input("way", unit="m")
+    m.driver("drive", rail, "1.5*way")
+    m.measure("x", "coordinate", rail)
+    m.measure("effort", "effort", "drive")
+    m.measure("power", "power", "drive")
+    move = da.functions.harmonic(0.2, 3.0, phase=np.pi / 2)
+    for coordinates in ("absolute", "joint"):
+        system = da.build(m, coordinates=coordinates).with_inputs({"way": move})
+        solution = da.simulate(system, 1.0, samples=11, rtol=1e-10)
+        t, found = np.asarray(solution.t), solution.measurements
+        np.testing.assert_allclose(found["x"], 0.3 * np.cos(3 * t), atol=1e-12)
+        np.testing.assert_allclose(found["x.rate"], -0.9 * np.sin(3 * t), atol=1e-11)
+        np.testing.assert_allclose(found["x.acceleration"], -2.7 * np.cos(3 * t), atol=1e-10)
+        np.testing.assert_allclose(found["effort"], -2.7 * MASS * np.cos(3 * t), atol=1e-9)
+        np.testing.assert_allclose(found["power"], 2.7 * 0.9 * MASS * np.cos(3 * t) * np.sin(3 * t), atol=1e-9)
+    again = da.open(solution.to_netcdf(tmp_path / "driven.nc"))  # the file holds the input that was given
+    np.testing.assert_array_equal(again.system.parameters()["way.amplitude"], 0.2)
+    with pytest.raises(da.DalembertError, match="uses input 'way', which is linear between its points"):
+        system.with_inputs({"way": ([0.0, 1.0], [0.0, 1.0])})
+
+
+# ---- derivatives and batches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["forward", pytest.param("reverse", marks=pytest.mark.thorough)])
+def test_a_derivative_of_a_measurement_by_a_gain_of_a_sampled_controller(way):
+    """Against differences of the exact recursion, 1e-6."""
+    machine, h = da.prepare(controlled("absolute", True)), 1e-4
+
+    def end(kp):
+        changed = machine.replace({"pid.kp": kp})
+        s = da.simulate(changed, 0.5, samples=2, rtol=1e-10, max_steps=200, derivative=way)
+        return changed.system.measured(s.t[-1], s.q[-1], s.v[-1], only=(0,))[0]
+
+    slope = (recursion(11, 40.0 + h)[0][-1] - recursion(11, 40.0 - h)[0][-1]) / (2 * h)
+    found = (jax.jacfwd if way == "forward" else jax.grad)(end)(40.0)
+    np.testing.assert_allclose(found, slope, rtol=1e-6)
+
+
+def test_derivatives_by_a_gain_of_a_continuous_controller():
+    runs = da.simulate_many(
+        controlled("absolute", False), {"pid.kp": [40.0]}, 1.0, samples=5, derivatives=["pid.kp"], rtol=1e-10
+    )
+    slope = [(continuous(t, 40.0 + 1e-4) - continuous(t, 40.0 - 1e-4))[[0, 2]] / 2e-4 for t in runs.t[0]]
+    np.testing.assert_allclose(runs.derivatives.q[0, 0][:, [0, 3]], slope, atol=1e-9)
+
+
+def test_many_sampled_runs_and_their_derivatives():
+    gains = np.array([30.0, 40.0, 50.0])
+    runs = da.simulate_many(
+        controlled("absolute", True), {"pid.kp": gains}, 1.0, samples=21, derivatives=["pid.kp"], rtol=1e-10
+    )
+    for k, kp in enumerate(gains):
+        np.testing.assert_allclose(runs.q[k, :, 0], recursion(21, kp)[0], atol=1e-14)
+        slope = (recursion(21, kp + 1e-4)[0] - recursion(21, kp - 1e-4)[0]) / 2e-4
+        np.testing.assert_allclose(runs.derivatives.q[k, 0, :, 0], slope, atol=1e-9)
+    assert runs.measurements.sizes == {"run": 3, "time": 21}
+    with pytest.raises(da.DalembertError, match="must be the same for all members"):
+        da.simulate_many(controlled("absolute", True), {"pid.sample_rate": gains}, 1.0)
+
+
+# ---- a person's own equations ------------------------------------------------------------------------------------
+
+
+def test_a_function_system_has_inputs_measurements_and_controllers():
+    m = da.model
+    controls = [
+        m.InputEntry("u", unit="N"),
+        m.MeasuredFunction("x", lambda t, q, v, vdot, r: q[0], needs="positions", unit="m"),
+        m.MeasuredFunction("w", lambda t, q, v, vdot, r: v[0], needs="velocities"),
+        m.MeasuredFunction("pull", lambda t, q, v, vdot, r: r[0]),
+        m.MeasuredFormula("off", "0.5 - x"),
+        m.Controller("pid", states={"sum": 0.0}, rates={"sum": "off"}, outputs={"u": "40*off - 20*w + 10*sum"}),
+    ]
+    system = da.FunctionSystem(
+        lambda t, q, p: MASS * np.eye(1), lambda t, q, v, p: p["u"][None], q0=[0.0], controls=controls, name="own"
+    )
+    solution = da.simulate(system, 3.0, rtol=1e-10, samples=7)
+    exact = np.array([continuous(t) for t in solution.t])
+    found = solution.measurements
+    np.testing.assert_allclose(found["x"], exact[:, 0], atol=1e-9)
+    np.testing.assert_allclose(found["pid.sum"], exact[:, 2], atol=1e-9)
+    np.testing.assert_array_equal(found["pull"], 0.0)
+    with pytest.raises(da.DalembertError, match=r"MeasuredPoint\(.*needs bodies"):
+        da.FunctionSystem(lambda t, q: np.eye(1), lambda t, q, v: q, q0=[0.0], controls=[m.MeasuredPoint("p", "b")])
+
+
+def test_python_functions_in_place_of_formulas():
+    m = cart()
+
+    def law(t, y, z, p):
+        return p["kp"] * (p["goal"] - y[0]) - p["kd"] * y[1] + p["ki"] * z[0]
+
+    m.controller(
+        "pid",
+        reads=["x", "x.rate"],
+        states={"sum": 0.0},
+        rates=lambda t, y, z, p: [p["goal"] - y[0]],
+        outputs={"u": law},
+        parameters=GAINS,
+    )
+    solution = da.simulate(m, 1.0, rtol=1e-10, samples=3)
+    np.testing.assert_allclose(solution.measurements["x"][-1], continuous(1.0)[0], atol=1e-9)
+    with pytest.raises(da.DalembertError, match="controller 'pid' has a Python function as outputs"):
+        da.save(m, "pid.yaml")
+
+
+# ---- wrong uses --------------------------------------------------------------------------------------------------
+
+
+def control(**arguments) -> da.Model:
+    m = cart()
+    m.controller("c", **({"outputs": {"u": "-x"}} | arguments))
+    return m
+
+
+def measure(*what, **arguments) -> da.Model:
+    m = cart()
+    m.measure("new", *what, **arguments)
+    return m
+
+
+def two_controllers():
+    m = control()
+    m.controller("d", outputs={"u": "1"})
+    return m
+
+
+def loop():
+    m = cart()
+    m.measure("a", "formula", "b + 1")
+    m.measure("b", "formula", "2*a")
+    return m
+
+
+def driven():
+    m = cart()
+    m.input("w")
+    m.driver("drive", "rail", "w")
+    m.controller("c", outputs={"w": "x.rate"})
+    return m
+
+
+WRONG = {
+    "there is no body or marker 'crat'. Did you mean 'cart'?": lambda: measure("point", "crat"),
+    "Measurement 'new': 'y' is unknown; it may read measurements": lambda: measure("formula", "2*y"),
+    "there is no joint 'rial'": lambda: measure("coordinate", "rial"),
+    "there is no joint, driver or force 'pull'": lambda: measure("power", "pull"),
+    "'rail' (prismatic) acts on no single coordinate": lambda: measure("effort", "rail"),
+    "component must be one of Fx, Fy, Mz": lambda: measure("reaction", "rail", component="Mx"),
+    "Controller 'c': there is no input 'v'. ": lambda: control(outputs={"v": "1"}),
+    "Controller 'c': 'xx' is unknown; it may read": lambda: control(outputs={"u": "xx"}),
+    "Measurement 'a' depends on itself (a → b → a): an algebraic loop": loop,
+    "Controller 'c' reads what it sets (u → u): an algebraic loop": lambda: control(outputs={"u": "x + u"}),
+    "Controller 'c' sets 'u' by 'x.acceleration', an acceleration": lambda: control(outputs={"u": "-x.acceleration"}),
+    "sample_rate must be greater than zero, not 0": lambda: control(sample_rate=0.0),
+    "sample_rate must be greater than zero, not -10": lambda: control(sample_rate=-10.0),
+    "a sampled controller has updates": lambda: control(sample_rate=1.0, states={"z": 0}, rates={"z": "x"}),
+    "updates are those of a sampled controller": lambda: control(states={"z": 0}, updates={"z": "x"}),
+    "give rates= for its states z": lambda: control(states={"z": 0}),
+    "rates: that of state 'w' is missing": lambda: control(states={"z": 0, "w": 0}, rates={"z": "x"}),
+    "rates: there is no state 'y'": lambda: control(states={"z": 0}, rates={"z": "x", "y": "x"}),
+    "'z' is a state and a parameter": lambda: control(states={"z": 0}, rates={"z": "x"}, parameters={"z": 1}),
+    "Input 'u' is set by two controllers, 'c' and 'd'": two_controllers,
+    "Driver 'drive' uses input 'w', which controller 'c' sets": driven,
+    "outputs: u: expression 'x +': it ends too early": lambda: control(outputs={"u": "x +"}),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_wrong_uses_get_a_sentence(sentence):
+    with pytest.raises(da.errors.ModelError) as caught:
+        da.build(WRONG[sentence]())
+    assert sentence.strip() in str(caught.value)
+    assert len(caught.value.mistakes) == 1
+
+
+def test_wrong_uses_of_built_systems_get_a_sentence():
+    system = controlled("absolute", False)
+    with pytest.raises(da.DalembertError, match="measure: 'pint' is unknown; known are point.*Did you mean 'point'"):
+        cart().measure("p", "pint", "cart")
+    with pytest.raises(da.DalembertError, match="point: 'att' is unknown.*Did you mean 'at'"):
+        cart().measure("p", "point", "cart", att=(0, 0))
+    with pytest.raises(da.DalembertError, match="Input 'u' of system 'cart' is set by controller 'pid'"):
+        da.simulate(system, 1.0, inputs={"u": 1.0})
+    with pytest.raises(da.DalembertError, match="has no input 'w'; it has u"):
+        da.simulate(cart(), 1.0, inputs={"w": 1.0})
+    with pytest.raises(da.DalembertError, match="has no input 'w'; it has none"):
+        da.simulate(da.mechanism("pendulum"), 1.0, inputs={"w": 1.0})
+    with pytest.raises(da.DalembertError, match="Input 'u'.*sin\\(t"):
+        da.simulate(cart(), 1.0, inputs={"u": "sin(t"})
+    with pytest.raises(da.DalembertError, match="the last 1 of them states of its controllers; got 3"):
+        system.places(np.zeros(3))
+    with pytest.raises(da.DalembertError, match="its controllers have states of their own \\(pid.sum\\)"):
+        da.linearise(system)
+    with pytest.raises(da.DalembertError, match="Nothing is measured"):
+        _ = da.simulate(da.mechanism("pendulum"), 0.1, samples=2).measurements
+
+
+def test_a_start_may_leave_out_the_states_of_controllers():
+    system = controlled("absolute", False)
+    q = da.consistent_state(system, (np.array([0.1, 0.0, 0.0]), np.zeros(3))).q
+    np.testing.assert_allclose(q, [0.1, 0.0, 0.0, 0.0])
