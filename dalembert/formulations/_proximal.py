@@ -26,7 +26,7 @@ ASIDE = 3e-2
 acceleration of a projected state has an error of rounding/σ³; that grows as fast towards the position as the error of
 an interpolation, O(ASIDE¹⁰), falls."""
 SIDES = (1, -1, 2, -2, 3, -3, 4, -4, 5, -5)
-"""Places about the singular position, in units of `ASIDE`."""
+"""Places about the singular position, in units of `ASIDE`, taken pair by pair."""
 GROWN = 3.0
 """An acceleration may exceed what loads and speed explain by this factor to be used as a first guess."""
 SPREAD = 1e-6
@@ -39,8 +39,9 @@ ACCURATE, AMPLIFIED = 0.03, 20.0
 """Share of the march's tolerance that the error of an acceleration beside a singular position may reach. At a state
 that was moved onto the constraints it is rounding/σ³, since they hardly determine the state along the weakest
 direction: measured 3 … 20 times the rounding of q, for one four-bar and for forty. Where that is too much it is taken
-aside."""
-PROBES, LAST = 2, 3 + len(SIDES)
+aside, from as many pairs of sides as the tolerance asks for. (Nearer sides do not pay at a loose tolerance: what the
+stages of a step are off the constraints is amplified as well.)"""
+PAIRS, PROBES, LAST = len(SIDES) // 2, 2, 3 + len(SIDES)
 
 
 class Visit(eqx.Module):
@@ -54,9 +55,9 @@ class Visit(eqx.Module):
     tau: Array  # the time to one side
     shift: Array  # how far the state is from the singular position, in units of tau
     vdot: Array  # of the state, as computed so far
-    spread: Array  # difference of the two sums below
-    total: Array  # over the sides
-    outer: Array  # the same over all but the two nearest
+    spread: Array  # difference of two of the sums below
+    totals: Array  # over the sides: from the first pair, the first two pairs, …
+    outer: Array  # from all but the nearest pair
     roots: jax.Array  # weakest directions at the state and the two probes
     inside: Array  # whether the sides are taken
 
@@ -152,7 +153,10 @@ class Proximal(AbstractFormulation):
             gap = equations.violation(system.scale())
             # a violation that is larger than rounding, or that still falls
             larger = (gap > FALLS) | (gap < 0.5 * visit.gap)
-            more = (gap > ROUNDED) & (visit.corrections < CORRECTIONS) & larger
+            # of a side as small as its acceleration, wrong by gap/σ², needs it
+            weakest = 0.5 * (visit.roots[1] + visit.roots[2])
+            fine = jnp.where(side, 0.1 * ACCURATE * self.tolerance * weakest**2, 0.0)
+            more = (gap > jnp.maximum(ROUNDED, fine)) & (visit.corrections < CORRECTIONS) & larger
             waits = side & more  # a side is evaluated when it is on the constraints
             nothing = _zeros(jax.eval_shape(attempts[0]))
             now = first if dense else ~waits  # sparse solutions are always polished
@@ -198,8 +202,9 @@ class Proximal(AbstractFormulation):
         zero, none, no = jnp.zeros((), int), jnp.zeros(()), jnp.array(False)
         start = (q, w)
         first = Visit(
-            ~no, zero, zero, none + jnp.inf, (t, *start), none, none, 0 * w, none, 0 * w, 0 * w, jnp.ones(3), no
-        )
+            ~no, zero, zero, none + jnp.inf, (t, *start), none, none, 0 * w, none,
+            jnp.zeros((PAIRS, len(w))), 0 * w, jnp.ones(3), no,
+        )  # fmt: skip
         empty = _zeros(jax.eval_shape(lambda: evaluate((first, None, None))[1:]))
         most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
         kind = "lax" if aside else "bounded"
@@ -238,21 +243,32 @@ class Proximal(AbstractFormulation):
         inside = jnp.where(place == PROBES, base < INSIDE * 0.5 * (plus + minus), visit.inside)
         shift = jnp.where(place == PROBES, (plus - minus) / (plus + minus), visit.shift)
         which = jnp.clip(place - PROBES - 1, 0, len(SIDES) - 1)
-        total = jnp.where(side, visit.total + _weights(shift, SIDES)[which] * found.x, 0.0)
+        pairs = [_weights(shift, SIDES[: 2 * k + 2]) for k in range(PAIRS)]
+        weights = jnp.stack([jnp.concatenate([x, jnp.zeros(len(SIDES) - len(x))]) for x in pairs])[:, which]
+        totals = jnp.where(side, visit.totals + weights[:, None] * found.x, 0.0)
         fewer = jnp.concatenate([jnp.zeros(2), _weights(shift, SIDES[2:])])
         outer = jnp.where(side, visit.outer + fewer[which] * found.x, 0.0)
-        whole = side & (which == len(SIDES) - 1)
+        # from all pairs so far, and from one pair less; after the last, from all but the nearest, which rounding spoils
+        total, before = totals[0], totals[0] + jnp.inf
+        for k in range(1, PAIRS):
+            now = which == 2 * k + 1
+            total, before = jnp.where(now, totals[k], total), jnp.where(now, totals[k - 1], before)
+        final = which == len(SIDES) - 1
+        before = jnp.where(final, outer, before)
+        size, apart = (jnp.max(jnp.abs(x) / system.scale(), initial=0.0) for x in (total, total - before))
+        # each pair brings it closer by much the same factor; after two pairs that is not known yet
+        closer = jnp.where(which == 3, 0.1, jnp.clip(apart / jnp.where(visit.spread > 0, visit.spread, 1.0), 0.01, 1.0))
+        whole = side & (final | (apart * closer < ACCURATE * self.tolerance * size))
         vdot = jnp.where(first, guess, jnp.where(whole, total, visit.vdot))
-        spread = jnp.where(whole, jnp.max(jnp.abs(total - outer) / system.scale(), initial=0.0), visit.spread)
+        spread = jnp.where(side & jnp.isfinite(apart), jnp.where(whole & ~final, apart * closer, apart), visit.spread)
         # a side that does not exist (beyond the reach of a driver), or sides that disagree
-        size = jnp.max(jnp.abs(total) / system.scale(), initial=0.0)
         inside = inside & ~(side & ~(gap < CLOSED)) & ~(whole & ~(spread < DISAGREE * size))
-        total, outer = jnp.where(whole, 0.0, total), jnp.where(whole, 0.0, outer)
+        totals, outer = jnp.where(whole, 0.0, totals), jnp.where(whole, 0.0, outer)
         # the time in which the fastest coordinate moves that far
         speed, change = (jnp.max(jnp.abs(x) / system.scale(), initial=0.0) for x in (v, vdot))
         pace = speed + jnp.sqrt(speed**2 + 2 * ASIDE * 2.5 * change)  # the farthest side is 5 of them away
         tau = jnp.where(first, 2 * ASIDE / jnp.where(pace > 0, pace, 1.0), visit.tau)
-        following = jnp.where((place >= PROBES) & ~inside, LAST, place + 1)
+        following = jnp.where(((place >= PROBES) & ~inside) | whole, LAST, place + 1)
         sides = jnp.asarray((0.0, 1.0, -1.0, *SIDES, 0.0))[jnp.minimum(following, LAST)]
         among = (following > PROBES) & (following < LAST)
         step = tau * (sides - jnp.where(among, shift, 0.0))
@@ -260,7 +276,7 @@ class Proximal(AbstractFormulation):
         going = jnp.where(first, near & (pace > 0), place < LAST)
         at = tuple(jnp.where(following < LAST, x, y) for x, y in zip(moved, state, strict=True))
         zero, none = jnp.zeros((), int), jnp.array(jnp.inf)
-        return Visit(going, following, zero, none, at, tau, shift, vdot, spread, total, outer, roots, inside)
+        return Visit(going, following, zero, none, at, tau, shift, vdot, spread, totals, outer, roots, inside)
 
 
 def _guess(system, equations: Equations, found: Attempt):
