@@ -539,6 +539,6 @@ def test_in_a_report(four_bar_motion, tmp_path):
     assert "At rest" in page and "softest motion" in page.lower()
     free = da.Model("stone", gravity=(0, -G))
     free.body("stone", mass=1.0, inertia=1.0, position=(0, 0))
-    from dalembert.reports._statics import rest_section
+    from dalembert.reports._sections import rest_section
 
     assert "nothing resists body" in rest_section(da.build(free)).blocks[0].text
