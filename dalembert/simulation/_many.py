@@ -20,7 +20,7 @@ import numpy as np
 from dalembert._results import AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
-from dalembert.kernels import Compiled, Kernel, Unknown, describe, fixed, flat, widest
+from dalembert.kernels import Compiled, Kernel, Unknown, fixed, flat, widest
 from dalembert.linalg import NEAR
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RowElimination
@@ -30,7 +30,7 @@ from dalembert.simulation._gpu import march_many_on_gpu
 from dalembert.simulation._host import fresh_state
 from dalembert.simulation._march import Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, prepare
-from dalembert.simulation._rows import cores, first_rows, march_rows
+from dalembert.simulation._rows import cores, first_rows, made, march_rows
 from dalembert.simulation._simulate import RTOL, first_tick, plan_of, reporter, sampled_from, simulate
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
@@ -508,27 +508,13 @@ def _changes(system: AbstractSystem, row: np.ndarray, count: int):
     return jax.tree_util.tree_unflatten(structure, parts)
 
 
-_MADE: dict[tuple, tuple[Kernel, Compiled]] = {}
-
-
 def _made(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
-    """A function of many rows as machine code; remembered for arguments of this structure, `own` being its others."""
-    structure, shapes = jax.tree_util.tree_structure(given), [np.shape(x) for x in jax.tree_util.tree_leaves(given)]
-    chosen = None if built_in is None else built_in.tobytes()
-    key = (name, describe(parameters).number, structure, tuple(shapes), chosen, own)
-    if key not in _MADE:
-        try:
-            kernel = Kernel.of(name, function, parameters, given, built_in=built_in)
-        except Unknown as reason:
-            raise DalembertError(
-                f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate "
-                "instead."
-            ) from None
-        while len(_MADE) >= _native.KEPT:
-            _MADE.pop(next(iter(_MADE)))
-        _MADE[key] = kernel, Compiled([kernel], effort=0)
-        kernel.drop_graph()
-    return _MADE[key]
+    try:
+        return made(name, function, parameters, given, built_in, *own)
+    except Unknown as reason:
+        raise DalembertError(
+            f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate instead."
+        ) from None
 
 
 def _flags(system: AbstractSystem) -> np.ndarray:

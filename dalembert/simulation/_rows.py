@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dalembert.kernels import flat
+from dalembert.kernels import Compiled, Kernel, describe, flat
 from dalembert.simulation import _native
 from dalembert.simulation._host import fresh_state
 from dalembert.simulation._march import Plan, Span
@@ -60,6 +60,26 @@ def march_rows(
                 report(done / len(outs))
     ends, ts, saved = (np.concatenate(x) for x in zip(*outs, strict=True))
     return ends, ts, saved
+
+
+_MADE: dict[tuple, tuple[Kernel, Compiled]] = {}
+
+
+def made(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
+    """A function of many rows as machine code; remembered for arguments of this structure, `own` being its others.
+
+    Raises `Unknown` if it cannot be written out.
+    """
+    structure, shapes = jax.tree_util.tree_structure(given), [np.shape(x) for x in jax.tree_util.tree_leaves(given)]
+    chosen = None if built_in is None else built_in.tobytes()
+    key = (name, describe(parameters).number, structure, tuple(shapes), chosen, own)
+    if key not in _MADE:
+        kernel = Kernel.of(name, function, parameters, given, built_in=built_in)
+        while len(_MADE) >= _native.KEPT:
+            _MADE.pop(next(iter(_MADE)))
+        _MADE[key] = kernel, Compiled([kernel], effort=0)
+        kernel.drop_graph()
+    return _MADE[key]
 
 
 def cores() -> int:

@@ -19,7 +19,7 @@ from dalembert._typing import is_traced
 from dalembert.formulations import AbstractFormulation
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, rule_of
-from dalembert.simulation import _march, _native
+from dalembert.simulation import _inside, _march, _native
 from dalembert.simulation._begin import begin
 from dalembert.simulation._diagnose import cause, warn_of_light_bodies
 from dalembert.simulation._host import march_on_host
@@ -169,7 +169,13 @@ def simulate(
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     span = Span(start_at, end, first, begun.pack(problem, start_at), *errors, xp.asarray(np.inf), None)
     if traced:
-        out = _march.march(problem, span, plan, times)
+        reason = _inside.unfit(plan) if engine != "jax" else ""
+        if engine == "native" and reason:
+            raise DalembertError(f"engine='native' cannot march this: {reason}. Use engine='auto'.")
+        if engine == "jax" or reason:
+            out = _march.march(problem, span, plan, times)
+        else:
+            out = _inside.march(problem, span, dataclasses.replace(plan, engine=engine), times, ready)
         return _solution(problem, plan, [out], out.status, {}, rule, None)
     # nothing is differentiated here: the plain loop is fastest; polynomials of two programs cannot be joined
     if engine == "native" and _native.unfit(plan):
