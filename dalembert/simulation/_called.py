@@ -127,7 +127,8 @@ class Called:
         if self.plan.save == "steps":  # the start is added by the caller
             ts, ys = jax.tree_util.tree_map(lambda x: x[1:], (ts, ys))
         ends = [out.t_end, out.status, stats["num_accepted_steps"], stats["num_rejected_steps"]]
-        return Found(ts, *ys, jnp.stack([jnp.asarray(x, float) for x in ends]))
+        q, v, work = ys
+        return Found(ts, q, v, work, jnp.stack([jnp.asarray(x, float) for x in ends]))
 
     def by_jax_along(self, row, clock, along) -> tuple:
         """The same, and its changes along all directions."""
@@ -254,7 +255,7 @@ class _Members:
         built_in = _built_in(_arrays(system), whole[:, :before])
         system = _generic(system, whole[0, :before], built_in)
         try:
-            _, code = made("pivots", lambda s, x: examined(s, *x, None)[1], system, given, built_in)
+            _, code = made("pivots", lambda s, x: examined(s, x[0], x[1], x[2], None)[1], system, given, built_in)
         except Unknown:
             return np.zeros((len(whole), 1))
         inputs = np.concatenate(
@@ -294,13 +295,15 @@ class _Members:
         wanted, ny, out = self.along.shape[1], code.y_tree.size, self.out
         several = len(ends) // len(members)  # lanes of one member, for some directions each
         codes = code.state_tree.tree(ends[:, 2 + ny : 2 + ny + code.state_tree.size])[3]
-        states, changes = code.saved.unflatten(saved) if wanted else (code.saved.unflatten(saved), ())
+        found: Any = code.saved.unflatten(saved)
+        states, changes = found if wanted else (found, ())
         reached = np.isfinite(ts[::several])
         for x, new in zip(out[:4], (ts, *states), strict=True):
             new = new[::several]
             x[members] = np.where(reached.reshape(reached.shape + (1,) * (new.ndim - 2)), new, np.inf)
         status = [_native.status_of(int(r), int(s)) for r, s in zip(ends[::several, -4], codes[::several], strict=True)]
         out.ends[members] = np.stack([ends[::several, 0], status, *ends[::several, -3:-1].T], axis=1)
+        new: Any
         for x, new in zip(self.changes, changes, strict=True):
             new = np.moveaxis(new, 2, 1)  # lane, direction, time, coordinate
             new = new.reshape(len(members), -1, *new.shape[2:])[:, :wanted]

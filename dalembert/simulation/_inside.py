@@ -11,13 +11,19 @@ call: on a single core that copy waits for the program that waits for the call.
 
 from __future__ import annotations
 
+import functools
+import types
+from collections.abc import Mapping
+
 import diffrax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from dalembert._results import DalembertError
+from dalembert._typing import is_traced
 from dalembert.simulation import _native
 from dalembert.simulation._called import Called, Found
 from dalembert.simulation._march import March, Plan, Problem, Span
@@ -25,13 +31,40 @@ from dalembert.simulation._march import March, Plan, Problem, Span
 VALUES = len(Found._fields)
 
 
-def unfit(plan: Plan) -> str:
+def unfit(problem: Problem, plan: Plan) -> str:
     """Why the march inside a program of JAX cannot be native; empty if it can."""
     if plan.derivative is not None and not isinstance(plan.derivative, diffrax.RecursiveCheckpointAdjoint):
         return f"derivative={type(plan.derivative).__name__}() differentiates the steps of JAX"
     if jax.default_backend() != "cpu":
         return "JAX runs on another device than the processor"
-    return _native.unfit(plan)
+    reason = _native.unfit(plan)
+    if not reason and _hides_tracers(problem, set()):
+        return "a function of the model contains numbers that are being traced; make them parameters of the model"
+    return reason
+
+
+def _hides_tracers(x, seen: set[int]) -> bool:
+    """Whether a function in here closes over a number that is being traced: its value never gets out of JAX."""
+    if id(x) in seen or isinstance(x, jax.Array | np.ndarray | str | float | int):
+        return False
+    seen.add(id(x))
+    if isinstance(x, Mapping):
+        inside = list(x.values())
+    elif isinstance(x, list | tuple | set | frozenset):
+        inside = list(x)
+    elif isinstance(x, functools.partial):
+        inside = [x.func, *x.args, *x.keywords.values()]
+    elif isinstance(x, types.MethodType):
+        inside = [x.__self__, x.__func__]
+    elif isinstance(x, types.FunctionType):
+        held = [cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()]
+        held += [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+        if is_traced(held):
+            return True
+        inside = held
+    else:
+        inside = list(vars(x).values()) if hasattr(x, "__dict__") and not isinstance(x, type) else []
+    return any(_hides_tracers(y, seen) for y in inside)
 
 
 def march(problem: Problem, span: Span, plan: Plan, times, ready: bool) -> March:

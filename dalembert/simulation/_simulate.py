@@ -92,7 +92,7 @@ def simulate(
     - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
       does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `RowElimination`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
-    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward"; or an adjoint of Diffrax
+    - `derivative`: inside `jax.grad` use "reverse" (by JAX), inside `jax.jvp`/`jacfwd` "forward"; or an adjoint of Diffrax
       (`diffrax.RecursiveCheckpointAdjoint(checkpoints=50)`, `diffrax.DirectAdjoint()`).
     - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
       whose numbers were rounded close only approximately; their redundant rows are then dropped, with a warning, and
@@ -103,7 +103,7 @@ def simulate(
       then means further times (default: the same spacing).
     - `engine`: "native" marches in machine code made for this machine (explicit integrators, small to middling
       machines), "jax" by a program of JAX; "auto" (the default) takes the native one where it fits. They take the same
-      steps and agree to rounding. Under jit, vmap and grad it is always JAX.
+      steps and agree to rounding. So it is under jit and vmap; under jvp and jacfwd with derivative="forward".
     - `inputs`: for inputs of the model by name a number, a formula of t, a function of time (`da.functions`), a Python
       function of t, or (times, values), between which it is linear (docs/how_to/measurements_and_control.md).
 
@@ -169,7 +169,7 @@ def simulate(
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
     span = Span(start_at, end, first, begun.pack(problem, start_at), *errors, xp.asarray(np.inf), None)
     if traced:
-        reason = _inside.unfit(plan) if engine != "jax" else ""
+        reason = _inside.unfit(problem, plan) if engine != "jax" else ""
         if engine == "native" and reason:
             raise DalembertError(f"engine='native' cannot march this: {reason}. Use engine='auto'.")
         if engine == "jax" or reason:
