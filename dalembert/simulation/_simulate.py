@@ -92,7 +92,7 @@ def simulate(
     - `rule`: what picks reactions that are not unique (`dalembert.reactions`), or its name ("weighted", …); the motion
       does not depend on it, unless friction depends on a non-unique load (`bearing_friction`). With `RowElimination`
       the motion is computed without the eliminated rows and ends with the step in which one of them drifts.
-    - `derivative`: inside `jax.grad` use "reverse" (by JAX), inside `jax.jvp`/`jacfwd` "forward"; or an adjoint of Diffrax
+    - `derivative`: inside `jax.grad` use "reverse", inside `jax.jvp`/`jacfwd` use "forward"; or an adjoint of Diffrax
       (`diffrax.RecursiveCheckpointAdjoint(checkpoints=50)`, `diffrax.DirectAdjoint()`).
     - `tolerance`: how far redundant joints may be from closing, relative to the machine's size (at most 1e-4). Loops
       whose numbers were rounded close only approximately; their redundant rows are then dropped, with a warning, and
