@@ -172,3 +172,14 @@ def test_numbers_that_a_function_closes_over_stay_in_jax():
         return da.simulate(system, 0.5, samples=2, integrator="tsit5").q[-1, 0]
 
     assert float(jax.jit(reached)(3.0)) == pytest.approx(0.5 + 3.0 * 0.125, rel=1e-9)
+
+
+def test_where_no_machine_code_can_be_made_jax_marches_each_member(monkeypatch):
+    """And differentiates it: q̈ = −p q from (1, 0), q = cos √p t, at the solver's error of 1e-8."""
+    swing = da.FunctionSystem(
+        lambda t, q, p: jnp.eye(1), lambda t, q, v, p: -p["rate"] * q, q0=[1.0], v0=[0.0], parameters={"rate": 1.0}
+    )
+    monkeypatch.setattr(_called._native, "machine_for", lambda *_: "none today")
+    options = {"samples": 2, "derivative": "forward", "integrator": "tsit5"}
+    slope = jax.jacfwd(lambda p: da.simulate(swing.replace({"rate": p}), 0.4, **options).q[-1, 0])(1.0)
+    assert float(slope) == pytest.approx(-0.2 * np.sin(0.4), abs=1e-7)

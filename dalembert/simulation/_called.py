@@ -28,7 +28,7 @@ from dalembert.simulation._march import March, Plan, Problem, Span
 from dalembert.simulation._prepare import with_ranks
 from dalembert.simulation._rows import cores, first_rows, made, march_rows
 from dalembert.stabilise import State, examined
-from dalembert.systems import without_names
+from dalembert.systems import compiled, without_names
 
 DIRECTIONS = 8
 """Most directions that one machine code marches along with a motion; more are shared out over several lanes."""
@@ -140,7 +140,7 @@ class Called:
 
     @functools.cached_property
     def jitted_along(self):
-        return jax.jit(self.by_jax_along)
+        return compiled(self.by_jax_along)
 
     # ---- on the host -------------------------------------------------------------------------------------------
 
