@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.simulation import _march, _simulate
+from dalembert.simulation import _host, _march
 from dalembert.simulation._march import INTEGRATORS, Plan, Span
 
 VERSIONS = ", ".join(f"{name} {version(name)}" for name in ("jax", "equinox", "diffrax"))
@@ -40,7 +40,7 @@ def test_the_state_of_the_step_control_is_as_diffrax_makes_it():
     """`fresh_state` writes down the state of a PIDController that has not begun."""
     controller = diffrax.PIDController(rtol=1e-6, atol=1e-6)
     _, made = controller.init(diffrax.ODETerm(lambda t, y, args: y), 0.0, 1.0, Y, 0.1, None, None, 5)
-    ours = _simulate.fresh_state(span(), plan_for("tsit5"))[1][0]
+    ours = _host.fresh_state(span(), plan_for("tsit5"))[1][0]
     assert shapes(made) == shapes(ours), f"PIDController keeps another state in {VERSIONS}"
     for a, b in zip(jax.tree_util.tree_leaves(made), jax.tree_util.tree_leaves(ours), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=f"PIDController begins with another state in {VERSIONS}")
@@ -51,7 +51,7 @@ def test_the_state_of_a_solver_is_as_diffrax_makes_it(name):
     """`solver_state` writes down what a Runge–Kutta solver of Diffrax carries from step to step."""
     term = diffrax.ODETerm(lambda t, y, args: y)
     made = INTEGRATORS[name]().init(term, 0.0, 0.1, Y, None)
-    ours = _simulate.fresh_state(span(), plan_for(name))[0]
+    ours = _host.fresh_state(span(), plan_for(name))[0]
     assert shapes(made) == shapes(ours), f"{INTEGRATORS[name].__name__} carries another state in {VERSIONS}"
 
 

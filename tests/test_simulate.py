@@ -16,7 +16,7 @@ from _helpers_thorough import everyday
 import dalembert as da
 from dalembert.mechanisms import mechanisms
 from dalembert.results._turns import counted
-from dalembert.simulation import _simulate
+from dalembert.simulation import _host
 
 
 @pytest.mark.parametrize("name", everyday(mechanisms(), ("four-bar",)))
@@ -77,11 +77,11 @@ def test_progress_changes_nothing(four_bar, four_bar_motion):
 )  # fmt: skip
 def test_pausing_for_signals_changes_no_bit(monkeypatch, options):
     once = da.simulate(_bob, 1.0, **options)
-    monkeypatch.setattr(_simulate._Pace, "STEPS", 1)  # then eight steps a call
-    monkeypatch.setattr(_simulate._Pace, "SECONDS", 0.0)
+    monkeypatch.setattr(_host._Pace, "STEPS", 1)  # then eight steps a call
+    monkeypatch.setattr(_host._Pace, "SECONDS", 0.0)
     calls = []
-    marched = _simulate._marched
-    monkeypatch.setattr(_simulate, "_marched", lambda *a: (calls.append(1), marched(*a))[1])
+    marched = _host.marched
+    monkeypatch.setattr(_host, "marched", lambda *a: (calls.append(1), marched(*a))[1])
     paused = da.simulate(_bob, 1.0, **options)
     assert len(calls) > 5
     for what in ("t", "q", "v", "work", "t_end"):

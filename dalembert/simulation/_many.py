@@ -8,10 +8,8 @@ not depend on how many there are, on the number of threads, or on one that fails
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +20,18 @@ import numpy as np
 from dalembert._results import AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
-from dalembert.kernels import Compiled, Kernel, Unknown, describe, fixed, flat, widest
+from dalembert.kernels import Compiled, Kernel, Unknown, fixed, flat, widest
 from dalembert.linalg import NEAR
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RowElimination
 from dalembert.simulation import _march, _native
 from dalembert.simulation._begin import MOVED
 from dalembert.simulation._gpu import march_many_on_gpu
+from dalembert.simulation._host import fresh_state
 from dalembert.simulation._march import Plan, Problem, Span
 from dalembert.simulation._prepare import Prepared, prepare
-from dalembert.simulation._simulate import RTOL, first_tick, fresh_state, plan_of, reporter, sampled_from, simulate
+from dalembert.simulation._rows import cores, first_rows, made, march_rows
+from dalembert.simulation._simulate import RTOL, first_tick, plan_of, reporter, sampled_from, simulate
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
@@ -41,8 +41,6 @@ from dalembert.systems import AbstractSystem, refuse_wound, with_fields, without
 
 DEVICES = ("cpu", "gpu", "jax")
 """Where a batch is marched."""
-AT_ONCE = 256
-"""Members that one thread takes at a time: enough to keep its lanes busy, few enough to share them out evenly."""
 
 
 def simulate_many(
@@ -127,7 +125,7 @@ def simulate_many(
     batch = _Batch(machine, members, states, plan, np.asarray(times), (t0, t_end, dt, rtol, atol), tuple(derivatives))
     report = reporter(progress)
     try:
-        batch.march(device, _cores() if threads is None else threads, report)
+        batch.march(device, cores() if threads is None else threads, report)
     finally:
         getattr(report, "close", lambda: None)()
     return batch.solution(began)
@@ -332,20 +330,7 @@ class _Batch:
             march = march_many_on_gpu if device == "gpu" else march_many_by_xla
             self._read(code, *march(code, self.rows, begin, limits, self.times, False, room))
             return
-        kept = code.kept(self.rows)
-        outs: list[Any] = [None] * -(-self.count // AT_ONCE)
-
-        def some(chunk: int):
-            part = slice(chunk * AT_ONCE, (chunk + 1) * AT_ONCE)
-            outs[chunk] = _native.run(code, kept[part], begin[part], limits, self.times, False, room)
-
-        done = 0
-        with ThreadPoolExecutor(max(1, int(threads))) as pool:
-            for _ in pool.map(some, range(len(outs))):
-                done += 1
-                if report is not None:
-                    report(done / len(outs))
-        self._read(code, *(np.concatenate(x) for x in zip(*outs, strict=True)))
+        self._read(code, *march_rows(code, self.rows, begin, limits, self.times, False, room, threads, report))
 
     def _begin(self, code: _native.Machine, span: Span) -> np.ndarray:
         """The row of each member before its first step."""
@@ -360,14 +345,7 @@ class _Batch:
             q, w, memory = self.start_changes
             whole = np.concatenate([y, self._rows((q, w, np.zeros((*several, 4)), (memory, none)))], axis=1)
         assert whole.shape[1] == code.y_tree.size and span.dt0 is not None
-        state = flat(fresh_state(span, self.plan)[1])
-        # the state of the step control contains y: found by changing it
-        other = jax.tree_util.tree_map(lambda x: x + 1, span.y0)
-        changed = flat(fresh_state(dataclasses.replace(span, y0=other), self.plan)[1]) != state
-        states = np.tile(state, (self.count, 1))
-        states[:, changed] = y
-        head = np.tile([float(span.t0), float(min(span.t0 + span.dt0, span.t1))], (self.count, 1))
-        return np.ascontiguousarray(np.concatenate([head, whole, states, np.zeros((self.count, 4))], axis=1))
+        return first_rows(span, self.plan, y, whole)
 
     def _rows(self, tree) -> np.ndarray:
         leaves = jax.tree_util.tree_leaves(tree)
@@ -530,27 +508,13 @@ def _changes(system: AbstractSystem, row: np.ndarray, count: int):
     return jax.tree_util.tree_unflatten(structure, parts)
 
 
-_MADE: dict[tuple, tuple[Kernel, Compiled]] = {}
-
-
 def _made(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
-    """A function of many rows as machine code; remembered for arguments of this structure, `own` being its others."""
-    structure, shapes = jax.tree_util.tree_structure(given), [np.shape(x) for x in jax.tree_util.tree_leaves(given)]
-    chosen = None if built_in is None else built_in.tobytes()
-    key = (name, describe(parameters).number, structure, tuple(shapes), chosen, own)
-    if key not in _MADE:
-        try:
-            kernel = Kernel.of(name, function, parameters, given, built_in=built_in)
-        except Unknown as reason:
-            raise DalembertError(
-                f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate "
-                "instead."
-            ) from None
-        while len(_MADE) >= _native.KEPT:
-            _MADE.pop(next(iter(_MADE)))
-        _MADE[key] = kernel, Compiled([kernel], effort=0)
-        kernel.drop_graph()
-    return _MADE[key]
+    try:
+        return made(name, function, parameters, given, built_in, *own)
+    except Unknown as reason:
+        raise DalembertError(
+            f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate instead."
+        ) from None
 
 
 def _flags(system: AbstractSystem) -> np.ndarray:
@@ -567,7 +531,3 @@ def _with_rows(system: AbstractSystem, numbers: np.ndarray) -> AbstractSystem:
         out.append(numbers[:, k : k + x.size].reshape(len(numbers), *x.shape).astype(x.dtype))
         k += x.size
     return eqx.combine(jax.tree_util.tree_unflatten(structure, out), static)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,7 +8,7 @@ from dalembert.stabilise._closing import Closing, free_neighbours, sizes_of
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
-from dalembert.stabilise._rank import generic_ranks, prepared_at, start_of
+from dalembert.stabilise._rank import examined, generic_ranks, prepared_at, start_of
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.stabilise._start import (
     CHANGED,
@@ -31,9 +31,9 @@ from dalembert.systems import State
 __all__ = [
     "CHANGED", "EXACT", "NEARLY", "PI", "AbstractStabilisation", "Assembled", "Baumgarte", "Closing", "Loosened",
     "NoStabilisation", "Projection", "State", "Taut", "VelocityFilter", "all_stabilisations", "assembled",
-    "check_tolerance", "closed_near", "consistent_state", "correction_sentence", "free_neighbours", "generic_ranks",
-    "guarded", "loosened", "nearest", "open_rows", "out_of_reach", "prepared_at", "row_sizes", "sizes_of", "start_of",
-    "taut", "velocity_change",
+    "check_tolerance", "closed_near", "consistent_state", "correction_sentence", "examined", "free_neighbours",
+    "generic_ranks", "guarded", "loosened", "nearest", "open_rows", "out_of_reach", "prepared_at", "row_sizes",
+    "sizes_of", "start_of", "taut", "velocity_change",
 ]  # fmt: skip
 
 
