@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from jax.extend import core
+from jax.interpreters import partial_eval
 
 from dalembert.kernels import _lapack
 from dalembert.kernels._eliminate import Elimination
@@ -40,7 +41,9 @@ def write_out(
     graph: Graph, closed, arguments: list[np.ndarray], most: int = MOST, dense: int = DENSE
 ) -> list[np.ndarray]:
     """The results of a closed jaxpr for arguments that are arrays of numbers of the graph."""
-    return _Walk(graph, most, dense).jaxpr(closed.jaxpr, closed.consts, arguments)
+    # a third of what is traced computes no result
+    used, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return _Walk(graph, most, dense).jaxpr(used, closed.consts, arguments)
 
 
 class _Walk:
