@@ -38,6 +38,12 @@ def pytest_addoption(parser):
     parser.addoption("--thorough", action="store_true", help="run also the tests marked thorough (make test-thorough)")
 
 
+def pytest_collection_finish():
+    """Modules and tests live until the end: the collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config, items):
     """What is marked thorough repeats a test on more mechanisms; it runs when asked for."""
     if config.getoption("--thorough"):

@@ -162,6 +162,36 @@ def test_places_out_of_range_are_those_of_jax(mode):
     )
 
 
+def test_what_computes_no_result_is_left_out():
+    """`sort` has no rule: where nobody needs its result it is no reason to refuse, and no code is made for the rest."""
+
+    def function(_, x):
+        unused = jnp.sort(x)
+        return x[0] * 2.0, jax.jit(lambda y: (y + 1.0, jnp.sin(unused) * y))(x)[0]
+
+    kernel = Kernel.of("used", function, (), np.arange(3.0))
+    assert "sin" not in kernel.written.graph.op and "mul" in kernel.written.graph.op
+    doubled, more = kernel.unflatten(Compiled([kernel]).call("used", np.zeros(0), np.array([3.0, 1.0, 2.0])))
+    assert doubled == 6.0 and more.tolist() == [4.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("operation", [jnp.add, jnp.subtract, jnp.multiply])
+def test_zeros_ones_and_what_is_not_finite_in_long_arrays(operation):
+    """Long arrays are folded as a whole, short ones number by number: both as JAX (0 times infinity is NaN)."""
+    special = np.array([0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan])
+    a, b = (x.ravel() for x in np.meshgrid(special, special, indexing="ij"))
+    with np.errstate(invalid="ignore"):
+        for some in (slice(0, 5), slice(None)):
+            kernel = Kernel.of("folded", lambda _, x, s=some: operation(a[s], b[s]) + x, (), 0.0)
+            found = kernel.unflatten(Compiled([kernel]).call("folded", np.zeros(0), np.zeros(1)))
+            np.testing.assert_array_equal(found, np.asarray(operation(a[some], b[some])))
+    # with a number that is computed: 0 x is 0 and 1 x is x for all that is finite
+    three = np.full(len(a), 3.0)
+    kernel = Kernel.of("mixed", lambda _, x: (operation(a, x), operation(x, a)), (), three)
+    found = kernel.unflatten(Compiled([kernel]).call("mixed", np.zeros(0), three))
+    np.testing.assert_array_equal(found, np.asarray([operation(a, three), operation(three, a)]))
+
+
 def test_machines_that_differ_in_a_built_in_number_do_not_share_their_code():
     """0, 1 and −1 are part of the code: gravity upwards must not run the code of gravity downwards."""
 

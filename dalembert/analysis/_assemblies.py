@@ -12,7 +12,6 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import null_space
 
 from dalembert._typing import Scalar
 from dalembert.analysis._search import Found, Goal, search_all, search_quickly
@@ -106,6 +105,8 @@ def kept_axes(system: AbstractSystem, t: Scalar, q: np.ndarray) -> OfAxes | None
     no machine can do. Combinations of a joint's rows without a force lock rotations; the axis that is left free by two
     of them, or two axes where all three are locked, are the same in both bodies.
     """
+    from scipy.linalg import null_space  # not while a command starts: a tenth of a second
+
     bodies = system.bodies
     if bodies is None or bodies.kinematics.d == 2:
         return None

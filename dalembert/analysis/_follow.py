@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dalembert._typing import Array
 from dalembert.analysis._rest import (
@@ -280,6 +279,8 @@ def _root(
     a: Place, length: float, fixed: bool, value: Callable[[Place], float], tolerance: float = EXACT
 ) -> Place | None:
     """The place at which a number of places changes its sign, within a step from a."""
+    from scipy.optimize import brentq  # not while a command starts: a tenth of a second
+
     seen: dict[float, Place] = {0.0: a}
 
     def at(x: float) -> float:

@@ -133,7 +133,8 @@ class Graph:
         self.main = Region(1)
         self.now = self.main
         self.lowest = self.setup  # no node is placed farther out: a branch computes what is its own
-        self._known: dict[bytes, int] = {}
+        self.not_finite: list[int] = []  # constants
+        self._known: dict[float | bytes, int] = {}
         self._shared: dict[tuple, int] = {}
         for x in (0.0, 1.0, -1.0):
             self.constant(x)
@@ -141,12 +142,16 @@ class Graph:
     # ---- constants -------------------------------------------------------------------------------------------
 
     def constant(self, x: float) -> int:
-        x = float(x) + 0.0 if x == 0 else float(x)
-        key = struct.pack("d", x)
-        found = self._known.get(key)
+        found = self._known.get(x)
         if found is None:
-            self.constants.append(x)
-            found = self._known[key] = -len(self.constants)
+            x = float(x) + 0.0 if x == 0 else float(x)
+            key = x if x == x else struct.pack("d", x)  # NaN equals nothing
+            found = self._known.get(key)
+            if found is None:
+                self.constants.append(x)
+                found = self._known[key] = -len(self.constants)
+                if not math.isfinite(x):
+                    self.not_finite.append(found)
         return found
 
     def value(self, a: int) -> float:
@@ -157,14 +162,19 @@ class Graph:
 
     def node(self, op: str, *args: int) -> int:
         """The node, shared with equal ones."""
-        key = (op, *args)
+        key, regions = (op, args), self.region
         found = self._shared.get(key)
-        if found is None or not self.region[found].open:
+        if found is None or not regions[found].open:
             region = self.lowest
             for a in args:
-                if a >= 0 and self.region[a].depth > region.depth:
-                    region = self.region[a]
-            found = self._shared[key] = self.fresh(op, args, region)
+                if a >= 0 and regions[a].depth > region.depth:
+                    region = regions[a]
+            # as `fresh`: most of the time of writing out is spent here
+            found = self._shared[key] = len(regions)
+            self.op.append(op)
+            self.args.append(args)
+            regions.append(region)
+            region.nodes.append(found)
         return found
 
     def fresh(self, op: str, args: tuple, region: Region) -> int:
@@ -185,12 +195,12 @@ class Graph:
     # ---- arithmetic ------------------------------------------------------------------------------------------
 
     def add(self, a: int, b: int) -> int:
-        if a < 0 and b < 0:
-            return self.constant(self.value(a) + self.value(b))
         if a == ZERO:
             return b
         if b == ZERO:
             return a
+        if a < 0 and b < 0:
+            return self.constant(self.constants[~a] + self.constants[~b])
         if b >= 0 and self.op[b] == "neg":
             return self.sub(a, self.args[b][0])
         if a >= 0 and self.op[a] == "neg":
@@ -198,10 +208,10 @@ class Graph:
         return self.node("add", a, b) if a <= b else self.node("add", b, a)
 
     def sub(self, a: int, b: int) -> int:
-        if a < 0 and b < 0:
-            return self.constant(self.value(a) - self.value(b))
         if b == ZERO:
             return a
+        if a < 0 and b < 0:
+            return self.constant(self.constants[~a] - self.constants[~b])
         if b >= 0 and self.op[b] == "neg" and a != ZERO:
             return self.add(a, self.args[b][0])
         return self.node("sub", a, b)
@@ -216,7 +226,7 @@ class Graph:
     def mul(self, a: int, b: int) -> int:
         if a < 0 or b < 0:
             if a < 0 and b < 0:
-                return self.constant(self.value(a) * self.value(b))
+                return self.constant(self.constants[~a] * self.constants[~b])
             if b < 0:
                 a, b = b, a
             if a == ZERO:

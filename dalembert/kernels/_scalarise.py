@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from jax.extend import core
+from jax.interpreters import partial_eval
 
 from dalembert.kernels import _lapack
 from dalembert.kernels._eliminate import Elimination
@@ -27,6 +28,9 @@ MULTIPLYING = frozenset({"mul", "integer_pow", "pow", "square", "dot_general", "
 """What may make whole numbers too large for a float64 that stands for them."""
 CHOICES = 512
 """Places among which a computed index may choose."""
+FEW = 16
+"""Elements up to which a loop over an array takes less time than operations of NumPy on it."""
+FLOAT64, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
 class Unknown(Exception):
@@ -37,7 +41,9 @@ def write_out(
     graph: Graph, closed, arguments: list[np.ndarray], most: int = MOST, dense: int = DENSE
 ) -> list[np.ndarray]:
     """The results of a closed jaxpr for arguments that are arrays of numbers of the graph."""
-    return _Walk(graph, most, dense).jaxpr(closed.jaxpr, closed.consts, arguments)
+    # a third of what is traced computes no result
+    used, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return _Walk(graph, most, dense).jaxpr(used, closed.consts, arguments)
 
 
 class _Walk:
@@ -46,20 +52,25 @@ class _Walk:
     def __init__(self, graph: Graph, most: int, dense: int):
         self.graph, self.most, self.dense = graph, most, dense
         self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
+        self.scalars: dict[float, np.ndarray] = {}  # constants of no dimension
+        self.arrays: dict[int, tuple[Any, np.ndarray]] = {}  # constants of arrays, which are kept, by their id
 
     def jaxpr(self, jaxpr, consts, arguments: list[np.ndarray]) -> list[np.ndarray]:
         known: dict[Any, np.ndarray] = {}
-        known |= zip(jaxpr.constvars, (self.constants(c) for c in consts), strict=True)
+        known |= zip(jaxpr.constvars, (self.constants_once(c) for c in consts), strict=True)
         known |= zip(jaxpr.invars, arguments, strict=True)
+        literal, nodes, most = core.Literal, self.graph.op, self.most
 
         def read(v) -> np.ndarray:
-            return self.constants(v.val) if isinstance(v, core.Literal) else known[v]
+            return self.literal(v.val) if isinstance(v, literal) else known[v]
 
         for equation in jaxpr.eqns:
-            results = self.equation(equation, [read(v) for v in equation.invars])
-            known |= zip(equation.outvars, results, strict=True)
-            if len(self.graph.op) > self.most:
-                raise Unknown(f"more than {self.most:,} operations")
+            values = [self.literal(v.val) if isinstance(v, literal) else known[v] for v in equation.invars]
+            results = self.equation(equation, values)
+            for v, result in zip(equation.outvars, results, strict=True):
+                known[v] = result
+            if len(nodes) > most:
+                raise Unknown(f"more than {most:,} operations")
         return [read(v) for v in jaxpr.outvars]
 
     def closed(self, closed, arguments) -> list[np.ndarray]:
@@ -78,11 +89,11 @@ class _Walk:
         """All numbers are float64 here: refuse those that would differ from it, computed ones that is."""
         for v in equation.outvars:
             kind = getattr(v.aval, "dtype", None)
-            if kind is None or kind in (np.float64, np.bool_) or equation.primitive.name in PASSING:
+            if kind is FLOAT64 or kind is BOOL or kind is None or equation.primitive.name in PASSING:
                 continue
             if not np.issubdtype(kind, np.integer):
                 raise Unknown(f"numbers of type {kind}")
-            if all(np.all(x < 0) for x in values):  # constants: indices and sizes
+            if all((x < 0).all() for x in values):  # constants: indices and sizes
                 continue
             if kind not in (np.int32, np.int64):
                 raise Unknown(f"numbers of type {kind}")
@@ -99,22 +110,50 @@ class _Walk:
         x = np.asarray(x)
         if x.dtype.kind not in "fiub":
             raise Unknown(f"numbers of type {x.dtype}")
+        if x.size <= FEW:
+            return np.array([self.graph.constant(v) for v in x.ravel().tolist()], int).reshape(x.shape)
         values, back = np.unique(x.astype(float).ravel(), return_inverse=True)
         ids = np.array([self.graph.constant(v) for v in values.tolist()], int)
-        return ids[back].reshape(x.shape) if x.size else np.zeros(x.shape, int)
+        return ids[back].reshape(x.shape)
+
+    def literal(self, x) -> np.ndarray:
+        """The constant of a number that is written in a jaxpr."""
+        if not isinstance(x, float | int):
+            return self.constants_once(x)
+        found = self.scalars.get(x)
+        if found is None:
+            found = self.scalars[x] = np.array(self.graph.constant(x), int)
+        return found
+
+    def constants_once(self, x) -> np.ndarray:
+        """`constants` of an array that is met again: a part of a jaxpr is called many times."""
+        found = self.arrays.get(id(x))
+        if found is None:
+            found = self.arrays[id(x)] = x, self.constants(x)
+        return found[1]
 
     def values(self, a: np.ndarray) -> np.ndarray:
         """The whole numbers behind constants; refused for anything that is computed."""
-        if np.any(a >= 0):
+        if (a >= 0).any():
             raise Unknown("an index that depends on the state")
-        values, back = np.unique(a.ravel(), return_inverse=True)
-        return np.array([self.graph.value(x) for x in values.tolist()], float).astype(int)[back].reshape(a.shape)
+        constants = self.graph.constants
+        return np.array([constants[~x] for x in a.ravel().tolist()], float).astype(int).reshape(a.shape)
 
     def map(self, function: Callable, *arrays: np.ndarray) -> np.ndarray:
         """`function` of each element."""
-        arrays = np.broadcast_arrays(*arrays)
-        out = [function(*x) for x in zip(*(a.ravel().tolist() for a in arrays), strict=True)]
+        arrays = _broadcast(*arrays)
+        out = list(map(function, *(a.ravel().tolist() for a in arrays)))
         return np.array(out, int).reshape(arrays[0].shape)
+
+    def folded(self, function: Callable, fold: Callable, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """`function` of each pair; of a large array only where `fold` (arrays → result, where it is one) leaves it."""
+        a, b = _broadcast(a, b)
+        if a.size <= FEW:
+            return np.array(list(map(function, a.ravel().tolist(), b.ravel().tolist())), int).reshape(a.shape)
+        out, known = fold(self.graph, a, b)
+        left = ~known
+        out[left] = list(map(function, a[left].tolist(), b[left].tolist()))
+        return out
 
     # ---- calls -----------------------------------------------------------------------------------------------
 
@@ -331,9 +370,9 @@ class _Walk:
         keep = [i for i in range(a.ndim) if i not in axes]
         shape = [a.shape[i] for i in keep]
         a = a.transpose([*keep, *axes]).reshape(int(np.prod(shape)), int(np.prod([a.shape[i] for i in axes])))
-        first = self.graph.constant(neutral)
-        rows = a.tolist()
-        return np.array([_joined(combine, row) if row else first for row in rows], int).reshape(shape)
+        if not a.shape[1]:
+            return np.full(shape, self.graph.constant(neutral))
+        return np.array([_joined(combine, row) for row in a.tolist()], int).reshape(shape)
 
     def best(self, op: str, a, *, axes, index_dtype):
         """The index of the largest ("gt") or smallest ("lt") element, the first one of several."""
@@ -494,32 +533,38 @@ class _Walk:
     # ---- moving numbers about --------------------------------------------------------------------------------
 
     def iota(self, *, dtype, shape, dimension, **_):
-        line = np.arange(shape[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(shape))])
-        return self.constants(np.broadcast_to(line, shape))
+        line = self.constants(np.arange(shape[dimension]))
+        return np.broadcast_to(line.reshape([-1 if d == dimension else 1 for d in range(len(shape))]), shape)
 
     def broadcast_in_dim(self, a, *_, shape, broadcast_dimensions, **__):
         between = [1] * len(shape)
         for d, size in zip(broadcast_dimensions, a.shape, strict=True):
             between[d] = size
-        return np.broadcast_to(a.reshape(between), shape)
+        out = np.empty(shape, int)
+        out[...] = a.reshape(between)
+        return out
 
     def gather(self, a, indices, *, dimension_numbers, slice_sizes, mode, fill_value, **_):
         d = dimension_numbers
         places, ends = indices.shape[:-1], np.array(a.shape) - np.array(slice_sizes)
-        window = np.stack(np.meshgrid(*(np.arange(s) for s in slice_sizes), indexing="ij"), -1).reshape(-1, a.ndim)
         fills = "FILL" in str(mode).upper()
         empty = int(self.constants(np.array(np.nan if fill_value is None else fill_value)))
         starts = _starts(
             a.ndim, indices, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims, self
         )
         starts = starts.reshape(int(np.prod(places)), a.ndim)
-        if np.all(starts < 0):  # the indices are known: all windows at once
+        if (starts < 0).all():  # the indices are known: all windows at once
             known = self.values(starts)
-            at = np.clip(known, 0, ends)[:, None] + window
-            out = a[tuple(np.moveaxis(at, -1, 0))] if a.ndim else np.broadcast_to(a, at.shape[:2])
-            if fills:
-                out = np.where(np.any((known < 0) | (known > ends), axis=1)[:, None], empty, out)
+            # places in the flat array: those of a window at its beginning, and where each window begins
+            window = np.arange(a.size).reshape(a.shape)[tuple(slice(s) for s in slice_sizes)].ravel()
+            steps = [int(np.prod(a.shape[k + 1 :])) for k in range(a.ndim)]
+            first = np.minimum(np.maximum(known, 0), ends) @ np.array(steps, int)
+            out = a.ravel()[first[:, None] + window]
+            outside = np.any((known < 0) | (known > ends), axis=1)
+            if fills and outside.any():
+                out = np.where(outside[:, None], empty, out)
         else:
+            window = np.stack(np.meshgrid(*(np.arange(s) for s in slice_sizes), indexing="ij"), -1).reshape(-1, a.ndim)
             out = np.array([self._window(a, row, ends, window, empty if fills else None) for row in starts], int)
         dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
         kept = [s for k, s in enumerate(slice_sizes) if k not in dropped]
@@ -642,14 +687,44 @@ def _leading(truth: np.ndarray, rank: int) -> np.ndarray:
     return truth.reshape([*truth.shape, *[1] * (rank - truth.ndim)])
 
 
+def _broadcast(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """NumPy's `broadcast_arrays`, which takes longer than what is done with small arrays."""
+    shape = arrays[0].shape
+    return arrays if all(a.shape == shape for a in arrays) else np.broadcast_arrays(*arrays)
+
+
+def _fold_sum(graph: Graph, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a + b where one of them is 0, and where that is."""
+    none = a == ZERO
+    return np.where(none, b, a), none | (b == ZERO)
+
+
+def _fold_difference(graph: Graph, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.array(a), b == ZERO
+
+
+def _fold_product(graph: Graph, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a b where one of them is 0 or 1, and where that is; 0 times what is not finite is left."""
+    none, one = (a == ZERO) | (b == ZERO), a == ONE
+    known = none | one | (b == ONE)
+    for wild in graph.not_finite:
+        known &= (a != wild) & (b != wild)
+    return np.where(none, ZERO, np.where(one, b, a)), known
+
+
+FOLDS = {"add": _fold_sum, "sub": _fold_difference, "mul": _fold_product}
+
+
 def _elementwise(name: str) -> Callable:
     """An operation of the graph, on each element."""
+    if name in FOLDS:
+        return lambda walk, a, b, **_: walk.folded(getattr(walk.graph, name), FOLDS[name], a, b)
     return lambda walk, *values, **_: walk.map(getattr(walk.graph, name), *values)
 
 
 def _by_name(of: str, op: str) -> Callable:
     """An operation that the graph knows by name: "unary", "binary" or "compare"."""
-    return lambda walk, *values, **_: walk.map(lambda *x: getattr(walk.graph, of)(op, *x), *values)
+    return lambda walk, *values, **_: walk.map(functools.partial(getattr(walk.graph, of), op), *values)
 
 
 def _logic(op: str) -> Callable:
