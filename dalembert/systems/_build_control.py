@@ -8,7 +8,7 @@ import numpy as np
 
 from dalembert.model import Model, Reads, level_of, readings
 from dalembert.systems._bodies import JointView
-from dalembert.systems._control import Control, Controller, Part, Source
+from dalembert.systems._control import Control, Controller, Part, Source, refuse_failing
 from dalembert.systems._measure import Measure, law_of_measurement, numbered
 
 
@@ -63,5 +63,6 @@ def _control(model: Model, number: dict[str, int]) -> Control:
         )
     sources = []
     for k, x in enumerate(model.inputs.values()):
+        refuse_failing(x.name, x.function, x.numbers)
         sources.append(Source(x.name, x.unit, x.function, dict(x.numbers), setters.get(k)))
     return Control(tuple(sources), tuple(controllers), np.zeros(()))

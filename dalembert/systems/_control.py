@@ -26,6 +26,7 @@ from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array, is_traced
 from dalembert.model import input_function
 from dalembert.systems._names import Renaming, with_fields
+from dalembert.systems._user import user_mistake
 
 if TYPE_CHECKING:
     from dalembert.systems._measure import Known
@@ -66,6 +67,17 @@ class Source(eqx.Module):
 
         (now, first), (_, second) = jax.jvp(rate, (t,), (jnp.ones_like(t),))
         return jnp.stack([now, first, second])
+
+
+def refuse_failing(name: str, function: Callable, numbers: Mapping[str, Any]) -> None:
+    """Call what an input is given once, on shapes only, so that its mistakes are reported with its name."""
+    p = {k: jax.ShapeDtypeStruct(np.shape(x), float) for k, x in numbers.items()}
+    try:
+        found = jax.eval_shape(lambda t, p: jnp.asarray(function(t, p), float), jax.ShapeDtypeStruct((), float), p)
+    except Exception as error:  # a user's function may raise anything
+        raise DalembertError(f"Input '{name}': its function fails: {user_mistake(error)}") from error
+    if found.size != 1:
+        raise DalembertError(f"Input '{name}': its function fails: it returns {found.size} numbers, not one.")
 
 
 class Controller(eqx.Module):
@@ -142,15 +154,31 @@ class Control(eqx.Module):
             if source.setter is not None:
                 by = self.controllers[source.setter[0]].name
                 raise DalembertError(f"Input '{name}' of system '{system}' is set by controller '{by}'.")
-            if is_traced(value):
+            if isinstance(value, jax.Array):  # also one that is traced
                 if np.ndim(value):
                     raise DalembertError(f"Input '{name}' of system '{system}' is one number, not {np.shape(value)}.")
                 numbers, function, _ = input_function(name, 0.0)
                 numbers: dict[str, Any] = dict(numbers) | {"value": value}
             else:
                 numbers, function, _ = input_function(name, value)
+                refuse_failing(name, function, numbers)
             sources[known.index(name)] = dataclasses.replace(source, function=function, p=numbers)
         return dataclasses.replace(self, sources=tuple(sources))
+
+    def not_covered(self, t0: float, t_end: float) -> list[str]:
+        """A sentence for each input whose data do not reach from t0 to t_end."""
+        found = []
+        for x in self.sources:
+            breaks = x.p.get("breaks")
+            if breaks is None or x.setter is not None or is_traced(breaks):
+                continue
+            first, last, slack = float(breaks[0]), float(breaks[-1]), 1e-6 * (t_end - t0)
+            if t0 < first - slack or t_end > last + slack:
+                found.append(
+                    f"Input '{x.name}': its data are from {first:g} to {last:g} s, the run from {t0:g} to {t_end:g} s; "
+                    "beyond their ends they go on in a straight line."
+                )
+        return found
 
     @property
     def size(self) -> int:
