@@ -468,15 +468,19 @@ def test_wrong_uses_of_built_systems_get_a_sentence():
     for wrong, words in (
         (lambda t: np.sin(t), "its function fails: it asks for the value of a number.*jax.numpy"),
         (lambda: 4.0, "its function fails: TypeError"), (lambda t: "a", "its function fails"),
-        (lambda t: jnp.stack([t, t]), "its function fails: it returns 2 numbers, not one"),
-        (jnp.zeros(2), "is one number, not \\(2,\\)"),
+        (lambda t: jnp.stack([t, t]), "its function fails: it returns 2 number\\(s\\), not 1"),
+        (jnp.zeros(2), "is not a function of time"),
     ):  # fmt: skip
         with pytest.raises(da.DalembertError, match=f"Input 'u'.*{words}"):
             da.simulate(cart(), 1.0, inputs={"u": wrong})
-    with pytest.raises(da.DalembertError, match="Input 'u': its function fails: it returns 2 numbers"):
-        m = da.Model("m")
-        m.input("u", lambda t: jnp.stack([t, t]))
-        da.build(m)
+    for wrong, words in (
+        (measure("function", lambda t, q, v, vdot, r: np.sin(q[0])), "Measurement 'new': its function fails: it asks"),
+        (measure("function", lambda t, q, v, vdot, r: q[:2]), "Measurement 'new': its function fails: it returns 2"),
+        (control(outputs={"u": lambda t, y: y[0]}), "Controller 'c': its function fails: TypeError"),
+        (control(states={"a": 0, "b": 0}, rates=lambda t, y, z: [1.0]), "it returns 1 number\\(s\\), not 2"),
+    ):  # fmt: skip
+        with pytest.raises(da.DalembertError, match=words):
+            da.build(wrong)
     with pytest.raises(da.DalembertError, match="the last 1 of them states of its controllers; got 3"):
         system.places(np.zeros(3))
     with pytest.raises(da.DalembertError, match="its controllers have states of their own \\(pid.sum\\)"):

@@ -136,8 +136,8 @@ def kinematics(
 
 
 def _times(samples, t0, t_end) -> tuple[Any, int]:
-    """The times of a motion, from t0 on, and how many at its beginning are not saved: it starts at t0 whatever the first
-    saved time, because its start decides the assembly and the turns of its bodies."""
+    """The times of a motion, from t0 on, and how many at its beginning are not saved: it starts at t0 whatever is saved
+    first, because its start decides the assembly and the turns of its bodies."""
     for name, value in (("start", t0), ("end", t_end)):
         if not is_traced(value) and not (np.ndim(value) == 0 and np.isfinite(value)):
             raise DalembertError(f"The {name} of the motion must be a number, in seconds, not {value!r}.")

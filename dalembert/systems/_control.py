@@ -69,15 +69,16 @@ class Source(eqx.Module):
         return jnp.stack([now, first, second])
 
 
-def refuse_failing(name: str, function: Callable, numbers: Mapping[str, Any]) -> None:
-    """Call what an input is given once, on shapes only, so that its mistakes are reported with its name."""
-    p = {k: jax.ShapeDtypeStruct(np.shape(x), float) for k, x in numbers.items()}
+def refuse_failing(who: str, function: Callable, *arguments: Any, size: int = 1) -> None:
+    """Call a user's function once, on the shapes of these arguments only, so that its mistakes are reported with its
+    name."""
+    shapes = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(np.shape(x), float), arguments)
     try:
-        found = jax.eval_shape(lambda t, p: jnp.asarray(function(t, p), float), jax.ShapeDtypeStruct((), float), p)
+        found = jax.eval_shape(lambda *x: jnp.asarray(function(*x), float), *shapes)
     except Exception as error:  # a user's function may raise anything
-        raise DalembertError(f"Input '{name}': its function fails: {user_mistake(error)}") from error
-    if found.size != 1:
-        raise DalembertError(f"Input '{name}': its function fails: it returns {found.size} numbers, not one.")
+        raise DalembertError(f"{who}: its function fails: {user_mistake(error)}") from error
+    if found.size != size:
+        raise DalembertError(f"{who}: its function fails: it returns {found.size} number(s), not {size}.")
 
 
 class Controller(eqx.Module):
@@ -154,14 +155,14 @@ class Control(eqx.Module):
             if source.setter is not None:
                 by = self.controllers[source.setter[0]].name
                 raise DalembertError(f"Input '{name}' of system '{system}' is set by controller '{by}'.")
-            if isinstance(value, jax.Array):  # also one that is traced
+            if is_traced(value):
                 if np.ndim(value):
                     raise DalembertError(f"Input '{name}' of system '{system}' is one number, not {np.shape(value)}.")
                 numbers, function, _ = input_function(name, 0.0)
                 numbers: dict[str, Any] = dict(numbers) | {"value": value}
             else:
                 numbers, function, _ = input_function(name, value)
-                refuse_failing(name, function, numbers)
+                refuse_failing(f"Input '{name}'", function, 0.0, numbers)
             sources[known.index(name)] = dataclasses.replace(source, function=function, p=numbers)
         return dataclasses.replace(self, sources=tuple(sources))
 
