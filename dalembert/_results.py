@@ -139,6 +139,10 @@ class RecordWarning(UserWarning):
     saved times are too far apart to count full turns. States what and why."""
 
 
+class DataWarning(UserWarning):
+    """Data of an input do not cover the time of a run: names it, and what it does beyond them."""
+
+
 class PrecisionWarning(UserWarning):
     """Numbers were given as float32, with seven digits only: names them."""
 

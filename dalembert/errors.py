@@ -5,6 +5,7 @@ from dalembert._results import (
     AssemblyWarning,
     ConversionWarning,
     DalembertError,
+    DataWarning,
     EquilibriumError,
     FileError,
     ModelError,
@@ -19,8 +20,7 @@ from dalembert._results import (
 )
 
 __all__ = [
-    "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "EquilibriumError", "FileError",
-    "ModelError", "PoseError", "PrecisionWarning", "RecordWarning", "RedundancyWarning", "SimulationError",
-    "SingularWarning",
-    "SlackBeltWarning", "StiffnessWarning",
+    "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "DataWarning", "EquilibriumError",
+    "FileError", "ModelError", "PoseError", "PrecisionWarning", "RecordWarning", "RedundancyWarning", "SimulationError",
+    "SingularWarning", "SlackBeltWarning", "StiffnessWarning",
 ]  # fmt: skip

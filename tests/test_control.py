@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import expm, solve_continuous_are
@@ -229,7 +230,7 @@ def test_an_input_is_a_number_a_formula_a_function_or_data():
     """The same push, said in every way; a polyline pushes by its own straight lines, whose integrals are known."""
     system = da.build(cart())
     t = np.linspace(0.0, 1.0, 5)
-    for u in (3.0, "3", da.functions.constant(3.0), lambda t: 3.0 + 0.0 * t):
+    for u in (3.0, "3", da.functions.constant(3.0), lambda t: 3.0 + 0.0 * t, jnp.asarray(3.0)):
         found = da.simulate(system, 1.0, samples=t, inputs={"u": u}).measurements
         np.testing.assert_allclose(found["x"], 3.0 / MASS * t**2 / 2, atol=1e-12)
     np.testing.assert_allclose(da.simulate(system.replace({"u": 3.0}), 1.0, samples=t).q[:, 0], 0.75 * t**2, atol=1e-12)
@@ -239,6 +240,14 @@ def test_an_input_is_a_number_a_formula_a_function_or_data():
     s = np.maximum(t - 0.5, 0.0)
     exact = (4 * (t - s) ** 3 / 6 + 0.5 * s + s**2 - 4 * s**3 / 6) / MASS
     np.testing.assert_allclose(found["x"], exact, atol=1e-9)
+
+
+def test_data_that_do_not_cover_a_run_are_told():
+    """Beyond its ends a polyline goes on as it was: a ramp of 8 N/s up to 4 N is 8 N after a second, x = 8/(6 m)."""
+    system = da.build(cart())
+    with pytest.warns(da.errors.DataWarning, match="Input 'u': its data are from 0 to 0.5 s, the run from 0 to 1 s"):
+        found = da.simulate(system, 1.0, samples=2, inputs={"u": ([0.0, 0.5], [0.0, 4.0])}).measurements
+    np.testing.assert_allclose(found["x"][-1], 8 / 6 / MASS, atol=1e-12)
 
 
 def test_an_input_under_jit_and_its_derivative():
@@ -398,6 +407,12 @@ def driven():
     return m
 
 
+def named_t():
+    m = cart()
+    m.measure("t", "coordinate", "rail")
+    return m
+
+
 WRONG = {
     "there is no body or marker 'crat'. Did you mean 'cart'?": lambda: measure("point", "crat"),
     "Measurement 'new': 'y' is unknown; it may read measurements": lambda: measure("formula", "2*y"),
@@ -420,6 +435,10 @@ WRONG = {
     "'z' is a state and a parameter": lambda: control(states={"z": 0}, rates={"z": "x"}, parameters={"z": 1}),
     "Input 'u' is set by two controllers, 'c' and 'd'": two_controllers,
     "Driver 'drive' uses input 'w', which controller 'c' sets": driven,
+    "Controller 'c': 'x' is its own state or parameter, and a measurement": lambda: control(parameters={"x": 1.0}),
+    "Controller 'c': 'u' is its own state": lambda: control(states={"u": 0}, rates={"u": "1"}, outputs={"u": "2*u"}),
+    "Measurement 'new': 'x' is its own": lambda: measure("formula", "2*x", parameters={"x": 1.0}),
+    "Measurement 't': formulas would take it for their own word": named_t,
     "outputs: u: expression 'x +': it ends too early": lambda: control(outputs={"u": "x +"}),
 }
 
@@ -446,6 +465,22 @@ def test_wrong_uses_of_built_systems_get_a_sentence():
         da.simulate(da.mechanism("pendulum"), 1.0, inputs={"w": 1.0})
     with pytest.raises(da.DalembertError, match="Input 'u'.*sin\\(t"):
         da.simulate(cart(), 1.0, inputs={"u": "sin(t"})
+    for wrong, words in (
+        (lambda t: np.sin(t), "its function fails: it asks for the value of a number.*jax.numpy"),
+        (lambda: 4.0, "its function fails: TypeError"), (lambda t: "a", "its function fails"),
+        (lambda t: jnp.stack([t, t]), "its function fails: it returns 2 number\\(s\\), not 1"),
+        (jnp.zeros(2), "is not a function of time"),
+    ):  # fmt: skip
+        with pytest.raises(da.DalembertError, match=f"Input 'u'.*{words}"):
+            da.simulate(cart(), 1.0, inputs={"u": wrong})
+    for wrong, words in (
+        (measure("function", lambda t, q, v, vdot, r: np.sin(q[0])), "Measurement 'new': its function fails: it asks"),
+        (measure("function", lambda t, q, v, vdot, r: q[:2]), "Measurement 'new': its function fails: it returns 2"),
+        (control(outputs={"u": lambda t, y: y[0]}), "Controller 'c': its function fails: TypeError"),
+        (control(states={"a": 0, "b": 0}, rates=lambda t, y, z: [1.0]), "it returns 1 number\\(s\\), not 2"),
+    ):  # fmt: skip
+        with pytest.raises(da.DalembertError, match=words):
+            da.build(wrong)
     with pytest.raises(da.DalembertError, match="the last 1 of them states of its controllers; got 3"):
         system.places(np.zeros(3))
     with pytest.raises(da.DalembertError, match="its controllers have states of their own \\(pid.sum\\)"):

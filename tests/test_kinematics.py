@@ -140,6 +140,49 @@ def test_few_samples_do_not_lose_the_assembly():
     assert abs(away - 2 * np.pi * np.round(away / (2 * np.pi))) < ROUNDING
 
 
+def test_a_motion_starts_at_t0_whatever_the_first_saved_time():
+    """The start decides the assembly and the turns: a motion of which only the end is saved has them from t0."""
+    model = driven(four_bar())
+    whole, late = da.kinematics(model, 3.0, samples=31), da.kinematics(model, 3.0, samples=[2.9, 3.0])
+    assert np.max(np.abs(late.q - whole.q[-2:])) < ROUNDING  # the crank after 8.7 rad, more than a turn
+    system = da.build(model)
+    compiled = jax.jit(lambda times: da.kinematics(system, 3.0, samples=times).q)
+    for first in (0.0, 0.25):  # under jit nobody knows whether the first saved time is the start
+        times = [first, 0.5, 0.75]
+        assert np.max(np.abs(compiled(jnp.array(times)) - da.kinematics(system, 3.0, samples=times).q)) < ROUNDING
+
+
+def arm_on_a_cylinder(length: str) -> da.Model:
+    model = da.Model("arm on a cylinder")
+    arm = model.body("arm", mass=1.0, inertia=0.1, position=(0.5, 0))
+    model.revolute("pin", model.ground, arm, at=(0, 0))
+    model.distance_driver("cylinder", model.ground, arm, length, at_i=(0, 1), at_j=(1, 0))
+    return model
+
+
+def test_drivers_are_followed_between_saved_times():
+    """Saved at whole periods of its driver a machine stands still; on the way it leaves its reach, 2 m, or turns."""
+    there_and_back = arm_on_a_cylinder("sqrt(2) + 0.9*(1 - cos(2*pi*t))")
+    reached = np.arccos(1 - (2 - np.sqrt(2)) / 0.9) / (2 * np.pi)
+    with pytest.raises(da.errors.SimulationError, match=f"at t = {reached:.4f}"):
+        da.kinematics(there_and_back, 2.0, samples=3)
+    turning = four_bar()
+    turning.driver("motor", "O", "2*pi*t - sin(2*pi*t)")  # a turn in each second, at rest at its end
+    angle = da.kinematics(turning, 2.0, samples=3).dataset["angle"].sel(body="crank").values
+    assert np.max(np.abs(angle - angle[0] - 2 * np.pi * np.arange(3))) < ROUNDING
+
+
+def test_turns_between_saved_times_that_a_spring_cannot_count_are_not_passed_over():
+    """In joint coordinates a step of many turns is exact; the spring on the angle would see what is left of them."""
+    model = da.Model("rotor", space="space")
+    rotor = model.body("rotor", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    model.revolute("pin", model.ground, rotor, at=(0, 0, 0), axis=(0, 0, 1))
+    model.driver("motor", "pin", "20*t")
+    model.joint_spring("spring", "pin", stiffness=1.0)
+    with pytest.raises(da.errors.SimulationError, match="half a turn"):
+        da.kinematics(da.build(model, coordinates="joint"), 2.0, samples=3)
+
+
 def test_redundant_and_through_dead_points():
     """Three parallel cranks, one redundant row: where they lie flat assemblies meet; the motion stays on its own."""
     model = da.mechanism("parallelogram")

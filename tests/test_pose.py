@@ -299,8 +299,10 @@ def test_mistakes_get_a_sentence():
     ):  # fmt: skip
         with pytest.raises(da.DalembertError, match=words):
             da.solve_pose(arm(), wrong)
-    with pytest.raises(da.DalembertError, match="greater than zero"):
-        da.solve_pose(arm(), {"elbow": 0.1}, weights={"elbow": -1.0})
+    for weights, words in (({"elbow": -1.0}, "greater than zero"), ({"elbow": "a"}, "greater than zero"),
+                           (2.0, "weights must be a dictionary")):  # fmt: skip
+        with pytest.raises(da.DalembertError, match=words):
+            da.solve_pose(arm(), {"elbow": 0.1}, weights=weights)
     with pytest.raises(da.DalembertError, match="no target here"):
         da.solve_pose(arm(), {"elbow": 0.1}, weights={"tip": 1.0})
     with pytest.raises(da.DalembertError, match="must have shape"):

@@ -46,6 +46,11 @@ SAMPLES = 201
 """Saved times, where none are given."""
 TRUSTED = 0.02
 """Distance, in machine sizes or radians, between a prediction and the closed state up to which a step is taken."""
+INSIDE = 0.5 * (3.0 - np.sqrt(5.0))
+"""Where within a step the motion is looked at: no common fraction, so that a driver that comes back to where it was by
+the end of a step is noticed, also if saved times and its period go together."""
+TURN = 1.0
+"""The longest turn of a step, in radians, where laws depend on turns that are not counted."""
 SHORTEST = 1e-11
 """Shortest step, as a share of the whole time: where shorter ones would be needed the drivers have left the reach."""
 BETWEEN = 4
@@ -106,9 +111,9 @@ def kinematics(
         system = ready.system
     machine = build(system) if isinstance(system, Model) else system
     assert isinstance(machine, AbstractSystem)
-    times = _times(samples, t0, t_end)
+    times, skipped = _times(samples, t0, t_end)
     if is_traced(machine, state, times, jax.lax.neg(np.ones(()))):  # inside a jit all is traced
-        return _traced(machine, ready, times, state, rule_of(rule))
+        return _traced(machine, ready, times, skipped, state, rule_of(rule))
     began, compiled_before = time.perf_counter(), compile_stopwatch.seconds
     found = assembled(machine, *((None, None) if state is None else state), t=float(times[0]))
     if found.moved > MOVED:
@@ -119,6 +124,7 @@ def kinematics(
     ready = prepare(machine, found.state, t=float(times[0]), rule=rule) if ready is None else ready
     way = _follow(ready.system, found, times)
     clock = {"compile_s": compile_stopwatch.seconds - compiled_before, "start_moved": float(found.moved)}
+    way = way._replace(saved=way.saved[skipped:])
     solution = _solution(ready, way, times, clock, began)
     if way.cause is not None:
         sentence = _end(ready.system, way, float(times[-1] - times[0]))
@@ -129,8 +135,9 @@ def kinematics(
     return solution
 
 
-def _times(samples, t0, t_end) -> Any:
-    """The saved times, from t0 on."""
+def _times(samples, t0, t_end) -> tuple[Any, int]:
+    """The times of a motion, from t0 on, and how many at its beginning are not saved: it starts at t0 whatever is saved
+    first, because its start decides the assembly and the turns of its bodies."""
     for name, value in (("start", t0), ("end", t_end)):
         if not is_traced(value) and not (np.ndim(value) == 0 and np.isfinite(value)):
             raise DalembertError(f"The {name} of the motion must be a number, in seconds, not {value!r}.")
@@ -140,9 +147,9 @@ def _times(samples, t0, t_end) -> Any:
         count = SAMPLES if samples is None else int(samples)
         if count < 2:
             raise DalembertError(f"samples={count}: give at least two times.")
-        return (jnp if is_traced(t0, t_end) else np).linspace(t0, t_end, count)
+        return (jnp if is_traced(t0, t_end) else np).linspace(t0, t_end, count), 0
     if is_traced(samples):
-        return samples
+        return jnp.concatenate([jnp.reshape(jnp.asarray(t0, float), (1,)), samples]), 1
     try:
         times = np.asarray(samples, float)
     except (TypeError, ValueError):
@@ -151,7 +158,9 @@ def _times(samples, t0, t_end) -> Any:
         raise DalembertError(f"samples={samples!r} is unknown; use a number of times, or an array of rising times.")
     if not is_traced(t0, t_end) and not (np.all(np.diff(times) > 0) and t0 <= times[0] and times[-1] <= t_end):
         raise DalembertError(f"samples= must be rising times within [{t0:g}, {t_end:g}].")
-    return times
+    if is_traced(t0):
+        return jnp.concatenate([jnp.reshape(t0, (1,)), times]), 1
+    return (times, 0) if times[0] == t0 else (np.concatenate([[float(t0)], times]), 1)
 
 
 # ---- freedoms ------------------------------------------------------------------------------------------------------
@@ -241,6 +250,8 @@ def _follow(system: AbstractSystem, start: Assembled, times: np.ndarray) -> _Way
     for end in times[1:]:
         while t < end:
             h = end - t if t + 1.001 * step >= end else step
+            if turns is not None:  # a step that turns less than half a turn: turns are counted from step to step
+                h = min(h, TURN / max(np.max(np.abs(v) / size), 1e-300))
             guess_q, guess_v = _ahead(system, q, h * v + 0.5 * h * h * rate, v, h * rate)
             found = closed_near(system, guess_q, guess_v, end if h == end - t else t + h)
             new_q, new_v = (np.asarray(x) for x in found.state)
@@ -248,6 +259,9 @@ def _follow(system: AbstractSystem, start: Assembled, times: np.ndarray) -> _Way
                 np.max(np.abs(new_q - guess_q) / scale, initial=0.0),
                 h * np.max(np.abs(new_v - guess_v) / size, initial=0.0),
             )
+            if _closed(found, new_v, size) and off < TRUSTED:
+                between = _between(system, (t, q, v), (t + h, new_q, new_v))
+                off = max(off, np.max(np.abs(between) / scale, initial=0.0))
             if not (_closed(found, new_v, size) and off < TRUSTED):
                 rejected += 1
                 step = h * (0.25 if not off < np.inf else max(0.2, min(0.5, 0.8 * np.sqrt(TRUSTED / off))))
@@ -266,6 +280,19 @@ def _follow(system: AbstractSystem, start: Assembled, times: np.ndarray) -> _Way
                     return way(Status.wound)
         saved.append(len(ts) - 1)
     return way()
+
+
+def _between(system: AbstractSystem, start: tuple, end: tuple) -> np.ndarray:
+    """How far closing moves the state inside a step that Hermite's cubic through both ends gives; infinite where it
+    cannot be closed."""
+    (t, q, v), (t_end, q_end, v_end) = start, end
+    s, h = INSIDE, t_end - t
+    qdot, qdot_end = np.asarray(qdot_all(system, np.stack([q, q_end]), np.stack([v, v_end])))
+    cubic = s * s * (3 - 2 * s)
+    guess = (1 - cubic) * q + cubic * q_end + h * s * (1 - s) * ((1 - s) * qdot - s * qdot_end)
+    found = closed_near(system, guess, (1 - s) * v + s * v_end, t + s * h)
+    new_q, new_v = (np.asarray(x) for x in found.state)
+    return new_q - guess if _closed(found, new_v, np.asarray(system.scale())) else np.full_like(q, np.inf)
 
 
 def _closed(found: Assembled, v: np.ndarray, size: np.ndarray) -> bool:
@@ -349,7 +376,7 @@ def _work(ready: Prepared, way: _Way) -> np.ndarray:
     v = ((1 - s)[:, None] * way.v[:-1, None] + s[:, None] * way.v[1:, None]).reshape(-1, way.v.shape[1])
     t = (way.t[:-1, None] + h[:, None] * s).ravel()
     # as many at a time as there are saved times: the programs that look at those serve here, too
-    count = len(way.saved)
+    count = max(len(way.saved), 1)
     t, q, v = (np.concatenate([x, np.repeat(x[-1:], -len(x) % count, axis=0)]) for x in (t, q, v))
     power = [_power_at(ready, *(x[k : k + count] for x in (t, q, v))) for k in range(0, len(t), count)]
     power = np.concatenate(power)[: h.size * s.size].reshape(len(h), len(s), 2)
@@ -365,7 +392,7 @@ def _power_at(ready: Prepared, t, q, v) -> np.ndarray:
 
 def _solution(ready: Prepared, way: _Way, times: np.ndarray, clock: dict[str, float], began: float) -> Solution:
     work, saved = _work(ready, way), way.saved
-    if way.cause and saved[-1] != len(way.t) - 1:  # where it ends is worth seeing
+    if way.cause and (not len(saved) or saved[-1] != len(way.t) - 1):  # where it ends is worth seeing
         saved = np.append(saved, len(way.t) - 1)
     steps = len(way.t) - 1
     stats = {"accepted": steps, "rejected": way.rejected, "steps": steps + way.rejected, "start_velocity_changed": 0.0}
@@ -390,8 +417,8 @@ def _solution(ready: Prepared, way: _Way, times: np.ndarray, clock: dict[str, fl
 # ---- under jit, vmap and grad --------------------------------------------------------------------------------------
 
 
-def _traced(system: AbstractSystem, ready: Prepared | None, times, state, rule) -> Solution:
-    """The same as a function of JAX: a fixed number of steps between saved times."""
+def _traced(system: AbstractSystem, ready: Prepared | None, times, skipped: int, state, rule) -> Solution:
+    """The same as a function of JAX: a fixed number of steps between saved times; the first `skipped` are not saved."""
     q, v = (None, None) if state is None else state
     q, v = system.q0 if q is None else q, system.v0 if v is None else v
     if ready is None:
@@ -405,10 +432,10 @@ def _traced(system: AbstractSystem, ready: Prepared | None, times, state, rule) 
         system=system,
         formulation=ready.formulation,
         stabilisation=ready.stabilisation,
-        t=jnp.asarray(times, float),
-        q=q,
-        v=v,
-        work=work,
+        t=jnp.asarray(times, float)[skipped:],
+        q=q[skipped:],
+        v=v[skipped:],
+        work=work[skipped:],
         status_code=status,
         t_end=jnp.asarray(times, float)[-1],
         stats=stats,
@@ -437,7 +464,10 @@ def _followed(system, formulation, times, q, v):
         gap = jnp.max(jnp.abs(found.position), initial=0.0)
         speed = 1.0 + jnp.max(jnp.abs(v) / size, initial=0.0)
         closed = (gap <= EXACT) & (jnp.max(jnp.abs(found.velocity), initial=0.0) <= EXACT * speed)
-        return jax.lax.stop_gradient((q, v, (v - carry[1]) / h)), (q, v, closed)
+        rate = jnp.where(
+            h > 0, (v - carry[1]) / jnp.where(h > 0, h, 1.0), rate
+        )  # the first saved time may be the start
+        return jax.lax.stop_gradient((q, v, rate)), (q, v, closed)
 
     start = jax.lax.stop_gradient((*first.state, jnp.zeros(system.n)))
     _, (qs, vs, closed) = jax.lax.scan(step, start, (grid[1:], jax.lax.stop_gradient(jnp.diff(grid))))

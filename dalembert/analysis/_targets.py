@@ -398,11 +398,14 @@ def asked_for(system: AbstractSystem, targets: Mapping, weights: Mapping | None)
             raise DalembertError(f"Target '{found.name}' is given twice.")
         named.append(found)
         values.append(_wanted(found, value))
+    if weights is not None and not isinstance(weights, Mapping):
+        raise DalembertError(f"weights must be a dictionary of targets and numbers, not {weights!r}.")
     given = {target_named(system, k, table).name: x for k, x in (weights or {}).items()}
     for name, x in given.items():
         if name not in [y.name for y in named]:
             raise DalembertError(f"weights names '{name}', which is no target here.")
-        if not is_traced(x) and not (np.ndim(x) == 0 and np.isfinite(x) and x > 0):
+        real = isinstance(x, int | float | np.number) or getattr(x, "ndim", None) == 0
+        if not is_traced(x) and not (real and 0 < float(x) < np.inf):
             raise DalembertError(f"The weight of '{name}' must be a number greater than zero, not {x!r}.")
     weight = jnp.concatenate([jnp.full(x.rows, given.get(x.name, 0.0)) for x in named])
     xp = jnp if is_traced(values) else np

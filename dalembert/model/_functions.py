@@ -175,7 +175,7 @@ def function_of(value) -> Function:
         return value
     if isinstance(value, bool) or value is None:
         raise FormulaError(f"{value!r} is not a function of time: give a number, a formula or a mapping.")
-    if isinstance(value, int | float | np.number) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    if isinstance(value, int | float | np.number) or getattr(value, "ndim", None) == 0:  # an array of NumPy or JAX
         return constant(float(value))
     if isinstance(value, str):
         return expression(value)

@@ -28,8 +28,9 @@ from dalembert.model._arguments import (
     Vector,
     Whole,
 )
-from dalembert.model._element import Element
+from dalembert.model._element import Cause, Element
 from dalembert.model._frames import Marker
+from dalembert.model._functions import FORMULA_WORDS
 from dalembert.model._laws import with_parameters
 from dalembert.model._placed import Constraint, Force, Placed
 from dalembert.model._placing import Placing
@@ -74,6 +75,8 @@ class AbstractMeasurement(Element, abstract=True):
 
     def _placed(self, on: Placing, markers, channels, groups=(), numbers=None, **more) -> Measurement:
         numbers = {k: np.asarray(x, float) for k, x in (numbers or {}).items()}
+        if self.name in FORMULA_WORDS and any(not c.label for c in channels):
+            on.wrong("formulas would take it for their own word; choose another name.", "name", cause=Cause.NAME)
         made = Measurement(self.name, self, tuple(markers), numbers, channels=channels, groups=tuple(groups), **more)  # pyright: ignore[reportArgumentType]
         return on.register(on.model.measurements, made)
 

@@ -46,6 +46,7 @@ class Reads:
     names: tuple[str, ...]
     path: tuple = ()
     size: int | None = None  # how many numbers it returns; None: one
+    own: tuple[str, ...] = ()  # states and parameters of its element that it names
 
     @classmethod
     def formula(cls, text: str, numbers: Iterable[str], states: tuple[str, ...], path: tuple) -> Reads:
@@ -53,7 +54,8 @@ class Reads:
         tree = parse(text, numbers)
         names = tuple(sorted(names_in(tree) - {"t", *numbers, *states}))
         words = {name: f"y {k}" for k, name in enumerate(names)} | {name: f"z {k}" for k, name in enumerate(states)}
-        return cls(ReadFormula(renamed_in(tree, words), len(names), len(states), tuple(numbers)), names, path)
+        made = ReadFormula(renamed_in(tree, words), len(names), len(states), tuple(numbers))
+        return cls(made, names, path, own=tuple(sorted(names_in(tree) & {*numbers, *states})))
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,11 @@ def _unknown(who: str, f: Reads, known: Mapping[str, Reading], element: Element)
         if name not in known:
             near = did_you_mean(name, known)
             text = f"{who}: '{name}' is unknown; it may read measurements, joint coordinates, inputs, states.{near}"
+            yield Mistake(text, element, (f.path,))
+            return
+    for name in f.own:
+        if name in known:
+            text = f"{who}: '{name}' is its own state or parameter, and a measurement or input; rename one of them."
             yield Mistake(text, element, (f.path,))
             return
 

@@ -40,6 +40,7 @@ def cause(problem: Problem, plan: Plan, marches: list[March], status: Status, t0
     elif status is Status.wound:
         away = wrapped(problem.system.windings(last.t_end, problem.state(last.t_end, last.y_end)[0]))
         far = np.abs(np.asarray(away)) > 0.5 * np.pi
+        far |= ~np.any(far)  # a long step may have gone on to any angle
         names = dict.fromkeys(f"'{n}'" for n, out in zip(problem.system.wound, far, strict=True) if out)
         words += f"The law is {' or '.join(names)}. "
     return status, words + _stiffness(problem, plan, marches, t0, status)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
+from dalembert._results import AssemblyWarning, DalembertError, DataWarning, SimulationError, Status, warn_caller
 from dalembert._runtime import compile_stopwatch
 from dalembert._typing import is_traced
 from dalembert.formulations import AbstractFormulation
@@ -145,6 +145,9 @@ def simulate(
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
     traced = dt is not None and is_traced(system, state)
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, traced)
+    if not is_traced(t0, t_end):
+        for sentence in system.control.not_covered(float(t0), float(t_end)):
+            warn_caller(f"{system.name}: {sentence}", DataWarning)
     system = sampled_from(system, t0, dt)
     if system.control.sampled:
         times = system.control.at_ticks(times, jnp if is_traced(system, times) else np)

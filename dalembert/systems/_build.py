@@ -20,10 +20,11 @@ from dalembert.systems._bodies import ForceFamily, JointView
 from dalembert.systems._build_control import controls_of, start_of
 from dalembert.systems._build_tree import angle_of, spanning_tree, tree_system
 from dalembert.systems._constraints import JointRows, rows_of
-from dalembert.systems._control import NO_CONTROL
+from dalembert.systems._control import NO_CONTROL, refuse_failing
 from dalembert.systems._forces import Armature
 from dalembert.systems._frames import SPACES
 from dalembert.systems._laws import law_of
+from dalembert.systems._measure import OfUser
 from dalembert.systems._names import compiled_quickly
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
@@ -284,6 +285,11 @@ def _check_user_functions(model: Model, system: AbsoluteSystem) -> None:
 
     No value is known in these calls, neither time nor parameters: what passes here can be compiled.
     """
+    for x in system.measures:
+        if isinstance(x.law, OfUser):
+            zero = np.zeros(system.n)
+            known = 0.0, system.q0[: len(system.q0) - system.control.size], zero, zero, zero, x.p
+            refuse_failing(f"Measurement '{x.name}'", x.law.function, *known, size=x.law.size)
     families = [f for f in system.families if f.nature.timed]
     forces = [f for f in system.forces if _is_of_the_user(model.forces[f.names[0]])]
     if not families and not forces:

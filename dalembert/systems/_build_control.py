@@ -8,7 +8,7 @@ import numpy as np
 
 from dalembert.model import Model, Reads, level_of, readings
 from dalembert.systems._bodies import JointView
-from dalembert.systems._control import Control, Controller, Part, Source
+from dalembert.systems._control import Control, Controller, Part, Source, refuse_failing
 from dalembert.systems._measure import Measure, law_of_measurement, numbered
 
 
@@ -48,6 +48,9 @@ def _control(model: Model, number: dict[str, int]) -> Control:
 
     for k, c in enumerate(model.controllers.values()):
         sets = tuple(inputs.index(name) for name in c.outputs)
+        for f in (*c.changes, *c.outputs.values()):
+            known = 0.0, np.zeros(len(f.names)), np.zeros(len(c.states)), c.numbers
+            refuse_failing(f"Controller '{c.name}'", f.function, *known, size=1 if f.size is None else f.size)
         setters |= {which: (k, output) for output, which in enumerate(sets)}
         controllers.append(
             Controller(
@@ -63,5 +66,6 @@ def _control(model: Model, number: dict[str, int]) -> Control:
         )
     sources = []
     for k, x in enumerate(model.inputs.values()):
+        refuse_failing(f"Input '{x.name}'", x.function, 0.0, x.numbers)
         sources.append(Source(x.name, x.unit, x.function, dict(x.numbers), setters.get(k)))
     return Control(tuple(sources), tuple(controllers), np.zeros(()))

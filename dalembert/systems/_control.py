@@ -26,6 +26,7 @@ from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array, is_traced
 from dalembert.model import input_function
 from dalembert.systems._names import Renaming, with_fields
+from dalembert.systems._user import user_mistake
 
 if TYPE_CHECKING:
     from dalembert.systems._measure import Known
@@ -66,6 +67,18 @@ class Source(eqx.Module):
 
         (now, first), (_, second) = jax.jvp(rate, (t,), (jnp.ones_like(t),))
         return jnp.stack([now, first, second])
+
+
+def refuse_failing(who: str, function: Callable, *arguments: Any, size: int = 1) -> None:
+    """Call a user's function once, on the shapes of these arguments only, so that its mistakes are reported with its
+    name."""
+    shapes = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(np.shape(x), float), arguments)
+    try:
+        found = jax.eval_shape(lambda *x: jnp.asarray(function(*x), float), *shapes)
+    except Exception as error:  # a user's function may raise anything
+        raise DalembertError(f"{who}: its function fails: {user_mistake(error)}") from error
+    if found.size != size:
+        raise DalembertError(f"{who}: its function fails: it returns {found.size} number(s), not {size}.")
 
 
 class Controller(eqx.Module):
@@ -149,8 +162,24 @@ class Control(eqx.Module):
                 numbers: dict[str, Any] = dict(numbers) | {"value": value}
             else:
                 numbers, function, _ = input_function(name, value)
+                refuse_failing(f"Input '{name}'", function, 0.0, numbers)
             sources[known.index(name)] = dataclasses.replace(source, function=function, p=numbers)
         return dataclasses.replace(self, sources=tuple(sources))
+
+    def not_covered(self, t0: float, t_end: float) -> list[str]:
+        """A sentence for each input whose data do not reach from t0 to t_end."""
+        found = []
+        for x in self.sources:
+            breaks = x.p.get("breaks")
+            if breaks is None or x.setter is not None or is_traced(breaks):
+                continue
+            first, last, slack = float(breaks[0]), float(breaks[-1]), 1e-6 * (t_end - t0)
+            if t0 < first - slack or t_end > last + slack:
+                found.append(
+                    f"Input '{x.name}': its data are from {first:g} to {last:g} s, the run from {t0:g} to {t_end:g} s; "
+                    "beyond their ends they go on in a straight line."
+                )
+        return found
 
     @property
     def size(self) -> int:
