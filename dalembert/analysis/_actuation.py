@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import jax
 import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
@@ -30,7 +31,8 @@ def actuated_system(
     if made is model:
         return system, found
     assert bodies is not None
-    new = build(made, coordinates=bodies.origin.coordinates, cut=bodies.origin.cut)
+    with jax.ensure_compile_time_eval():  # its numbers are known, also inside a jit
+        new = build(made, coordinates=bodies.origin.coordinates, cut=bodies.origin.cut)
     # parameters may have been replaced since the system was built
     own, known = system.parameters(), new.parameters()
     kept = {k: x for k, x in own.items() if k in known and np.shape(x) == np.shape(known[k])}

@@ -271,7 +271,8 @@ def by_formulas(system: AbstractSystem, motion: Mapping, t0: float, t_end: Any, 
         times = np.asarray(samples, float)
     else:
         count = SAMPLES if samples is None else int(samples)
-        times = np.linspace(float(t0), float(t_end), count)
+        assert t_end is not None
+        times = np.linspace(t0, t_end, count)
     if len(times) < 2 or not np.all(np.isfinite(times)) or not np.all(np.diff(times) > 0):
         raise DalembertError("The times of a motion must rise, from t0 to t_end, and be at least two.")
     machine = _Formulas(system, motion)

@@ -330,13 +330,13 @@ def refuse_bent(system: AbstractSystem, actuators, which, path: Motion) -> None:
                 f"Input '{a.name}' of '{system.name}' prescribes a motion, or changes a mass: it is no effort. Name "
                 "the driver that follows it."
             )
-        if force == 0:
-            raise DalembertError(f"Input '{a.name}' of '{system.name}' has no force: no element uses it.")
         if curved > STRAIGHT:
             raise DalembertError(
                 f"The forces of '{system.name}' are not in proportion to input '{a.name}'; name the force that uses "
                 "it, or make its formula linear in it."
             )
+        if force == 0:
+            raise DalembertError(f"Input '{a.name}' of '{system.name}' has no force: no element uses it.")
 
 
 def _refuse_off(system: AbstractSystem, path: Motion, at: Instant) -> None:

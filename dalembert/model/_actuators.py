@@ -167,7 +167,8 @@ def _coordinate(model: Model, name: str) -> tuple[str, str]:
             f"or one of {_listed(known)}."
         )
     there = f"there are {_listed(known)}" if known else "it has neither drivers, joint coordinates nor inputs"
-    raise DalembertError(f"'{model.name}' has no actuator '{name}'; {there}.{did_you_mean(name, known)}")
+    hint = did_you_mean(name, [*known, *model.constraints])
+    raise DalembertError(f"'{model.name}' has no actuator '{name}'; {there}.{hint}")
 
 
 def _known(model: Model) -> list[str]:
