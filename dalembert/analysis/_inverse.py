@@ -29,7 +29,7 @@ from dalembert.analysis._motions import Motion, motion_of
 from dalembert.analysis._split import Effort, instant_efforts
 from dalembert.analysis._targets import listed
 from dalembert.equations import assemble_known
-from dalembert.linalg import dense_of_blocks, mass_root
+from dalembert.linalg import dense_of_blocks, mass_root, pseudo_inverse
 from dalembert.model import Model
 from dalembert.simulation import Prepared, Solution
 from dalembert.stabilise import row_sizes
@@ -245,15 +245,16 @@ def efforts_at(
     size = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
     share = 1.0 if at.share is None else at.share
     rows = rows * (share / size)[:, None]
-    allowed = jnp.eye(system.n) - (jnp.linalg.pinv(rows, rtol=TOLERANCE) @ rows if system.m else 0.0)
+    allowed = jnp.eye(system.n)
+    if system.m:
+        allowed = allowed - pseudo_inverse(rows, TOLERANCE * jax.lax.stop_gradient(jnp.linalg.norm(rows))) @ rows
     asked, loads = W @ at.mass.mv(vdot), W @ at.h
     direct = W @ B @ half
     A, y = allowed @ direct, allowed @ (asked - loads)
-    # the effect of an actuator along the constraints sets the scale: below it, it does not move the machine
     tiny = jnp.finfo(float).tiny
-    largest = jnp.maximum(jnp.linalg.norm(jax.lax.stop_gradient(A)), tiny)
-    least = TOLERANCE * jnp.linalg.norm(jax.lax.stop_gradient(direct)) / largest
-    inverse = jnp.linalg.pinv(A, rtol=jnp.minimum(least, 1.0)) if len(which) else jnp.zeros((0, system.n))
+    # the effect of an actuator across the constraints sets the scale: below it, it does not move the machine
+    least = TOLERANCE * jax.lax.stop_gradient(jnp.linalg.norm(direct))
+    inverse = pseudo_inverse(A, least) if which else jnp.zeros((0, system.n))
     x = inverse @ y
     seen = inverse @ A
     left = y - A @ x
