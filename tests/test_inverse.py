@@ -109,7 +109,7 @@ ROUND = {
     "circle": (circle, {"q[0]": "0.4*sin(2*t)"}, ["u"], {}),
     "slider-crank": (lambda: da.mechanism("slider-crank"), driven_run, None, {}),
     "four-bar": (lambda: da.mechanism("four-bar"), {"A": "0.5*sin(t)"}, ["A"], {}),
-    "door": (lambda: da.mechanism("door-two-hinges"), {"hinge1": "0.5*sin(t)"}, ["hinge1"], {}),
+    "door": (lambda: da.mechanism("door-two-hinges"), {"top": "0.5*sin(t)"}, ["top"], {}),
 }  # fmt: skip
 """Machine, motion, actuators and options: plane and space, both coordinates, too many actuators under two rules."""
 USUAL = ("arm", "cranks-by-limits", "ball")
