@@ -117,6 +117,10 @@ class AssemblyWarning(UserWarning):
     """The start violated its constraints by more than the tolerance and was projected: names the joints and how far."""
 
 
+class ActuationWarning(UserWarning):
+    """The actuators cannot make the motion that is asked for: names what does not follow, and when."""
+
+
 class RedundancyWarning(UserWarning):
     """The rigid-body model does not determine these reactions; a named rule picked their values."""
 

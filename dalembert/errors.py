@@ -1,6 +1,7 @@
 """0 · errors and warnings that this package raises on purpose; each text is meant for users."""
 
 from dalembert._results import (
+    ActuationWarning,
     AssemblyError,
     AssemblyWarning,
     ConversionWarning,
@@ -20,7 +21,7 @@ from dalembert._results import (
 )
 
 __all__ = [
-    "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "DataWarning", "EquilibriumError",
-    "FileError", "ModelError", "PoseError", "PrecisionWarning", "RecordWarning", "RedundancyWarning", "SimulationError",
-    "SingularWarning", "SlackBeltWarning", "StiffnessWarning",
+    "ActuationWarning", "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "DataWarning",
+    "EquilibriumError", "FileError", "ModelError", "PoseError", "PrecisionWarning", "RecordWarning",
+    "RedundancyWarning", "SimulationError", "SingularWarning", "SlackBeltWarning", "StiffnessWarning",
 ]  # fmt: skip

@@ -79,7 +79,7 @@ def test_the_robot_example_prints_what_its_page_shows(tmp_path):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(p, id=p.stem, marks=[pytest.mark.thorough] if p.stem == "linkages" else [])
+        pytest.param(p, id=p.stem, marks=[pytest.mark.thorough] if p.stem in ("linkages", "stewart_legs") else [])
         for p in PAGES
         if ">>>" in p.read_text()
     ],
@@ -94,7 +94,7 @@ def test_code_gives_what_the_pages_show(page, tmp_path, monkeypatch):
 
 def test_every_how_to_has_an_example_and_a_place_in_the_list():
     pages = [p for p in (DOCS / "how_to").glob("*.md") if p.stem != "README"]
-    assert len(pages) == 9
+    assert len(pages) == 10
     listed = (DOCS / "how_to" / "README.md").read_text()
     for page in pages:
         assert ">>>" in page.read_text() and f"({page.name})" in listed, page.name
@@ -144,7 +144,8 @@ def test_equations_are_numbered_in_order_and_cited_by_the_code(page):
     found = numbers_of(page)
     room = found[0].split(".")[0]
     assert found == [f"{room}.{k + 1}" for k in range(len(found))]
-    home = {"switching": "simulation", "statics": "analysis", "kinematics": "analysis"}.get(page.stem, page.stem)
+    analysis = dict.fromkeys(("statics", "kinematics", "inverse_dynamics"), "analysis")
+    home = ({"switching": "simulation"} | analysis).get(page.stem, page.stem)
     cited = f"({found[0]})–({found[-1]}): docs/theory/{page.name}"
     assert cited in (importlib.import_module(f"dalembert.{home}").__doc__ or "")
 

@@ -182,6 +182,14 @@ def ask_inverse_dynamics(name, coordinates, tmp_path):
     return [da.inverse_dynamics(system, (q, v), vdot).effort]
 
 
+def ask_inverse_motion(name, coordinates, tmp_path):
+    """The run as it is: the input that it had, zero, is what makes it."""
+    found = da.inverse_dynamics(system_of(name, coordinates), motion_of(name, coordinates), actuators=["u"])
+    assert found.followed and str(found) and found.as_dict()["actuators"][0]["name"] == "u"
+    np.testing.assert_allclose(found.effort, 0.0, atol=1e-6)
+    return [found.effort, found.power, found.dataset["missing"].values]
+
+
 def ask_hold(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
     label = system.velocity_label(0)
@@ -263,6 +271,7 @@ REFUSED = {
     ("equilibrium", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("quasistatic", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("inverse_dynamics", "rubbing"): "would depend on the efforts",
+    ("inverse_motion", "rubbing"): "would depend on the efforts",
     ("kinematics", "cranks"): "'cranks' has 1 degree of freedom and no driver",
     ("kinematics", "rotor"): "The driver 'motor' leaves 'rotor' 1 degree of freedom",
     ("kinematics", "ball"): "'rolling-sphere' has 3 degrees of freedom and no driver",

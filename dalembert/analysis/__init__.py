@@ -1,12 +1,16 @@
 """7 · questions: redundancy, mobility, contradictions, poses, rest, small motions, and which reactions are reliable.
 
 Equations (7.1)–(7.7): docs/theory/statics.md. Equations (7a.1)–(7a.8): docs/theory/kinematics.md.
+Equations (7b.1)–(7b.5): docs/theory/inverse_dynamics.md.
 """
 
 from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._compare import Comparison, Entry, compare
+from dalembert.analysis._compensation import gravity_compensation
 from dalembert.analysis._contradictions import Contradiction
+from dalembert.analysis._efforts import InverseDynamics
 from dalembert.analysis._equilibrium import Equilibrium, LoadCases
+from dalembert.analysis._inverse import inverse_dynamics
 from dalembert.analysis._kinematics import kinematics
 from dalembert.analysis._linear import Linearisation, linearise
 from dalembert.analysis._pose import Pose, Verdict, solve_pose
@@ -30,7 +34,6 @@ from dalembert.analysis._split import (
     Projectors,
     Split,
     actuator_authority,
-    inverse_dynamics,
     projectors,
     split_motion,
 )
@@ -40,8 +43,9 @@ from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
     "ActuatorAuthority", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium",
-    "JointSolvability", "Linearisation", "LoadCases", "MotionCheck", "Pose", "Projectors", "Release", "Solvability",
-    "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict", "actuator_authority",
-    "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare", "equilibrium", "inverse_dynamics",
-    "kinematics", "linearise", "projectors", "quasistatic", "solve_pose", "split_motion", "sweep_pose",
+    "InverseDynamics", "JointSolvability", "Linearisation", "LoadCases", "MotionCheck", "Pose", "Projectors", "Release",
+    "Solvability", "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict",
+    "actuator_authority", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare", "equilibrium",
+    "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors", "quasistatic", "solve_pose",
+    "split_motion", "sweep_pose",
 ]  # fmt: skip

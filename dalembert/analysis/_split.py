@@ -1,4 +1,4 @@
-"""7 · analysis: motion split into admissible and constrained parts, inverse dynamics, actuators.
+"""7 · analysis: motion split into admissible and constrained parts, efforts at an instant, actuators.
 
 [Kövecses, Piedbœuf 2003]. W = L⁻¹(C L⁻¹)⁺ with M = LᵀL, P_c = W C, P_a = I − W C: M P_a and M P_c are symmetric.
 """
@@ -81,39 +81,10 @@ class Effort:
     r: np.ndarray
 
 
-def inverse_dynamics(
-    system: AbstractSystem | Model,
-    state: State | tuple | None,
-    vdot,
-    *,
-    actuators=None,
-    metric=None,
-    t: float = 0.0,
-    tolerance: float = 1e-9,
+def instant_efforts(
+    system: AbstractSystem | Model, state: State | tuple | None, vdot, actuators, metric, t: float, tolerance: float
 ) -> Effort:
-    """The efforts τ that make the machine move with v̇ at (t, q, v): P_aᵀ(M v̇ − h − B τ) = 0.
-
-    [Kövecses, Piedbœuf 2003, eqs. 26–28], in the redundant coordinates.
-
-    **Arguments**
-
-    - `system`: a system, or a model.
-    - `state`: (q, v), which must meet the constraints; None is the system's own start.
-    - `vdot`: the accelerations asked for, one for each velocity.
-    - `actuators`: B, n × a (default: a force on each velocity).
-    - `metric`: R; with more actuators than freedoms τ is the least effort τᵀR τ (default: unit).
-    - `t`: the time. `tolerance`: what may be left of the needed force, relative to it.
-
-    **Returns** an `Effort`: τ, the force B τ, and the constraint force beside it. An acceleration that the constraints
-    do not allow, or one that the actuators cannot make, is refused with the reason.
-
-        >>> import numpy as np, dalembert as da
-        >>> system = da.build(da.mechanism("four-bar"))
-        >>> state = da.consistent_state(system)
-        >>> free = da.formulations.Projector().solve(da.assemble(system, 0.0, *state))
-        >>> bool(np.all(np.abs(da.inverse_dynamics(system, state, free.vdot).effort) < 1e-9))
-        True
-    """
+    """The efforts at one instant, with the actuators as columns B: see `inverse_dynamics`."""
     system, q, v = _at(system, state)
     if system.bodies is not None and system.bodies.bearings:
         raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")

@@ -12,7 +12,7 @@ from dalembert.linalg._blocks import (
 )
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
-from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, unit_rows
+from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
 from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
 from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
 
@@ -43,6 +43,7 @@ __all__ = [
     "others",
     "pick_rows",
     "pivot_columns",
+    "pseudo_inverse",
     "removable",
     "rows_times_blocks",
     "short_dependencies",

@@ -107,3 +107,21 @@ def unit_rows(C: Float[Array, "m n"], mass: BlockMass) -> Float[Array, "m n"]:
     rows = blocks_times(inverse, C.T).T
     sizes = jnp.sqrt(jnp.sum(rows * rows, axis=1))
     return rows / jnp.where(sizes > 0, sizes, 1.0)[:, None]
+
+
+@jax.custom_jvp
+def pseudo_inverse(A: Float[Array, "m n"], least: Float[Array, ""]) -> Float[Array, "n m"]:
+    """A⁺, with singular values below `least` taken as zero. Its derivative is that of matrices of the same rank
+    [Golub, Pereyra 1973, eq. 4.12]; `jnp.linalg.pinv` cannot be differentiated where its tolerance is traced."""
+    U, values, Vt = jnp.linalg.svd(A, full_matrices=False)
+    inverse = jnp.where(values > least, 1.0 / jnp.where(values > least, values, 1.0), 0.0)
+    return (Vt.T * inverse) @ U.T
+
+
+@pseudo_inverse.defjvp
+def _pseudo_inverse_rate(primals, tangents):
+    (A, least), (dA, _) = primals, tangents
+    P = pseudo_inverse(A, least)
+    m, n = A.shape
+    across = P @ P.T @ dA.T @ (jnp.eye(m) - A @ P) + (jnp.eye(n) - P @ A) @ dA.T @ P.T @ P
+    return P, across - P @ dA @ P

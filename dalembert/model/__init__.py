@@ -1,5 +1,6 @@
 """1 · what the machine is: names and numbers, no time, no matrices."""
 
+from dalembert.model._actuators import Actuator, actuated, drivers_in, released
 from dalembert.model._arguments import (
     LONGEST_NAME,
     RULES,
@@ -151,13 +152,13 @@ from dalembert.model._readings import Reading, Reads, bent, is_smooth, level_of,
 __all__ = [
     "ELEMENTS", "FORMULA_WORDS", "FREE", "INPUT", "LONGEST_NAME", "RULES", "SECTIONS", "TYPED",
     "AbstractCoordinateDriver", "AbstractCoupling", "AbstractForce", "AbstractJoint", "AbstractMeasurement",
-    "AbstractMesh", "AbstractOwnRows", "Along", "AngleLock", "Angular", "Armature", "AxesOf", "Beam", "Bearing",
-    "BearingFriction", "Belt", "Body", "BodyEntry", "Bushing", "Cause", "CentralGravity", "Channel", "Colour",
-    "Component", "ConstantAngle", "ConstantVelocity", "Constraint", "Control", "Controller", "Coordinate", "Coupling",
-    "Cylindrical", "Directions", "Distance", "DistanceDriver", "Drag", "Driver", "Element", "Flag", "Force", "ForceLaw",
-    "Form", "Formula", "Formulas", "FrameDriver", "Friction", "Function", "Gear", "GearRatio", "Generic", "Holonomic",
-    "Inertia", "Input", "InputEntry", "ItemName", "Joint", "JointForce", "JointName", "JointSpring", "KnifeEdge",
-    "Limit", "LimitEntry", "Link", "Loads", "Look", "Marker", "MarkerEntry", "Matrix", "MeasuredAngle",
+    "AbstractMesh", "AbstractOwnRows", "Actuator", "Along", "AngleLock", "Angular", "Armature", "AxesOf", "Beam",
+    "Bearing", "BearingFriction", "Belt", "Body", "BodyEntry", "Bushing", "Cause", "CentralGravity", "Channel",
+    "Colour", "Component", "ConstantAngle", "ConstantVelocity", "Constraint", "Control", "Controller", "Coordinate",
+    "Coupling", "Cylindrical", "Directions", "Distance", "DistanceDriver", "Drag", "Driver", "Element", "Flag", "Force",
+    "ForceLaw", "Form", "Formula", "Formulas", "FrameDriver", "Friction", "Function", "Gear", "GearRatio", "Generic",
+    "Holonomic", "Inertia", "Input", "InputEntry", "ItemName", "Joint", "JointForce", "JointName", "JointSpring",
+    "KnifeEdge", "Limit", "LimitEntry", "Link", "Loads", "Look", "Marker", "MarkerEntry", "Matrix", "MeasuredAngle",
     "MeasuredCoordinate", "MeasuredDistance", "MeasuredEffort", "MeasuredEnergy", "MeasuredFormula", "MeasuredFunction",
     "MeasuredPoint", "MeasuredPower", "MeasuredReaction", "Measurement", "MeshFile", "Mistake", "Model", "Motion",
     "Motions", "Motor", "Name", "NamedFormulas", "Needs", "NoSlip", "Number", "OnJoint", "OrientationLock", "PDControl",
@@ -166,8 +167,9 @@ __all__ = [
     "Quaternion", "RackAndPinion", "Reading", "Readings", "Reads", "Revolute", "RevoluteSphericalRod", "RollingDisc",
     "RollingSphere", "Rule", "Screw", "Shape", "ShapeEntry", "ShapeKind", "Sizes", "SpeedDriver", "Spherical",
     "SpringDamper", "Stop", "Term", "Terms", "Torque", "Unit", "Universal", "Vector", "Vectors", "Weld", "Wheel",
-    "Whole", "Wrong", "adapter", "as_text", "axis_angle", "bent", "components", "deg", "forms_of", "frame_on_axis",
-    "input_at", "input_function", "inside_folder", "is_input", "is_required", "is_smooth", "level_of", "name_mistake",
-    "number", "quaternion_of", "quintic", "readings", "rotation_matrix", "shared_schemas", "sketching", "slide_along",
-    "spline_jet", "title", "title_mistake", "turn", "turn_about", "value_of", "whole",
+    "Whole", "Wrong", "actuated", "adapter", "as_text", "axis_angle", "bent", "components", "deg", "drivers_in",
+    "forms_of", "frame_on_axis", "input_at", "input_function", "inside_folder", "is_input", "is_required", "is_smooth",
+    "level_of", "name_mistake", "number", "quaternion_of", "quintic", "readings", "released", "rotation_matrix",
+    "shared_schemas", "sketching", "slide_along", "spline_jet", "title", "title_mistake", "turn", "turn_about",
+    "value_of", "whole",
 ]  # fmt: skip

@@ -343,8 +343,13 @@ def spline_jet(breaks, coefficients, x):
     import jax.numpy as jnp
 
     pieces = coefficients.shape[1]
-    k = jnp.clip(jnp.searchsorted(breaks, x, side="right") - 1, 0, pieces - 1)
-    s, c = x - jnp.asarray(breaks)[k], jnp.asarray(coefficients)[:, k]
+    breaks = jnp.asarray(breaks)
+    # the last break that is not beyond x, by halving, written out: what jnp.searchsorted is made of has no machine code
+    k = jnp.zeros(jnp.shape(x), int)
+    for power in reversed(range((pieces - 1).bit_length())):
+        ahead = jnp.minimum(k + 2**power, pieces - 1)
+        k = jnp.where(breaks[ahead] <= x, ahead, k)
+    s, c = x - breaks[k], jnp.asarray(coefficients)[:, k]
     value, slope, half = c[0], jnp.zeros_like(c[0]), jnp.zeros_like(c[0])
     for row in range(1, coefficients.shape[0]):
         half = half * s + slope
