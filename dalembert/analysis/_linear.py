@@ -249,7 +249,8 @@ def _refuse_drivers(here: Neighbourhood, channels: Channels) -> None:
     for name, k in zip(channels.inputs, channels.order, strict=True):
         if len(moved) and moved[k] > 0:
             row = int(np.argmax(np.abs(here.found.driven[:, k])))
-            who = here.system.owner_of(row).name
+            h = here.system.m_holonomic  # Φ, then φ
+            who = here.system.owner_of(row if row < h else row - h).name
             raise DalembertError(
                 f"Input '{name}' prescribes the motion of '{who}': its first and second derivatives act as well, so "
                 f"that it has no B. Let '{who}' be moved by a force, a motor or a pd_control instead."

@@ -47,8 +47,9 @@ class Channels:
 class LinearModel(eqx.Module):
     """A linear model for other parameters: arrays, under jit and with forward derivatives.
 
-    `eigenvalues` are those of the same modes, in the order of `Linearisation.modes`, followed from there: simple ones;
-    zero for rigid-body modes, NaN for repeated ones.
+    `eigenvalues` are those of the same modes, in the order of `Linearisation.modes`, followed from there by Newton's
+    method: of simple ones; zero for rigid-body modes, NaN for repeated ones. Meant for small changes and derivatives:
+    after a large change a mode may be taken for a near one, and `linearise` is to be called anew.
     """
 
     A: jax.Array

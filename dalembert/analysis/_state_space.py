@@ -54,7 +54,7 @@ class Jacobians(NamedTuple):
     y: Float[Array, "outputs columns"]
     Phi: Float[Array, "holonomic n"]  # by δq
     phi: Float[Array, "m twon"]  # by (δq, δv)
-    driven: Float[Array, "m inputs"]  # by δu: zero unless an input moves a driver
+    driven: Float[Array, "rows inputs"]  # of Φ and φ by δu: zero unless an input moves a driver
     M: Float[Array, "n n"]
     acceleration: Velocities
     free: Velocities  # the accelerations without constraints
@@ -102,8 +102,9 @@ def jacobians(system: AbstractSystem, asked: Asked, t, q, v) -> Jacobians:
     if spin is not None:
         vdot = vdot.at[:, n : 2 * n].add(spin)
     Phi, phi = jax.jacfwd(held)(zero)
+    driven = jnp.concatenate([Phi, phi])[:, 2 * n + nz :]
     return Jacobians(
-        vdot, zdot, y, Phi[:, :n], phi[:, : 2 * n], phi[:, 2 * n + nz :], equations.M, acceleration,
+        vdot, zdot, y, Phi[:, :n], phi[:, : 2 * n], driven, equations.M, acceleration,
         equations.mass.solve(equations.h), rates, values, jnp.concatenate(held(zero)),
     )  # fmt: skip
 
