@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, statics, modes, run, kinematics, view, report, compare, new, convert, schema, demo."""
+"""edge · the command line: list, check, statics, modes, run, kinematics, view, report, compare, new, …"""
 
 from __future__ import annotations
 

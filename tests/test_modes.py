@@ -182,7 +182,7 @@ def test_matrices_against_differences(coordinates):
 
 
 def test_frequency_response_against_a_motion():
-    """Begun on the forced oscillation a run stays on it: y(t) = Re H exp(iωt). With 1e-4 N what is not linear is 1e-9."""
+    """Begun on the forced oscillation a run stays on it: y(t) = Re H exp(iωt). With 1e-4 N the rest is 1e-9."""
     lin = cart_linear("joint")
     f, push, system = 0.7, 1e-4, lin.system
     w, u = 2 * np.pi * f, lin.inputs.index("u")

@@ -36,7 +36,8 @@ def report(
     A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
     as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
     that contradict each other are named without a motion. `statics` tells also where the machine rests (see
-    `equilibrium`), `modes` its modes (see `linearise`) about its start, or where that is not steady about its rest. Under 5 MB for a normal run.
+    `equilibrium`), `modes` its modes (see `linearise`) about its start, or where that is not steady
+    about its rest. Under 5 MB for a normal run.
     """
     # loaded on first use: whoever prints a check needs none of it
     from dalembert.reports._sections import modes_section, rest_section, sections_of
