@@ -68,7 +68,7 @@ def linearise(
         >>> pin = model.revolute("pin", model.ground, bob, at=(0, 0))
         >>> lin = da.linearise(model, inputs=["pin.angle"], outputs=["pin.angle"])
         >>> print(f"{lin.modes[0].frequency:.6f} Hz")
-        0.486438 Hz
+        0.486474 Hz
         >>> print(f"{lin.frequency_response([0.0]).values.real.item():.6f} rad/(N m)")
         0.050968 rad/(N m)
     """

@@ -271,7 +271,7 @@ class Linearisation:
         from dalembert.view import plot_bode
 
         self._need_channels("bode")
-        marks = [m.frequency for m in self.modes if m.kind == "oscillating"]
+        marks = [m.frequency for m in self.modes if m.oscillates]
         rates = [abs(x) / (2 * np.pi) for x in self.eigenvalues if abs(x) > 0]
         if frequencies is None:
             low, high = (min(rates), max(rates)) if rates else (1.0, 1.0)
@@ -395,15 +395,15 @@ class Linearisation:
         mode = self.mode(number)
         if not np.any(mode.shape):
             raise DalembertError(f"In mode {number} of '{self.name}' no body moves: only states of controllers do.")
-        if mode.kind == "real":
+        if not (mode.rigid or mode.oscillates):
             t = np.linspace(0, 3 * mode.time_constant, FRAMES * CYCLES + 1)
             phase = np.exp(mode.eigenvalue.real * (t if mode.eigenvalue.real < 0 else t - t[-1]))
             word = f"{'decays' if mode.eigenvalue.real < 0 else 'grows'} in {mode.time_constant:.4g} s"
         else:
-            period = 1.0 / mode.damped_frequency if mode.kind == "oscillating" else 1.0
+            period = 1.0 / mode.damped_frequency if mode.oscillates else 1.0
             t = np.linspace(0, CYCLES * period, FRAMES * CYCLES + 1)
             phase = np.exp(2j * np.pi * t / period)
-            word = f"{mode.frequency:.4g} Hz" if mode.kind == "oscillating" else "rigid-body"
+            word = f"{mode.frequency:.4g} Hz" if mode.oscillates else "rigid-body"
         machine = self.system.machine
         deltas = amplitude * np.real(phase[:, None] * mode.shape)
         q = np.asarray(retracted(machine, np.asarray(self.instant.on_bodies.q), deltas))

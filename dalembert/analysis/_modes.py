@@ -53,9 +53,19 @@ class Mode:
     potential: dict[str, float] = field(default_factory=dict)
 
     @property
+    def rigid(self) -> bool:
+        """Whether it is a rigid-body mode: its eigenvalue is zero."""
+        return self.eigenvalue == 0
+
+    @property
+    def oscillates(self) -> bool:
+        """Whether its eigenvalue is one of a pair."""
+        return self.eigenvalue.imag != 0
+
+    @property
     def frequency(self) -> float:
         """The undamped natural frequency |λ|/2π of an oscillating mode, in Hz; 0 for the others."""
-        return abs(self.eigenvalue) / (2 * math.pi) if self.kind == "oscillating" else 0.0
+        return abs(self.eigenvalue) / (2 * math.pi) if self.oscillates else 0.0
 
     @property
     def damped_frequency(self) -> float:
@@ -155,8 +165,8 @@ def _general(A: np.ndarray, sizes: np.ndarray) -> Eigen:
         B, zeros = Q.T @ B @ Q, zeros + len(B) - rank
     still = levels[0][0] if levels else np.zeros((len(A), 0))
     none: Any = (np.zeros(0, complex), np.zeros((0, 0)), np.zeros((0, 0)))
-    values: Any
-    values, left, right = scipy.linalg.eig(B, left=True, right=True) if len(B) else none
+    solved: Any = scipy.linalg.eig(B, left=True, right=True) if len(B) else none
+    values, left, right = solved
     # real parts within the error of their eigenvalue are zero
     condition = 1.0 / np.maximum(np.abs(np.sum(left.conj() * right, axis=0)), 1e-300) if len(B) else np.zeros(0)
     small = np.abs(values.real) <= ROUNDING * condition * np.linalg.norm(B)

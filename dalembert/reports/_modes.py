@@ -46,18 +46,18 @@ def modes_summary(lin: Linearisation) -> list[str]:
 
 def frequency_words(mode: Mode) -> list[str]:
     """Frequency or rate of a mode."""
-    if mode.kind == "rigid-body":
+    if mode.rigid:
         return ["rigid-body"]
-    if mode.kind == "oscillating":
+    if mode.oscillates:
         return [f"{mode.frequency:.6g} Hz"]
     return [f"{mode.eigenvalue.real:.5g} 1/s"]
 
 
 def damping_words(mode: Mode) -> list[str]:
     """Damping ratio of an oscillating mode; for a real one whether it decays."""
-    if mode.kind == "rigid-body":
+    if mode.rigid:
         return ["–"]
-    if mode.kind == "oscillating":
+    if mode.oscillates:
         return [f"{mode.damping_ratio:.4g}"]
     return ["decays" if mode.eigenvalue.real < 0 else "grows"]
 

@@ -371,7 +371,7 @@ def modes_section(system: AbstractSystem) -> Section:
     if rows:
         heads = ("mode", "frequency or rate", "damping ratio", "kinetic energy", "potential energy")
         blocks.append(Table(heads, rows, (0,), "Modes"))
-    drawn = [m for m in lin.modes if np.any(m.shape) and m.kind == "oscillating"] if system.bodies is not None else []
+    drawn = [m for m in lin.modes if np.any(m.shape) and m.oscillates] if system.bodies is not None else []
     for m in drawn[:SHAPES]:
         blocks.append(Picture(lin.plot(m.number), f"mode {m.number}: {' '.join(frequency_words(m))}", 48))
     return Section("Modes", blocks)
