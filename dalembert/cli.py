@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, statics, run, kinematics, view, report, compare, new, convert, schema, demo."""
+"""edge · the command line: list, check, statics, modes, run, kinematics, view, report, compare, new, …"""
 
 from __future__ import annotations
 
@@ -221,6 +221,67 @@ def statics(
     if not as_json:
         for path in written:
             print(f"  written: {path}")
+
+
+@app.command()
+def modes(
+    model: ModelName,
+    rest: Annotated[bool, typer.Option("--rest", help="Let it come to rest first: about its equilibrium.")] = False,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME", help="An input, or a joint coordinate along which an effort acts."),
+    ] = None,
+    outputs: Annotated[
+        list[str] | None, typer.Option("--output-of", metavar="NAME", help="A measured number or joint coordinate.")
+    ] = None,
+    open_: Annotated[
+        list[str] | None, typer.Option("--open", metavar="NAME", help="Hold the outputs of this controller.")
+    ] = None,
+    at: Annotated[float, typer.Option(help="The time at which drivers and loads are taken.")] = 0.0,
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="Also where the state is not steady.")] = False,
+    rule: RuleName = None,
+    changes: Changes = None,
+    coordinates: Coordinates = "absolute",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the result: .nc (netCDF).")] = None,
+    mode: Annotated[int, typer.Option(help="The mode that --plot and --animate show.", min=1)] = 1,
+    plot: Annotated[Path | None, typer.Option(help="Write a figure of a mode: .png, .pdf or .svg.")] = None,
+    animate: Annotated[Path | None, typer.Option(help="Write a mode in motion: .html, .gif or .mp4.")] = None,
+    bode: Annotated[Path | None, typer.Option(help="Write the frequency responses: .png, .pdf or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Small motions: modes with frequency, damping and energy; frequency responses from inputs to outputs."""
+    check_output(output, (".nc",))
+    check_output(animate, (".html", ".gif", ".mp4"))
+    _check_plot(plot)
+    _check_plot(bode)
+    if bode is not None and not (inputs and outputs):
+        raise DalembertError("--bode needs something that goes in and comes out: --input NAME --output-of NAME.")
+    entry = _entry(model)
+    system = _built(entry, coordinates, changes)
+    from dalembert.analysis import equilibrium, linearise
+
+    found = linearise(
+        system, equilibrium(system, t=at) if rest else None, inputs=inputs or (), outputs=outputs or (),
+        open=open_ or False, rule=_rule(rule), t=at, anywhere=anywhere,
+    )  # fmt: skip
+    written: list[Path | None] = []
+    if plot is not None:
+        found.plot(mode, path=plot)
+        written.append(plot)
+    if animate is not None:
+        written.append(found.animate(mode, animate))
+    if bode is not None:
+        found.bode(path=bode)
+        written.append(bode)
+    if output is not None:
+        written.append(found.to_netcdf(output))
+    if as_json:
+        print(json.dumps(found.as_dict()))
+    else:
+        from rich.console import Console
+
+        Console(highlight=False, soft_wrap=True).print(found)
+    _written(written, as_json)
 
 
 def _numbers(text: str, who: str) -> Any:
@@ -715,6 +776,7 @@ def report(
     statics: Annotated[
         bool, typer.Option("--statics", help="Tell also where it rests, and what it bears there.")
     ] = False,
+    modes: Annotated[bool, typer.Option("--modes", help="Tell also its modes, about its start or its rest.")] = False,
 ) -> None:
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
@@ -728,7 +790,7 @@ def report(
     warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     end = entry.t_end if t_end is None else t_end
-    options = {"about": entry.summary, "samples": samples, "progress": True, "statics": statics}
+    options = {"about": entry.summary, "samples": samples, "progress": True, "statics": statics, "modes": modes}
     if changes:  # the model as a file would not be what was simulated
         machine = _built(entry, coordinates, changes)
         options["about"] = f"{entry.summary or machine.name}; changed: {', '.join(changes)}"

@@ -22,6 +22,7 @@ UPWARD = {
     "analysis/_check.py": {"reports"},  # a check prints
     "analysis/_equilibrium.py": {"reports"},  # and so does a machine at rest
     "analysis/_quasistatic.py": {"reports"},  # and a path
+    "analysis/_linear_model.py": {"reports"},  # and a linear model
 }
 """The only imports that run upward, each in one function and on first use: sugar for a person at a prompt."""
 FILES = sorted(ROOT.rglob("*.py"))
@@ -95,7 +96,7 @@ DIFFERENTIATING = {
     "equations.py": "rates of M, C and b along a motion",
     "formulations/_complementary.py": "rates of a complement",
     "simulation/_march.py": "energy; it asks residuals whether a step has closed",
-    "analysis/_linear.py": "residuals once more: the rows of a linearisation",
+    "analysis/_state_space.py": "residuals once more: the rows of a linearisation",
     "analysis/_rest.py": "forces at rest along a path, and what is held; it asks residuals whether a step has closed",
 }
 """The files that differentiate and know rows or residuals at all, and what they differentiate."""

@@ -483,8 +483,6 @@ def test_wrong_uses_of_built_systems_get_a_sentence():
             da.build(wrong)
     with pytest.raises(da.DalembertError, match="the last 1 of them states of its controllers; got 3"):
         system.places(np.zeros(3))
-    with pytest.raises(da.DalembertError, match="its controllers have states of their own \\(pid.sum\\)"):
-        da.linearise(system)
     with pytest.raises(da.DalembertError, match="Nothing is measured"):
         _ = da.simulate(da.mechanism("pendulum"), 0.1, samples=2).measurements
 

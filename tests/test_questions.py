@@ -163,6 +163,22 @@ def ask_linearise(name, coordinates, tmp_path):
     return [np.abs(da.linearise(system_of(name, coordinates)).eigenvalues)]
 
 
+def ask_modes(name, coordinates, tmp_path):
+    """Modes with their energies, and a response from the input to an acceleration."""
+    out = {
+        "cranks": "tip.ax",
+        "rotor": "hinge.angle_acceleration",
+        "ball": "seen.x",
+        "rubbing": "swing",
+        "functions": "own",
+    }
+    lin = da.linearise(system_of(name, coordinates), inputs=["u"], outputs=[out[name]])
+    assert str(lin) and lin.as_dict()["modes"]
+    for mode in lin.modes:
+        assert name == "functions" or sum(mode.kinetic.values()) == pytest.approx(1.0, abs=1e-9)
+    return [np.abs(lin.eigenvalues), np.abs(lin.frequency_response([0.3]).values), lin.dataset["A"].values]
+
+
 def ask_equilibrium(name, coordinates, tmp_path):
     rest = da.equilibrium(system_of(name, coordinates))
     assert str(rest) and rest.summary() and rest.stable and rest.mobility == 1
@@ -268,6 +284,7 @@ REFUSED = {
     ("reactions", "functions"): "no joint frames",
     ("animate", "functions"): "nothing of bodies",
     ("linearise", "ball"): "neither at rest nor in steady motion",
+    ("modes", "ball"): "neither at rest nor in steady motion",
     ("equilibrium", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("quasistatic", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("inverse_dynamics", "rubbing"): "would depend on the efforts",

@@ -1,7 +1,7 @@
 """7 · questions: redundancy, mobility, contradictions, poses, rest, small motions, and which reactions are reliable.
 
 Equations (7.1)–(7.7): docs/theory/statics.md. Equations (7a.1)–(7a.8): docs/theory/kinematics.md.
-Equations (7b.1)–(7b.5): docs/theory/inverse_dynamics.md.
+Equations (7b.1)–(7b.5): docs/theory/inverse_dynamics.md. Equations (7c.1)–(7c.9): docs/theory/linearisation.md.
 """
 
 from dalembert.analysis._check import Check, MotionCheck
@@ -12,7 +12,9 @@ from dalembert.analysis._efforts import InverseDynamics
 from dalembert.analysis._equilibrium import Equilibrium, LoadCases
 from dalembert.analysis._inverse import inverse_dynamics
 from dalembert.analysis._kinematics import kinematics
-from dalembert.analysis._linear import Linearisation, linearise
+from dalembert.analysis._linear import linearise
+from dalembert.analysis._linear_model import Linearisation, LinearModel
+from dalembert.analysis._modes import Mode
 from dalembert.analysis._pose import Pose, Verdict, solve_pose
 from dalembert.analysis._quasistatic import SpecialPoint, StaticPath, quasistatic
 from dalembert.analysis._redundancy import check
@@ -43,9 +45,9 @@ from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
     "ActuatorAuthority", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium",
-    "InverseDynamics", "JointSolvability", "Linearisation", "LoadCases", "MotionCheck", "Pose", "Projectors", "Release",
-    "Solvability", "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict",
-    "actuator_authority", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare", "equilibrium",
-    "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors", "quasistatic", "solve_pose",
-    "split_motion", "sweep_pose",
+    "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation", "LoadCases", "Mode", "MotionCheck", "Pose",
+    "Projectors", "Release", "Solvability", "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term",
+    "UniqueSum", "Verdict", "actuator_authority", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check",
+    "compare", "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
+    "quasistatic", "solve_pose", "split_motion", "sweep_pose",
 ]  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 
-from dalembert._typing import Velocities
+from dalembert._typing import MachineVelocities, Velocities
 from dalembert.equations import Equations
 from dalembert.reactions._joints import on_bodies, reaction_on_bodies
 from dalembert.reactions._rules import AbstractReactionRule, MinimumNorm
@@ -13,12 +15,17 @@ from dalembert.systems import AbstractSystem, Loads
 
 
 def loads_of(
-    system: AbstractSystem, equations: Equations, vdot: Velocities, rule: AbstractReactionRule | None = None
+    system: AbstractSystem,
+    equations: Equations,
+    vdot: Velocities,
+    rule: AbstractReactionRule | None = None,
+    applied: MachineVelocities | None = None,
 ) -> Loads:
     """What the constraints transmit, for `system.measured(t, q, v, vdot, loads)`; works under jit, vmap and grad.
 
     **Arguments**: `equations` of the system at the instant (`da.assemble`), `vdot` their solution; `rule` picks what is
-    not unique (default: the minimum norm). **Returns** `Loads`.
+    not unique (default: the minimum norm); `applied` a force on the machine's velocities that is in `equations` besides
+    those of the system. **Returns** `Loads`.
 
         >>> import dalembert as da
         >>> model = da.Model("pendulum", gravity=(0, -9.81))
@@ -33,6 +40,8 @@ def loads_of(
         19.62
     """
     there = on_bodies(system, equations)
+    if applied is not None and there is not equations:
+        there = dataclasses.replace(there, h=there.h + applied)
     _, r = reaction_on_bodies(system, equations, there, vdot, None)
     lam = (rule or MinimumNorm()).multipliers(system.machine, there, r) if system.machine.m else jnp.zeros(0)
     bodies = system.bodies

@@ -4,6 +4,7 @@ Named in the plural: `da.report` is the function.
 """
 
 from dalembert.reports._graph import plot_graph
+from dalembert.reports._modes import modes_renderable, modes_summary
 from dalembert.reports._page import report
 from dalembert.reports._statics import (
     cases_renderable,
@@ -15,6 +16,6 @@ from dalembert.reports._statics import (
 from dalembert.reports._text import plain, renderable, summary
 
 __all__ = [
-    "cases_renderable", "path_renderable", "path_summary", "plain", "plot_graph", "renderable", "report",
-    "statics_renderable", "statics_summary", "summary",
+    "cases_renderable", "modes_renderable", "modes_summary", "path_renderable", "path_summary", "plain", "plot_graph",
+    "renderable", "report", "statics_renderable", "statics_summary", "summary",
 ]  # fmt: skip

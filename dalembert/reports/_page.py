@@ -27,6 +27,7 @@ def report(
     samples: int = 401,
     progress: bool = False,
     statics: bool = False,
+    modes: bool = False,
     **settings,
 ) -> Path:
     """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
@@ -35,10 +36,11 @@ def report(
     A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
     as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
     that contradict each other are named without a motion. `statics` tells also where the machine rests (see
-    `equilibrium`). Under 5 MB for a normal run.
+    `equilibrium`), `modes` its modes (see `linearise`) about its start, or where that is not steady
+    about its rest. Under 5 MB for a normal run.
     """
     # loaded on first use: whoever prints a check needs none of it
-    from dalembert.reports._sections import rest_section, sections_of
+    from dalembert.reports._sections import modes_section, rest_section, sections_of
     from dalembert.view import Source, need_matplotlib, report_page
 
     if Path(path).suffix not in (".html", ".htm"):
@@ -63,6 +65,9 @@ def report(
     if statics:
         log(f"{system.name}: at rest")
         sections.insert(-1, rest_section(system))
+    if modes:
+        log(f"{system.name}: modes")
+        sections.insert(-1, modes_section(system))
     if isinstance(model, Model):
         with suppress(DalembertError):  # Python functions have no text
             sections[-1].blocks.append(Source("The model as a file", text_of(model, summary=about)))

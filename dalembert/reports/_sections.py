@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from dalembert._results import DalembertError, Status
-from dalembert.analysis import Check, equilibrium
+from dalembert.analysis import Check, equilibrium, linearise
 from dalembert.reactions import LABELS
 from dalembert.reports._graph import plot_graph
+from dalembert.reports._modes import damping_words, frequency_words, modes_summary, shares
 from dalembert.reports._statics import statics_summary
 from dalembert.reports._text import friction_lines, names_of, summary, valued, with_value
 from dalembert.simulation import Solution
@@ -344,3 +345,33 @@ def rest_section(system: AbstractSystem) -> Section:
         blocks.append(Table(("joint", "", "value", "", "determined"), rows, (2,), "Reactions along the joints' axes"))
     blocks += [Words(f"{line}.") for line in found.remarks]
     return Section("At rest", blocks)
+
+
+SHAPES = 6
+"""Modes that are drawn in a report."""
+
+
+def modes_section(system: AbstractSystem) -> Section:
+    """The modes of a machine about its start or, where that is not steady, about its equilibrium."""
+    try:
+        try:
+            lin = linearise(system)
+        except DalembertError:
+            lin = linearise(system, equilibrium(system))
+    except DalembertError as error:
+        return Section("Modes", [Words(str(error), "open")])
+    lines = [line.strip().removeprefix(f"{lin.name}: ") for line in modes_summary(lin)]
+    tone = "good" if lin.stable else "bad"
+    blocks: list = [Words(f"{line[0].upper()}{line[1:]}.", tone if k == 0 else "") for k, line in enumerate(lines)]
+    rows = [
+        (str(m.number), " ".join(frequency_words(m)), " ".join(damping_words(m)),
+         " ".join(shares(m.kinetic)), " ".join(shares(m.potential)))
+        for m in lin.modes
+    ]  # fmt: skip
+    if rows:
+        heads = ("mode", "frequency or rate", "damping ratio", "kinetic energy", "potential energy")
+        blocks.append(Table(heads, rows, (0,), "Modes"))
+    drawn = [m for m in lin.modes if np.any(m.shape) and m.oscillates] if system.bodies is not None else []
+    for m in drawn[:SHAPES]:
+        blocks.append(Picture(lin.plot(m.number), f"mode {m.number}: {' '.join(frequency_words(m))}", 48))
+    return Section("Modes", blocks)

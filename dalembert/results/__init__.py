@@ -3,7 +3,7 @@
 from dalembert.results._batch import BatchResults
 from dalembert.results._instants import Instants
 from dalembert.results._observe import Observation, observe, observe_all
-from dalembert.results._poses import Pose, labelled_poses, pose_of
+from dalembert.results._poses import Pose, labelled_poses, moving_bodies, pose_of, unique_channels
 from dalembert.results._recorded import RecordedRun
 from dalembert.results._results import Results
 from dalembert.results._run_file import open_run
@@ -12,8 +12,8 @@ from dalembert.simulation import Solution, is_batch
 open = open_run
 
 __all__ = [
-    "BatchResults", "Instants", "Observation", "Pose", "RecordedRun", "Results", "labelled_poses", "observe",
-    "observe_all", "open", "open_run", "pose_of", "results_of",
+    "BatchResults", "Instants", "Observation", "Pose", "RecordedRun", "Results", "labelled_poses",
+    "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of", "results_of", "unique_channels",
 ]  # fmt: skip
 
 

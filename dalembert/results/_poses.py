@@ -96,33 +96,31 @@ def _measured(system: AbstractSystem, t, q, equations, lam):
     return wrenches, coordinates, (system.measured(t, q, v, v, loads), system.control.jets(known)[:, 0])
 
 
-def unique_channels(pose: Pose) -> np.ndarray:
-    """For each measured number whether the rigid-body model determines it."""
-    system, found = pose.instant.system, {}
+def unique_channels(instant: Instant, which: Sequence[int] | None = None) -> np.ndarray:
+    """For each measured number (or those in `which`, by number) whether the rigid-body model determines it."""
+    system, found = instant.system, {}
     starts = np.cumsum([0, *(len(x.channels) for x in system.measures)])
 
     def sure(k: int) -> bool:
         if k not in found:
             found[k] = True  # what is no measurement (a coordinate, an input) is
-            which = int(np.searchsorted(starts, k, side="right")) - 1
-            if which < len(system.measures):
-                x = system.measures[which]
-                found[k] = _transmitted_uniquely(pose, x, k - int(starts[which])) and all(map(sure, x.law.reads))
+            of = int(np.searchsorted(starts, k, side="right")) - 1
+            if of < len(system.measures):
+                x = system.measures[of]
+                found[k] = _transmitted_uniquely(instant, x, k - int(starts[of])) and all(map(sure, x.law.reads))
         return found[k]
 
-    return np.array([sure(k) for k in range(len(system.channels))], bool)
+    return np.array([sure(k) for k in (range(len(system.channels)) if which is None else which)], bool)
 
 
-def _transmitted_uniquely(pose: Pose, x: Measure, at: int) -> bool:
+def _transmitted_uniquely(instant: Instant, x: Measure, at: int) -> bool:
     what = x.law.transmitted
     if what is None:
         return True
     if what == "rows":
-        rows = list(pose.instant.machine.owner_named(x.target).rows)
-        return bool(np.all(np.linalg.norm(pose.instant.among_joints.null[rows], axis=1) <= ZERO))
-    assert pose.bodies is not None
-    joint = [j.name for j in pose.bodies.joints].index(x.target)
-    return bool(pose.unique[what][joint, x.law.components[at]])
+        rows = list(instant.machine.owner_named(x.target).rows)
+        return bool(np.all(np.linalg.norm(instant.among_joints.null[rows], axis=1) <= ZERO))
+    return bool(instant.uniqueness.mask(x.target, what)[x.law.components[at]])
 
 
 def labelled_poses(
@@ -152,6 +150,18 @@ def labelled_poses(
     redundancy = max(p.instant.among_joints.redundancy for p in poses)
     found = {"model": first.instant.system.name, "reaction_rule": rule.describe(machine), "redundancy": redundancy}
     return xr.Dataset(data, coords=coords, attrs=found | dict(attrs))
+
+
+def moving_bodies(system: AbstractSystem, t: np.ndarray, q: np.ndarray, title: str) -> xr.Dataset:
+    """Bodies of a machine at given coordinates over time, for pictures: nothing else is known of the motion."""
+    import xarray as xr
+
+    bodies = system.bodies
+    data: dict[str, Any] = {"geometry": ((), json.dumps(geometry(system)))}  # refuses a machine without bodies
+    coords: dict[str, Any] = {"time": ("time", np.asarray(t, float), {"units": "s"})}
+    assert bodies is not None
+    _bodies(bodies, np.asarray(system.machine.split(q)[0]), "time", data, coords)
+    return xr.Dataset(data, coords=coords, attrs={"model": title})
 
 
 def _bodies(bodies: BodySystem, q: np.ndarray, dimension: str, data, coords) -> None:
@@ -203,7 +213,7 @@ def _measurements(poses: Sequence[Pose], dimension: str, data, coords) -> None:
     if system.measures:
         channels = [c for x in system.measures for c in x.channels]
         rules = {p.rule.describe(p.instant.machine) for p in poses if not isinstance(p.rule, RequireUnique)}
-        sure = np.array([unique_channels(p) for p in poses])
+        sure = np.array([unique_channels(p.instant) for p in poses])
         coords["channel"] = list(system.channels)
         coords["channel_units"] = ("channel", [c.unit for c in channels])
         coords["channel_rule"] = ("channel", ["unique" if x else ", ".join(rules) for x in np.all(sure, axis=0)])

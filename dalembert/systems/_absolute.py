@@ -127,6 +127,9 @@ class AbsoluteSystem(BodySystem):
     def with_first_tick(self, t):
         return replace(self, control=replace(self.control, begins=t if is_traced(t) else np.asarray(t, float)))
 
+    def with_control(self, control):
+        return replace(self, control=control)
+
     def with_inputs(self, values):
         control = self.control.with_inputs(self.name, values)
         data = {}

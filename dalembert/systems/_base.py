@@ -38,7 +38,7 @@ from dalembert.systems._names import Named, Renaming
 if TYPE_CHECKING:
     from dalembert.equations import Equations
     from dalembert.systems._bodies import BodySystem
-    from dalembert.systems._measure import Loads, Measure
+    from dalembert.systems._measure import ChannelView, Loads, Measure
     from dalembert.systems._rows import Family
 
 
@@ -348,6 +348,10 @@ class AbstractSystem(Named):
             raise DalembertError(f"System '{self.name}' has no input '{next(iter(values))}'; it has none.")
         return self
 
+    def with_control(self, control: Control) -> Self:
+        """A copy with these inputs and controllers, of the same number of states."""
+        raise DalembertError(f"System '{self.name}' has no inputs and no controllers.")
+
     def with_input_values(self, jets: Float[Array, "inputs 3"]) -> Self:
         """A copy in which the elements have these values of the inputs, with their rates and second rates."""
         return self
@@ -413,6 +417,11 @@ class AbstractSystem(Named):
         On the host: numbers, not names, go into what is compiled.
         """
         return _measure.channels_named(self, item)
+
+    def channel(self, number: int) -> ChannelView:
+        """What a measured number is called, its unit and its level (0 position, 1 velocity, 2 acceleration, 3
+        reactions)."""
+        return _measure.view_of(self, number)
 
     def is_position(self, channel: int) -> bool:
         """Whether a measured number is one of positions alone."""

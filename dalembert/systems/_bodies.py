@@ -243,6 +243,25 @@ class BodySystem(RowSystem):
                 shares = shares.at[f.group.columns[:, k]].add(share)
         return shares[:-1]
 
+    def forces_each(self, t, q: Coordinates) -> list[Float[Array, "count slots dv"]]:
+        """With nothing moving, the shares of each force in h on each of its bodies, family by family."""
+        places, v = self.places(q), jnp.zeros(self.n)
+        twists = self.twists(places, v)
+        table = jnp.zeros((self.masses.shape[0] + 1, self.dv))
+        out = []
+        for f in self.driven(t, q, v).forces:
+            one = jax.vmap(lambda at, motion, u, p, law=f.law: self.force_shares(law, t, at, motion, u, p))
+            shares = one(f.gather(places), f.gather(twists), f.gather(table), self.force_numbers(f))
+            out.append(jnp.stack(shares, axis=1))
+        return out
+
+    def reactions_each(self, t, q: Coordinates, lam) -> list[Float[Array, "count slots dv"]]:
+        """The shares of each joint in Cᵀλ on each of its bodies, family by family."""
+        places = self.places(q)
+        rows, _ = self.timed(t).jacobian(t, places, self.twists(places, jnp.zeros(self.n)))
+        blocks = zip(self.families, rows.member_blocks(), strict=True)
+        return [jnp.sum(lam[f.group.rows][:, :, None, None] * block, axis=1) for f, block in blocks]
+
     def mass_mv(self, places, x: Float[Array, "nb dv"]) -> Float[Array, "nb dv"]:
         """M x of bodies at given places (ground last), one row per body."""
         d = self.kinematics.d

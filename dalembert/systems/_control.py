@@ -13,7 +13,7 @@ whoever saves, restarts, differentiates or linearises a motion finds them in q.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import equinox as eqx
@@ -131,6 +131,7 @@ class Control(eqx.Module):
     sources: tuple[Source, ...] = ()
     controllers: tuple[Controller, ...] = ()
     begins: Array = eqx.field(default_factory=lambda: np.zeros(()))  # when the first ticks are
+    added: Float[Array, " inputs"] | None = None  # to the value of each input, whoever sets it
 
     def renamed(self, to: Renaming) -> Self:
         return with_fields(
@@ -181,6 +182,17 @@ class Control(eqx.Module):
                 )
         return found
 
+    def opened(self, which: Collection[int], values: Any) -> Self:
+        """A copy in which the inputs that these controllers set have given values (one for each input) instead; the
+        controllers stay, with their numbers at the end of q."""
+        sources = list(self.sources)
+        for k, source in enumerate(sources):
+            if source.setter is not None and source.setter[0] in which:
+                numbers, function, _ = input_function(source.name, 0.0)
+                p: dict[str, Any] = dict(numbers) | {"value": values[k]}
+                sources[k] = dataclasses.replace(source, function=function, p=p, setter=None)
+        return dataclasses.replace(self, sources=tuple(sources))
+
     @property
     def size(self) -> int:
         """Numbers at the end of q."""
@@ -206,7 +218,10 @@ class Control(eqx.Module):
     def timed(self, t) -> Float[Array, "inputs 3"]:
         """The inputs by functions of time; zero where a controller sets them."""
         found = [jnp.zeros(3) if x.setter is not None else x.jet(t) for x in self.sources]
-        return jnp.stack(found) if found else jnp.zeros((0, 3))
+        return self._with_added(jnp.stack(found)) if found else jnp.zeros((0, 3))
+
+    def _with_added(self, jets: Float[Array, "inputs 3"]) -> Float[Array, "inputs 3"]:
+        return jets if self.added is None else jnp.asarray(jets).at[:, 0].add(self.added)
 
     def jets(self, known: Known) -> Float[Array, "inputs 3"]:
         """All inputs. The rates of those that a controller sets count as zero: only rows need them, and have none."""
@@ -215,6 +230,10 @@ class Control(eqx.Module):
 
     def jet(self, known: Known, k: int) -> Float[Array, " 3"]:
         """One input."""
+        jet = self._jet(known, k)
+        return jet if self.added is None else jnp.asarray(jet).at[0].add(self.added[k])
+
+    def _jet(self, known: Known, k: int) -> Float[Array, " 3"]:
         source = self.sources[k]
         if source.setter is None:
             return source.jet(known.t)

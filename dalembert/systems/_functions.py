@@ -189,6 +189,9 @@ class FunctionSystem(RowSystem):
             name: m.input_at(t, self.input_values[k]) for k, name in enumerate(self._inputs)
         }
 
+    def with_control(self, control):
+        return with_fields(self, control=control)
+
     def with_inputs(self, values):
         return with_fields(self, control=self.control.with_inputs(self.name, values))
 

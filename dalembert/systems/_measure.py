@@ -422,6 +422,30 @@ def height(system: AbstractSystem, k: int) -> int:
     return 0 if which < 0 else _level(system, which, at)
 
 
+class ChannelView(NamedTuple):
+    """What a channel is called, its unit ("" where it is not known), and its level (0 position … 3 reactions)."""
+
+    name: str
+    unit: str
+    level: int
+
+
+def view_of(system: AbstractSystem, k: int) -> ChannelView:
+    """A channel by its number: of a measurement, a joint's coordinate, a state or an input."""
+    bodies, control, (which, at) = system.bodies, system.control, _locate(system, k)
+    if which == STATES:
+        return ChannelView(control.labels[at], "", 0)
+    if which == INPUTS:
+        return ChannelView(control.sources[at].name, control.sources[at].unit, 0)
+    if which < len(system.measures):
+        x = system.measures[which]
+        return ChannelView(x.names[at], x.channels[at].unit, x.channels[at].level)
+    assert bodies is not None
+    joint, what = [(j.name, name) for j in bodies.joints for name, _ in j.coordinates][which - len(system.measures)]
+    name = f"{joint}.{what}_{LEVELS[at]}" if LEVELS[at] else f"{joint}.{what}"
+    return ChannelView(name, ("rad" if is_angle(what) else "m") + ("", "/s", "/s²")[at], at)
+
+
 def is_position(system: AbstractSystem, k: int) -> bool:
     """Whether a channel is one of positions alone."""
     return _locate(system, k)[0] >= 0 and height(system, k) == 0

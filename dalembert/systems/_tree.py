@@ -107,6 +107,9 @@ class TreeSystem(AbstractSystem):
     def with_first_tick(self, t):
         return replace(self, absolute=self.absolute.with_first_tick(t))
 
+    def with_control(self, control):
+        return replace(self, absolute=self.absolute.with_control(control))
+
     def with_inputs(self, values):
         return replace(self, absolute=self.absolute.with_inputs(values))
 
