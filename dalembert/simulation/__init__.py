@@ -7,6 +7,7 @@ from dalembert._results import Status
 from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
 from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
+from dalembert.simulation._phases import Phase, Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
@@ -14,14 +15,18 @@ from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
 from dalembert.simulation._steps import Mark
+from dalembert.simulation._sticking import Frictions
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
 
 __all__ = [
     "INTEGRATORS",
     "SAVED",
     "Carried",
+    "Frictions",
     "Jump",
     "Mark",
+    "Phase",
+    "Phases",
     "Prepared",
     "Restart",
     "SingularPosition",

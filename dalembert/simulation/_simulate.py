@@ -28,6 +28,7 @@ from dalembert.simulation._resume import Restart, joined, resumed, solver_state
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import FixedSteps, Mark, first_step, step_to
+from dalembert.simulation._sticking import simulate_sticking
 from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
 from dalembert.stabilise import EXACT, AbstractStabilisation, State, check_tolerance
@@ -146,6 +147,19 @@ def simulate(
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
     traced = dt is not None and is_traced(system, state)
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, traced)
+    if not system.phases_stated:
+        settings = {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "engine": engine}
+        settings |= {"stepsize_controller": stepsize_controller, "event": event}
+        settings |= {} if max_steps is None else {"max_steps": max_steps}
+        settings |= {} if tolerance == EXACT else {"tolerance": tolerance}
+        how = {"rule": rule, "throw": throw, "formulation": formulation, "stabilisation": stabilisation}
+        save = plan.save if plan.save != "times" else times
+        report = reporter(progress)
+        try:
+            solution = simulate_sticking(simulate, system, t0, t_end, state, save, report, settings, **how)
+        finally:
+            getattr(report, "close", lambda: None)()
+        return solution if singular == "pass" else _stop_at_singular(solution, throw)
     system = sampled_from(system, t0, dt)
     if system.control.sampled:
         times = system.control.at_ticks(times, jnp if is_traced(system, times) else np)
