@@ -20,6 +20,7 @@ from dalembert.results._observe import Observation
 from dalembert.results._results import Results
 from dalembert.simulation import Frictions
 from dalembert.stabilise import State
+from dalembert.systems import with_fields
 
 
 class Rubbed(NamedTuple):
@@ -116,7 +117,7 @@ class PhasedResults(Results):
         wrenches = observed.wrenches
         if wrenches is not None:
             wrenches = jax.tree_util.tree_map(lambda x: x[:, joints], wrenches)
-        observed = dataclasses.replace(
+        observed = with_fields(  # not through the checks of shapes at one instant
             observed,
             lam=observed.lam[:, rows],
             sides=observed.sides[:, rows],

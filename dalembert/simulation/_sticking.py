@@ -170,7 +170,7 @@ class Frictions:
             rule = self.rule if ready.rule is None else ready.rule
             if here.among_joints.redundancy == 0:
                 rule = RequireUnique()
-            self._prepared[key] = ready, rule or MinimumNorm(), _shared(ready.system, here)
+            self._prepared[key] = ready, rule or MinimumNorm(), _shared(here)
         ready, rule, shared = self._prepared[key]
         bodies = ready.system.bodies
         if bodies is not None and bodies.loads_decided:
@@ -194,14 +194,22 @@ class Frictions:
         return seen, np.where(rows >= 0, lam[:, np.maximum(rows, 0)] if lam.shape[1] else 0.0, seen.slipping)
 
 
-def _shared(system: AbstractSystem, instant: Instant) -> tuple[str, ...]:
-    """The names of the rows with which efforts of friction that sticks are shared in an undetermined way."""
-    null, owners = instant.among_joints.null, system.machine.owners
-    out: list[str] = []
-    for column in null.T:
-        own = [o.name for o in owners if np.linalg.norm(column[list(o.rows)]) > ZERO]
-        out += own if set(own) & set(system.sticking) else []
-    return tuple(dict.fromkeys(out))
+def shared_efforts(system: AbstractSystem, t: float, state: State) -> tuple[str, ...]:
+    """The names among which efforts of friction that sticks are shared in a way that the rigid-body model does not
+    determine; the phases of the system are stated."""
+    return _shared(Instant(system, t, State(*(np.asarray(x) for x in state))).generic)
+
+
+def _shared(instant: Instant) -> tuple[str, ...]:
+    null, owners = instant.among_joints.null, instant.machine.owners
+    names = set(instant.system.sticking)
+    stuck = [row for o in owners if o.name in names for row in o.rows]
+    if not null.size or not np.any(np.abs(null[stuck]) > ZERO):
+        return ()
+    # of the dependencies those that efforts of friction take part in: the row space of their entries
+    of_friction = np.linalg.svd(null[stuck])[2][: np.linalg.matrix_rank(null[stuck], tol=ZERO)]
+    part = null @ of_friction.T
+    return tuple(o.name for o in owners if np.linalg.norm(part[list(o.rows)]) > ZERO)
 
 
 def _examine(system: AbstractSystem, formulation, rule: AbstractReactionRule, t, q, v):
