@@ -447,7 +447,9 @@ class _March:
         held = np.where((side == 0), held, seen.value)
         # a friction that gives way slips against its effort, and does not stick at once
         leaving = {k: int(-np.sign(effort[k])) for k in broken if side[k] == 0}
-        guess = np.array([leaving.get(k, int(moving[k])) for k in range(count)])
+        # one that is at its limit while another holds the same coordinate stays there
+        limit = [0 if k in broken or not resting[k] else int(before[k]) for k in range(count)]
+        guess = np.array([leaving.get(k, limit[k] or int(moving[k])) for k in range(count)])
         tried: dict[tuple, np.ndarray] = {}
         free = np.flatnonzero(resting)
         now = guess
