@@ -92,7 +92,7 @@ def test_stick_slip_oscillator(coordinates):
 def sprung(stiffness=0.0, position=0.0, velocity=0.0, mass=2.0, load=None, coordinates="absolute", **friction):
     """A mass on a spring that is at rest at x = 0, with friction."""
     model = slider(mass=mass, position=position, velocity=velocity)
-    model.joint_spring("spring", "rail", stiffness=stiffness, free=0.0 - position)  # the coordinate is zero at the start
+    model.joint_spring("spring", "rail", stiffness=stiffness, free=0.0 - position)  # zero at the start
     load = {} if load is None else {"normal": load}
     model.dry_friction("rub", "rail", **load, **friction)
     return da.build(model, coordinates=coordinates)

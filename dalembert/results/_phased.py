@@ -117,7 +117,7 @@ class PhasedResults(Results):
         wrenches = observed.wrenches
         if wrenches is not None:
             wrenches = jax.tree_util.tree_map(lambda x: x[:, joints], wrenches)
-        observed = with_fields(  # not through the checks of shapes at one instant
+        cut: Any = with_fields(  # not through the checks of shapes at one instant
             observed,
             lam=observed.lam[:, rows],
             sides=observed.sides[:, rows],
@@ -125,7 +125,7 @@ class PhasedResults(Results):
             wrenches=wrenches,
         )
         believed = {k: x[:, joints] for k, x in instants.believed.items()}
-        return observed, Instants(instants.rank, instants.digits, believed, instants.multipliers[:, rows])
+        return cut, Instants(instants.rank, instants.digits, believed, instants.multipliers[:, rows])
 
     @property
     def _joints(self) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -151,7 +151,7 @@ class Frictions:
         self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
         self._prepared: dict[tuple[bool, ...], tuple[Prepared, AbstractReactionRule, tuple[str, ...]]] = {}
 
-    def phased(self, side: Sequence[int], held_at: Sequence[float]) -> AbstractSystem:
+    def phased(self, side, held_at) -> AbstractSystem:
         """The system with these phases."""
         named = zip(self.names, side, held_at, strict=True)
         sides, values = {}, {}
@@ -372,10 +372,12 @@ class _March:
         """Positive while a friction stays in its phase: what is left of its limit, or its speed."""
         return np.where(side == 0, seen.held - np.abs(effort), side * seen.rate)
 
-    def still(self, top: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+    def still(self, top: np.ndarray, speeds: Any) -> np.ndarray:
         """The rate below which a coordinate is at rest."""
-        size = 1.0 if self.frictions.free.bodies is None else float(self.frictions.free.bodies.size)
-        return ROUNDED * speeds + CREEP * max(size, 1e-300) / (self.t_end - self.t0) + 1e-12 * top * (speeds > 0)
+        bodies = self.frictions.free.bodies
+        assert bodies is not None  # they have friction
+        size = np.where(bodies.sticking_angles, 1.0, float(bodies.size))
+        return ROUNDED * speeds + CREEP * size / (self.t_end - self.t0) + 1e-12 * top * (speeds > 0)
 
     def violated(self, side, seen: Rubbing, effort: np.ndarray, top: np.ndarray) -> np.ndarray:
         """Whether a friction has left its phase, (times, frictions)."""
@@ -403,7 +405,8 @@ class _March:
             gap([b])
             return b, seen[b][1]
         x = np.linspace(0.0, 1.0, 9)
-        values = np.append(at_a, gap(a + (b - a) * x[1:]))
+        inside = np.append(a + (b - a) * x[1:-1], b)
+        values = np.append(at_a, gap(inside))
         below = np.flatnonzero(values[1:] < 0)
         if not below.size or not at_a >= 0:  # it leaves its phase at once
             return (b, seen[b][1]) if at_a >= 0 else (a, state)
@@ -411,7 +414,8 @@ class _March:
         curve = np.polynomial.Polynomial.fit(x, values, 8)
         low, top = x[high - 1], x[high]
         if curve(low) * curve(top) < 0:
-            root = float(brentq(curve, low, top, xtol=1e-15))
+            found: Any = brentq(curve, low, top, xtol=1e-15)
+            root = float(found)
             for _ in range(4):
                 t = a + (b - a) * root
                 if not a < t <= b:
@@ -422,9 +426,10 @@ class _March:
                 if abs(step) * (b - a) <= max(exact, 1e-13 * (b - a)):
                     return t, seen[t][1]
                 root = min(max(root + step, 0.0), 1.0)
-        t0, t1 = a + (b - a) * low, a + (b - a) * top
+        t0, t1 = (a, *inside)[high - 1], float(inside[high - 1])
         known = {t: value for t, (value, _) in seen.items()}
-        t = float(brentq(lambda t: known[t] if t in known else gap([t])[0], t0, t1, xtol=exact, rtol=1e-15))
+        found = brentq(lambda t: known[t] if t in known else gap([t])[0], t0, t1, xtol=exact)
+        t = float(found)
         if t not in seen:
             gap([t])
         return t, seen[t][1]

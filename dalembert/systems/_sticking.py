@@ -90,7 +90,9 @@ def with_phases(system: AbsoluteSystem, sides: Mapping[str, int], held_at: Mappi
 
 def _family(space: str, f: ForceFamily, i: int, row: int, held_at: float) -> Family:
     law: Any = f.law
-    p = {key: np.asarray(f.p[key])[i : i + 1] for key in PLACES} | {"held_at": np.array([held_at], float)}
+    p: dict[str, Any] = {key: np.asarray(f.p[key])[i : i + 1] for key in PLACES} | {
+        "held_at": np.array([held_at], float)
+    }
     group = Group([[row]], f.group.columns[i : i + 1])
     return Family(NATURE, (f.names[i],), group, 1, 0, HeldRow(space, law.coordinate, law.turns), None, p)
 
