@@ -31,7 +31,7 @@ from dalembert.linalg import (
     factorise,
 )
 from dalembert.loads import Loads, bearing_names, solve_loads
-from dalembert.systems import AbstractSystem, BodySystem, compiled, compiled_quickly
+from dalembert.systems import AbstractSystem, BodySystem, compiled, compiled_quickly, friction_efforts
 
 ROUNDED = 3e-16
 """Violations below this, relative to the machine, are round-off and not corrected."""
@@ -151,6 +151,12 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
             f"Friction '{bearing_names(bodies)[0]}' depends on a joint's load, and it has not been checked whether "
             "that load is unique. Call system = da.prepare(system).system first, outside jit, vmap and grad."
         )
+    if not system.phases_stated:
+        raise DalembertError(
+            f"Friction '{system.sticking[0]}' of '{system.name}' sticks or slips, which da.simulate finds along a "
+            "motion; a single state does not decide it. State it (system.with_phases), or take friction or "
+            "bearing_friction, which are regularised laws."
+        )
     found = assemble_known(system, t, q, v)
     return jax.device_put(found) if isinstance(found.h, np.ndarray) else found
 
@@ -181,6 +187,37 @@ def loads_at(system: AbstractSystem, t, q, v) -> Loads:
     bodies = system.bodies
     assert bodies is not None  # they have bearings
     return _loads(bodies, _without_loads(bodies, t, *system.lift(q, v)))
+
+
+class Rubbing(eqx.Module):
+    """Dry friction that sticks at one instant, in the order of `system.sticking`: the coordinates, their rates and
+    accelerations, the sizes of what these are differences of (`speeds`, `forces`), and `friction_efforts`."""
+
+    value: Float[Array, " frictions"]
+    rate: Float[Array, " frictions"]
+    acceleration: Float[Array, " frictions"]
+    speeds: Float[Array, " frictions"]
+    forces: Float[Array, " frictions"]
+    held: Float[Array, " frictions"]
+    slipping: Float[Array, " frictions"]
+
+
+def rubbing_at(system: AbstractSystem, equations: Equations, vdot: Velocities) -> Rubbing:
+    """Where and how fast the coordinates with dry friction that sticks are, and what friction bears there."""
+    t, q, v = equations.t, equations.q, equations.v
+
+    def rates(q, v):
+        return jax.jvp(system.sticking_values, (q,), (system.qdot(q, v),))[1]
+
+    rate, acceleration = jax.jvp(rates, (q, v), (system.qdot(q, v), vdot))
+    along = jnp.abs(jax.jacfwd(lambda v: rates(q, v))(v))
+    typical = jnp.abs(vdot) + jnp.abs(equations.mass.solve(equations.h))
+    bodies = system.bodies
+    assert bodies is not None  # they have friction
+    at = system.lift(q, v)
+    loads = _loads(bodies, _without_loads(bodies, t, *at)).load if bodies.bearings else None
+    efforts = friction_efforts(bodies.driven(t, *at), t, rate, loads)
+    return Rubbing(system.sticking_values(q), rate, acceleration, along @ jnp.abs(v), along @ typical, *efforts)
 
 
 def _loads(system: BodySystem, equations: Equations) -> Loads:

@@ -69,6 +69,17 @@ def rubbing() -> da.Model:
     return model
 
 
+def sticking() -> da.Model:
+    """A pendulum at rest, held by a brake: friction that sticks."""
+    model = da.Model("sticking", gravity=(0, -G))
+    bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.0, -0.7))
+    model.revolute("pin", model.ground, bob, at=(0, 0))
+    model.brake("brake", "pin", 0.5)
+    model.torque("turn", bob, model.input("u"))
+    model.measure("load", "reaction", "pin", component="Fy")
+    return model
+
+
 def functions(*more: da.model.Element) -> da.FunctionSystem:
     """A point on a circle by its own functions, hanging."""
     return da.FunctionSystem(
@@ -89,7 +100,8 @@ STEADY = da.model.Controller("hold", states={"z": 0.1}, rates={"z": "-z"}, outpu
 
 
 MACHINES = {"cranks": cranks, "rotor": rotor, "ball": ball, "rubbing": rubbing}
-SYSTEMS = [*((name, c) for name in MACHINES for c in ("absolute", "joint")), ("functions", "")]
+SYSTEMS = [*((name, c) for name in MACHINES for c in ("absolute", "joint")), ("functions", ""), ("sticking", "joint")]
+MACHINES["sticking"] = sticking
 
 
 @functools.cache
@@ -234,6 +246,7 @@ def target_of(name, coordinates) -> dict:
         "rotor": {"hinge.angle": 0.2},
         "ball": {"ball.x": 0.2},
         "rubbing": {"pin": 0.4},
+        "sticking": {"pin": 0.4},
     }
     return q0.get(name, {"q[0]": 0.5})
 
@@ -289,6 +302,9 @@ REFUSED = {
     ("quasistatic", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("inverse_dynamics", "rubbing"): "would depend on the efforts",
     ("inverse_motion", "rubbing"): "would depend on the efforts",
+    ("inverse_dynamics", "sticking"): "Friction 'brake' of 'sticking' sticks",
+    ("linearise", "sticking"): "Friction 'brake' of 'sticking' sticks",
+    ("kinematics", "sticking"): "'sticking' has 1 degree of freedom and no driver",
     ("kinematics", "cranks"): "'cranks' has 1 degree of freedom and no driver",
     ("kinematics", "rotor"): "The driver 'motor' leaves 'rotor' 1 degree of freedom",
     ("kinematics", "ball"): "'rolling-sphere' has 3 degrees of freedom and no driver",

@@ -13,7 +13,7 @@ from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._contradictions import Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._free import free_motions, unheld
-from dalembert.analysis._remarks import assumptions, nearly_redundant
+from dalembert.analysis._remarks import assumptions, nearly_redundant, sticking
 from dalembert.analysis._solvability import Solvability, Solver, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
@@ -137,6 +137,7 @@ def _check(
         remarks=(
             *(() if stuck is None else (str(stuck),)),
             *(() if singular else nearly_redundant(best)),
+            *(() if contradictory else sticking(system, t, here)),
             *assumptions(bodies, best.held),
         ),
         free_motions=() if contradictory or stuck else free_motions(system, best.equations, best.dependence),

@@ -1,4 +1,5 @@
-"""7 · analysis: what `check` remarks: joints that are nearly redundant, and what is assumed about gears and belts."""
+"""7 · analysis: what `check` remarks: joints that are nearly redundant, friction that sticks, and what is assumed about
+gears and belts."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import numpy as np
 
 from dalembert.linalg import LARGE
 from dalembert.reactions import Instant
-from dalembert.systems import BodySystem
+from dalembert.simulation import shared_efforts
+from dalembert.stabilise import State
+from dalembert.systems import AbstractSystem, BodySystem, compiled_quickly
 
 HAIR, APART = 1e-3, 1e-2
 """Rows are nearly redundant if a singular value is below `HAIR` of the largest and `APART` below the one before it: a
@@ -58,3 +61,34 @@ def assumptions(machine: BodySystem | None, held: dict[str, bool]) -> tuple[str,
             elif f.nature.assumption and (sided or several):
                 found.setdefault(f.nature.assumption, []).append(name)
     return tuple(f"{', '.join(repr(n) for n in names)}: {words}" for words, names in found.items())
+
+
+def sticking(system: AbstractSystem, t: float, state: State) -> tuple[str, ...]:
+    """What dry friction that sticks means for a machine: whether its efforts are determined when all of it sticks."""
+    if not system.sticking:
+        return ()
+    values = np.asarray(_values(system, *state))
+    held = dict(zip(system.sticking, map(float, values), strict=True))
+    shared = shared_efforts(system.with_phases(dict.fromkeys(held, 0), held), t, state)
+    stuck = [n for n in shared if n in system.sticking]
+    sure = [n for n in system.sticking if n not in stuck]
+    out = []
+    if sure:
+        out.append(f"friction {_named(sure)} sticks and slips; while it sticks its effort is unique")
+    if stuck:
+        others = [n for n in shared if n not in stuck]
+        among = f" with {_named(others)}" if others else ""
+        out.append(
+            f"friction {_named(stuck)} sticks and slips; while all of it sticks the rigid-body model does not "
+            f"determine how the effort is shared{among}: it needs a rule, or less friction that sticks"
+        )
+    return tuple(out)
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(repr(n) for n in names)
+
+
+@compiled_quickly
+def _values(system: AbstractSystem, q, v):
+    return system.sticking_values(q)

@@ -16,7 +16,7 @@ from dalembert.model._placed import Constraint, Force
 from dalembert.model._placing import Placing
 
 
-def _on_coordinate(on: Placing, numbers, functions=(), *, ball: bool = False) -> Force:
+def _on_coordinate(on: Placing, numbers, functions=(), *, ball: bool = False, rule: str | None = None) -> Force:
     """A force on the joint's coordinate; with `ball` about all axes of a joint that is one."""
     if ball and (found := _ball(on)) is not None:
         return on.force(found.markers, numbers, functions, target=found)
@@ -24,7 +24,7 @@ def _on_coordinate(on: Placing, numbers, functions=(), *, ball: bool = False) ->
     if target is None:
         return on.force((), numbers, functions)
     found, which = target
-    return on.force(found.markers, numbers, functions, target=found, coordinate=which)
+    return on.force(found.markers, numbers, functions, target=found, coordinate=which, rule=rule)
 
 
 def _ball(on: Placing) -> Constraint | None:
@@ -194,37 +194,123 @@ class BearingFriction(OnJoint):
     rule: Rule | None = None
 
     def place(self, on):
-        numbers = _stribeck(on)
-        if self.rule is not None and self.rule not in RULES:
-            on.wrong(f"rule={self.rule!r} is unknown; use one of {', '.join(RULES)}.", "rule")
-        found = on.joint()
-        bearing = None if found is None else found.element.bearing(on.space)
-        if found is not None and bearing is None:
-            on.wrong(
-                f"joint '{found.name}' ({found.type}) has no bearing whose load could rub; "
-                f"these have: {', '.join(on.model.bearing_types())}. For any other, give the load to "
-                "friction(normal=…); in a class of your own define bearing.",
-                "joint",
-            )
-        if found is None or bearing is None:
-            return on.force((), numbers)
-        which = "" if bearing.ball else on.coordinate(found, self.coordinate)
-        if which is None:
-            return on.force((), numbers)
-        turning = bearing.ball or which.startswith("angle")
-        if turning == (self.radius is None):
-            on.wrong(
-                "radius is missing; the friction torque of a turning joint is μ · load · radius."
-                if turning
-                else "a sliding joint rubs with μ · load; it has no radius.",
-                "radius",
-            )
-        numbers["radius"] = on.positive("radius", 1.0)
+        return _by_load(self, on, _stribeck(on), ball=True)
+
+
+class DryFriction(OnJoint):
+    """Dry friction on a joint coordinate that sticks: Coulomb's set-valued law.
+
+    While the coordinate slips at the speed v: −sign(v) · μ(v) · N · radius − viscous · v, with μ = `coulomb`, or, with
+    a `stribeck_speed`, coulomb + (static − coulomb) exp(−(v/stribeck_speed)²). While it sticks it is held, without
+    creep, by any effort up to `static` · N · radius. N is the `normal` load, a number or a function of time; without
+    one it is the joint's own load, as in `bearing_friction`: an angle then needs the `radius` of its bearing, and
+    `length` is that of a bearing borne at its two ends.
+
+    `simulate` finds when it sticks and slips (`solution.phases`). An effort or a load that the rigid-body model does
+    not determine is refused, unless `rule`, or `simulate(…, rule=…)`, names one that picks it. Not under jit, vmap,
+    grad and in batches: `friction` and `bearing_friction` are regularised laws that work there.
+    """
+
+    has_power = False
+
+    coulomb: Number
+    static: Number | None = None
+    normal: Motion | None = None
+    stribeck_speed: Positive | None = None
+    viscous: Number = 0.0
+    radius: Positive | None = None
+    length: Positive | None = None
+    coordinate: Coordinate | None = None
+    rule: Rule | None = None
+
+    def place(self, on):
+        mu = on.number("coulomb", negative=False)
+        numbers = {"coulomb": mu, "static": on.number("static", default=mu, negative=False)}
+        numbers["viscous"] = on.number("viscous", negative=False)
+        if numbers["static"] < mu:
+            on.wrong(f"static={numbers['static']:g} must not be less than coulomb={mu:g}.", "static")
+        if self.stribeck_speed is not None:
+            numbers["stribeck_speed"] = on.positive("stribeck_speed")
+        if self.normal is None:
+            return _by_load(self, on, numbers, ball=False)
         if self.length is not None:
-            if not bearing.torques:
-                on.wrong(f"joint '{found.name}' carries no torque that a bearing's length would bear.", "length")
-            numbers["length"] = on.positive("length")
-        return on.force(found.markers, numbers, target=found, coordinate=which, rule=self.rule)
+            on.wrong(f"{on.arg('length')} belongs to a joint's own load; leave out {on.arg('normal')}.", "length")
+        load, function = on.motion("normal", prefix="normal_")
+        numbers |= load | {"radius": on.positive("radius", 1.0)}
+        return _sticking(self, on, numbers, function)
+
+
+class Brake(OnJoint):
+    """A brake on a joint coordinate: it holds up to its `capacity`, a force (on an angle: torque), and slips beyond it.
+
+    `capacity` is a number or a function of time, by an input too; zero releases it. While it slips it drags with
+    `sliding` · capacity. It is dry friction that sticks (`dry_friction`), and holds without creep.
+    """
+
+    has_power = False
+
+    capacity: Motion = field(kw_only=False)
+    sliding: Number = 1.0
+    coordinate: Coordinate | None = None
+    rule: Rule | None = None
+
+    def place(self, on):
+        load, function = on.motion("capacity", prefix="normal_")
+        share = on.number("sliding", negative=False)
+        if share > 1:
+            on.wrong(f"sliding={share:g} is the share of the capacity while it slips; it must not exceed 1.", "sliding")
+        numbers = load | {"coulomb": share, "static": 1.0, "viscous": 0.0, "radius": 1.0}
+        return _sticking(self, on, numbers, function)
+
+
+def _sticking(element: DryFriction | Brake, on: Placing, numbers, function) -> Force:
+    """A force that may hold a coordinate, by a load that is given."""
+    _check_rule(element, on)
+    return _on_coordinate(on, numbers | {"side": 0.0}, (function,), rule=element.rule)
+
+
+def _check_rule(element, on: Placing) -> None:
+    if element.rule is not None and element.rule not in RULES:
+        on.wrong(f"rule={element.rule!r} is unknown; use one of {', '.join(RULES)}.", "rule")
+
+
+def _by_load(element, on: Placing, numbers, *, ball: bool) -> Force:
+    """Friction by the joint's own load; `ball`: a ball may have it."""
+    _check_rule(element, on)
+    found = on.joint()
+    bearing = None if found is None else found.element.bearing(on.space)
+    if found is not None and (bearing is None or (bearing.ball and not ball)):
+        on.wrong(
+            f"joint '{found.name}' ({found.type}) has no bearing whose load could rub; "
+            f"these have: {', '.join(on.model.bearing_types())}. For any other, give the load to "
+            "friction(normal=…); in a class of your own define bearing."
+            if bearing is None
+            else f"joint '{found.name}' ({found.type}) turns about all axes and has no coordinate that could stick; "
+            "bearing_friction is a regularised law for it.",
+            "joint",
+        )
+        return on.force((), numbers)
+    if found is None or bearing is None:
+        return on.force((), numbers)
+    which = "" if bearing.ball else on.coordinate(found, element.coordinate)
+    if which is None:
+        return on.force((), numbers)
+    turning = bearing.ball or which.startswith("angle")
+    if turning == (element.radius is None):
+        on.wrong(
+            "radius is missing; the friction torque of a turning joint is μ · load · radius."
+            if turning
+            else "a sliding joint rubs with μ · load; it has no radius.",
+            "radius",
+        )
+    numbers["radius"] = on.positive("radius", 1.0)
+    if element.length is not None:
+        if not bearing.torques:
+            on.wrong(f"joint '{found.name}' carries no torque that a bearing's length would bear.", "length")
+        numbers["length"] = on.positive("length")
+    if not ball:
+        numbers["side"] = 0.0
+    return on.force(found.markers, numbers, target=found, coordinate=which, rule=element.rule)
 
 
 class PDControl(OnJoint):

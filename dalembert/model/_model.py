@@ -257,6 +257,8 @@ class Model(Solids):
     stop = _adds(_joint_forces.Stop, Force)
     friction = _adds(_joint_forces.Friction, Force)
     bearing_friction = _adds(_joint_forces.BearingFriction, Force)
+    dry_friction = _adds(_joint_forces.DryFriction, Force)
+    brake = _adds(_joint_forces.Brake, Force)
     pd_control = _adds(_joint_forces.PDControl, Force)
     motor = _adds(_joint_forces.Motor, Force)
 
@@ -349,7 +351,7 @@ class Model(Solids):
             found += reading_mistakes(self)
         rules = sorted({f.rule for f in self.forces.values() if f.rule is not None})
         if len(rules) > 1:
-            found.append(Mistake(f"Bearing friction names the rules {' and '.join(rules)}; name one for all."))
+            found.append(Mistake(f"Friction names the rules {' and '.join(rules)}; name one for all."))
         return found
 
     def validate(self) -> Model:

@@ -45,6 +45,8 @@ def labelled(results: Results) -> xr.Dataset:
         own = system.split(np.asarray(solution.q))[0]
         data |= {"q": (("time", names), own), "v": (("time", "speed"), np.asarray(solution.v))}
         data["vdot"] = (("time", "speed"), o.rates)
+    if solution.phases is not None:
+        _frictions(results, data, coords)
     add_measurements(results, data, coords)
     owner = {row: o.name for o in machine.owners for row in o.rows}
     coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
@@ -132,6 +134,28 @@ def _joints(results: Results, system: BodySystem, data, coords) -> None:
         data[f"unique_torque{suffix}"] = (turning, turns(sure[:, d:] & torque), text)
     text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
     data["solvability"] = ("joint", [results.solvability(j.name) for j in system.joints], text)
+
+
+def _frictions(results: Results, data, coords) -> None:
+    """Dry friction that sticks: its state, effort and limit over time, and the table of its phases."""
+    phases, found = results.solution.phases, results.rubbed  # pyright: ignore[reportAttributeAccessIssue]
+    assert phases is not None
+    along, bodies = ("time", "friction"), results.system.bodies
+    coords |= {"friction": list(phases.names), "friction_joint": ("friction", list(phases.joints))}
+    assert bodies is not None
+    units = ["N m" if angle else "N" for angle in bodies.sticking_angles]
+    coords["friction_units"] = ("friction", units)
+    text = {"long_name": "sign of the slip: 0 while it sticks, else +1 or -1"}
+    data["friction_side"] = (along, found.side.astype(np.int8), text)
+    data["friction_effort"] = (along, found.effort, {"long_name": "effort of friction on the joint coordinate"})
+    data["friction_limit"] = (along, found.limit, {"long_name": "the largest effort while it sticks"})
+    text = {"long_name": "whether the rigid-body model determines the effort of friction"}
+    data["unique_friction"] = (along, found.unique, text)
+    table = list(phases)
+    data["phase_friction"] = ("phase", [p.friction for p in table], {"long_name": "friction of each phase"})
+    data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "stick, slip + or slip −"})
+    data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})
+    data["phase_end"] = ("phase", [p.end for p in table], {"units": "s"})
 
 
 def _counting_turns(results: Results, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:

@@ -20,7 +20,7 @@ from dalembert._results import DalembertError, RecordWarning, Status, warn_calle
 from dalembert.io import read_from_text, read_netcdf, text_of, write_netcdf
 from dalembert.results._record import NotPlain, decode, encode
 from dalembert.results._recorded import RecordedRun
-from dalembert.simulation import Mark, Restart, Solution, parameter_changes, system_changes
+from dalembert.simulation import Mark, Phases, Restart, Solution, parameter_changes, system_changes
 from dalembert.systems import AbstractSystem, build, is_switchable, with_switches
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ def _recorded(solution: Solution) -> xr.Dataset:
     }
     for name in ("t", "q", "v", "work", "t_end"):
         record[name] = encode(np.asarray(getattr(solution, name)), arrays)
+    if solution.phases is not None:
+        fields = {f.name: getattr(solution.phases, f.name) for f in dataclasses.fields(solution.phases)}
+        record["phases"] = encode({k: x if isinstance(x, tuple) else np.asarray(x) for k, x in fields.items()}, arrays)
     text, why = "", ""
     try:
         for name in ("formulation", "stabilisation", "chosen"):
@@ -278,6 +281,7 @@ def _solution(record, arrays, system: AbstractSystem) -> Solution:
     if record.get("restart") is not None:
         data = decode(record["restart"], arrays)
         restart = Restart(**(data | {"mark": Mark(**data["mark"])}))
+    phases = None if record.get("phases") is None else Phases(**decode(record["phases"], arrays))
     return Solution(
         system=system,
         **methods,
@@ -287,6 +291,7 @@ def _solution(record, arrays, system: AbstractSystem) -> Solution:
         dense=None,
         integrator=str(record["integrator"]),
         restart=restart,
+        phases=phases,
     )
 
 

@@ -1,12 +1,14 @@
 """6 · marching in time: simulate, integrators, Solution.
 
-Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
+Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md; (6c.1)–(6c.5):
+docs/theory/sticking.md.
 """
 
 from dalembert._results import Status
 from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
 from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
+from dalembert.simulation._phases import Phase, Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
@@ -14,14 +16,18 @@ from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
 from dalembert.simulation._steps import Mark
+from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
 
 __all__ = [
     "INTEGRATORS",
     "SAVED",
     "Carried",
+    "Frictions",
     "Jump",
     "Mark",
+    "Phase",
+    "Phases",
     "Prepared",
     "Restart",
     "SingularPosition",
@@ -39,6 +45,7 @@ __all__ = [
     "project_all",
     "qdot_all",
     "reached",
+    "shared_efforts",
     "simulate",
     "simulate_many",
     "simulate_switching",

@@ -96,13 +96,8 @@ def _begin(system, formulation, stabilisation, rule, state, t0, tolerance: float
     (q, v), sizes = found.state, found.sizes
     changed, traced = 0.0, traced or is_traced(found)  # inside a jit all that is computed is traced
     if not traced:
-        if found.moved > MOVED:
-            warnings.append(correction_sentence(system, found))
-        if t0 == 0:  # later, earlier full turns are not known
-            refuse_wound(system, q)
-        changed, sentence = velocity_change(system, given, v)
-        if changed > CHANGED:
-            warnings.append(sentence)
+        sentences, changed = start_warnings(system, found, given, t0)
+        warnings += sentences
     whole, rule = (system, rule) if ready else _ruled(system, State(q, v), t0, rule)
     system, dropped = whole, None
     if loose is not None:
@@ -117,6 +112,21 @@ def _begin(system, formulation, stabilisation, rule, state, t0, tolerance: float
         formulation, stabilisation = with_ranks(system, State(q, v), t0, formulation, stabilisation)
     problem = Problem(system, formulation, stabilisation, sizes, dropped)
     return Begun(problem, rule, found, changed, loose, tuple(warnings), traced)
+
+
+def start_warnings(system: AbstractSystem, found: Assembled, given, t0) -> tuple[list[str], float]:
+    """What is to be said of a start that was closed, and how much its velocities were changed; `given` are those
+    before."""
+    q, v = found.state
+    out = []
+    if found.moved > MOVED:
+        out.append(correction_sentence(system, found))
+    if t0 == 0:  # later, earlier full turns are not known
+        refuse_wound(system, q)
+    changed, sentence = velocity_change(system, given, v)
+    if changed > CHANGED:
+        out.append(sentence)
+    return out, changed
 
 
 def _ruled(system: AbstractSystem, state: State, t0, rule) -> tuple[AbstractSystem, AbstractReactionRule | None]:

@@ -59,6 +59,12 @@ def prepare(
     picks it.
     """
     system = build(system) if isinstance(system, Model) else system
+    if not system.phases_stated:
+        raise DalembertError(
+            f"Friction '{system.sticking[0]}' of '{system.name}' sticks: its phases are found along one motion, by "
+            "da.simulate, not in batches and not under jit, vmap and grad. Take friction or bearing_friction there, "
+            "which are regularised laws."
+        )
     here = consistent_state(system, state, t=t)
     system, rule = with_rule(system, here, t, rule_of(rule))
     marched = system

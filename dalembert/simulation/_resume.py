@@ -118,6 +118,11 @@ def joined(after: Solution, more: Solution, now: Resumed) -> Solution:
 def _restart_of(after: Solution) -> Restart:
     if np.ndim(after.status_code):
         raise DalembertError("after= is a batch of runs; take one of them up: after=solution[0].")
+    if after.phases is not None:
+        raise DalembertError(
+            f"This run cannot go on: friction '{after.phases.names[0]}' sticks. Start from its last state instead: "
+            "simulate(system, t_end, solution.state, t0=solution.t_end)."
+        )
     if after.restart is None:
         raise DalembertError(
             "This run cannot go on: it was made under jit, vmap or grad, by da.kinematics, or with a solver, a "

@@ -29,6 +29,7 @@ from dalembert.simulation._resume import Restart, joined, resumed
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, first_step
+from dalembert.simulation._sticking import simulate_sticking
 from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
 from dalembert.stabilise import EXACT, AbstractStabilisation, State, check_tolerance
@@ -148,6 +149,19 @@ def simulate(
     if not is_traced(t0, t_end):
         for sentence in system.control.not_covered(float(t0), float(t_end)):
             warn_caller(f"{system.name}: {sentence}", DataWarning)
+    if not system.phases_stated:
+        settings = {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "engine": engine}
+        settings |= {"stepsize_controller": stepsize_controller, "event": event}
+        settings |= {} if max_steps is None else {"max_steps": max_steps}
+        settings |= {} if tolerance == EXACT else {"tolerance": tolerance}
+        how = {"rule": rule, "throw": throw, "formulation": formulation, "stabilisation": stabilisation}
+        save = plan.save if plan.save != "times" else times
+        report = reporter(progress)
+        try:
+            solution = simulate_sticking(simulate, system, t0, t_end, state, save, report, settings, **how)
+        finally:
+            getattr(report, "close", lambda: None)()
+        return solution if singular == "pass" else _stop_at_singular(solution, throw)
     system = sampled_from(system, t0, dt)
     if system.control.sampled:
         times = system.control.at_ticks(times, jnp if is_traced(system, times) else np)

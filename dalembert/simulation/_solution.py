@@ -17,6 +17,7 @@ from dalembert._typing import Array, is_traced
 from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import AbstractReactionRule
 from dalembert.simulation import _batch
+from dalembert.simulation._phases import Phases
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbstractSystem, compiled, compiled_for_each
 
@@ -52,6 +53,7 @@ class Solution(eqx.Module):
     chosen: AbstractReactionRule | None = None
     restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
     derivatives: Any = None  # of a batch, by parameters: `simulate_many`
+    phases: Phases | None = None  # of dry friction that sticks: when it sticks and when it slips
 
     @classmethod
     def of(cls, **fields) -> Solution:
@@ -92,7 +94,7 @@ class Solution(eqx.Module):
         return (
             f"Solution of '{self.system.name}': {first}{float(self.t_end):g} s, {self.status.name}\n"
             f"  {len(self.t)} saved instants, {self.integrator}, {int(stats['accepted'])} steps "
-            f"({int(stats['rejected'])} rejected)"
+            f"({int(stats['rejected'])} rejected)" + (f"\n  {self.phases}" if self.phases is not None else "")
         )
 
     # ---- the runs of a batch -----------------------------------------------------------------------------
@@ -117,7 +119,8 @@ class Solution(eqx.Module):
     def at(self, t: float) -> State:
         """The state at any time of the motion, on the constraints.
 
-        With samples="dense" it is as exact as the integration; else a cubic between two saved states.
+        With samples="dense" it is as exact as the integration; else a cubic between two saved states. With friction
+        that sticks it is marched again.
         """
         q, v = self.states(np.array([t], float))
         return State(q[0], v[0])
@@ -131,6 +134,11 @@ class Solution(eqx.Module):
             raise DalembertError(
                 f"t = {times.min():g} … {times.max():g} reaches outside the motion [{first:g}, {end:g}]."
             )
+        if self.phases is not None:
+            from dalembert.simulation._simulate import simulate
+            from dalembert.simulation._sticking import states_between
+
+            return states_between(simulate, self, times)
         q, v = (
             _evaluate_dense(self.system, self.formulation, self.dense, times)
             if self.dense is not None

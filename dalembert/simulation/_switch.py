@@ -159,6 +159,11 @@ def simulate_switching(
         raise DalembertError(
             f"'{system.name}' has sampled controllers: constraints that switch are not marched with them."
         )
+    if not system.phases_stated:
+        raise DalembertError(
+            f"'{system.name}' has friction '{system.sticking[0]}' that sticks: constraints that switch are not marched "
+            "with it. Take friction or bearing_friction, which are regularised laws."
+        )
     waiting, segments, jumps = list(switches), [], []
     t, now = float(t0), state
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,6 +24,7 @@ from dalembert.systems._measure import Measure
 from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._origin import Origin
 from dalembert.systems._rows import Family, some_rows
+from dalembert.systems._sticking import sticking_members, sticking_values, with_phases
 
 
 class AbsoluteSystem(BodySystem):
@@ -52,6 +54,7 @@ class AbsoluteSystem(BodySystem):
     name: str = eqx.field(static=True)
     load_rule: AbstractMultiplierRule | None = None  # picks the joint loads for friction, where they are not unique
     loads_decided: bool = eqx.field(static=True, default=False)  # whether they are unique, or picked by `load_rule`
+    phases_known: bool = eqx.field(static=True, default=False)  # whether friction is known to stick or to slip
     shapes: tuple[tuple[int, Shape], ...] = eqx.field(static=True, default=())  # pictures of bodies, by their number
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
     measures: tuple[Measure, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
@@ -100,6 +103,30 @@ class AbsoluteSystem(BodySystem):
         xp = jnp if is_traced(self.size) else np
         one = xp.concatenate([xp.ones(self.kinematics.d) * xp.asarray(self.size), xp.ones(turning)])
         return xp.tile(one, self.masses.shape[0])
+
+    # ---- friction that sticks ----------------------------------------------------------------------------
+
+    @property
+    def sticking(self):
+        return tuple(self.forces[k].names[i] for k, i in sticking_members(self.forces))
+
+    @property
+    def sticking_angles(self) -> tuple[bool, ...]:
+        """Which of the coordinates with such friction are angles."""
+        laws: list[Any] = [self.forces[k].law for k, _ in sticking_members(self.forces)]
+        return tuple(law.turns for law in laws)
+
+    @property
+    def phases_stated(self):
+        return self.phases_known or not self.sticking
+
+    def with_phases(self, sides, held_at):
+        return with_phases(self, sides, held_at)
+
+    def sticking_values(self, q):
+        return sticking_values(self, self.places(q))
+
+    # ---- fewer rows --------------------------------------------------------------------------------------
 
     def without_rows(self, rows):
         kept = np.setdiff1d(np.arange(self.m), rows)

@@ -470,6 +470,25 @@ class AbstractSystem(Named):
         each row of `machine`. Where the wheels' centres are held this changes the reactions, not the motion."""
         return self
 
+    @property
+    def sticking(self) -> tuple[str, ...]:
+        """The names of the dry friction that sticks, in a fixed order."""
+        return ()
+
+    @property
+    def phases_stated(self) -> bool:
+        """Whether it is stated of all such friction if it sticks or slips (`with_phases`)."""
+        return True
+
+    def with_phases(self, sides: Mapping[str, int], held_at: Mapping[str, float]) -> AbstractSystem:
+        """A system built free, with friction that sticks (side 0), its coordinate held at a value by a row under the
+        friction's name, or slips (side ±1, the sign of the rate)."""
+        return self
+
+    def sticking_values(self, q: Coordinates) -> Float[Array, " frictions"]:
+        """The coordinates on which such friction acts, in the order of `sticking`."""
+        return jnp.zeros(0)
+
     def with_loads(self, rule: AbstractMultiplierRule | None, decided: bool = True) -> AbstractSystem:
         """The system with the rule that picks the joint loads for friction (None: they are unique)."""
         return self

@@ -114,6 +114,11 @@ class BodySystem(RowSystem):
         dry = (f for f in self.forces if getattr(f.law, "dry", False))
         return tuple(name for f in dry for name in f.names)
 
+    @property
+    def sticking_angles(self) -> tuple[bool, ...]:
+        """Which of the coordinates with dry friction that sticks are angles."""
+        return ()
+
     def pretensions(self) -> list[tuple[str, int, float]]:
         """Belts with a pretension: the belt, its row, and the tension of both spans at rest; on the host."""
         out = []

@@ -358,6 +358,47 @@ class BearingFriction:
         return length_of(0.5 * F + lean) + length_of(0.5 * F - lean)
 
 
+class Sticking:
+    """Dry friction that sticks on one `coordinate`. `side`, among its numbers, is the sign of the slip (0: it sticks,
+    or that is not known): while it slips the law is smooth, −side · μ · N · radius − viscous · rate."""
+
+    coordinate: Callable
+    turns: bool  # whether it is an angle
+    dry = True
+
+    @staticmethod
+    def coefficient(rate, p):
+        """μ while it slips."""
+        return _stribeck(rate, p) if "stribeck_speed" in p else p["coulomb"]
+
+
+@dataclass(frozen=True)
+class DryFriction(Sticking, OnCoordinate):
+    """Dry friction that sticks, under a given load."""
+
+    turns: bool = False
+
+    def load_at(self, t, p):
+        """N, not below zero: a load does not pull."""
+        assert self.function is not None
+        return jnp.maximum(jnp.asarray(self.function(t, p), float), 0.0)
+
+    def effort(self, t, value, rate, p):
+        mu = self.coefficient(rate, p)
+        return -p["side"] * mu * self.load_at(t, p) * p["radius"] - p["viscous"] * rate
+
+
+@dataclass(frozen=True)
+class BearingDryFriction(Sticking, BearingFriction):
+    """Dry friction that sticks, under the joint's own load."""
+
+    turns: bool = False
+
+    def per_load(self, K, places, u, p):
+        slip, transpose = self._slip(K, places, u, p)
+        return transpose(-p["side"] * jnp.broadcast_to(self.coefficient(slip, p), slip.shape) * p["radius"])[0]
+
+
 def length_of(a: Array) -> Array:
     """|a|, with derivative zero at a = 0."""
     square = dot(a, a)

@@ -55,6 +55,15 @@ def _bearing_friction(f: m.Force, space: str):
     return laws.BearingFriction(_coordinate(f, space), *parts)
 
 
+def _dry_friction(f: m.Force, space: str):
+    coordinate, turns = _coordinate(f, space), is_angle(f.coordinate)
+    assert coordinate is not None
+    if f.functions:
+        return laws.DryFriction(coordinate, False, f.functions[0], turns)
+    bearing = _bearing_friction(f, space)  # no load is given: the joint's own
+    return laws.BearingDryFriction(coordinate, bearing.forces, bearing.torques, turns)
+
+
 def _load(what: str) -> Callable:
     return lambda f, space: laws.Load(f.functions[0], what, f.element.frame)
 
@@ -90,5 +99,7 @@ LAWS: dict[type[m.AbstractForce], Callable[[m.Force, str], Any]] = {
     m.PDControl: _on_coordinate(laws.PDControl),
     m.Motor: _on_coordinate(laws.Motor),
     m.BearingFriction: _bearing_friction,
+    m.DryFriction: _dry_friction,
+    m.Brake: _dry_friction,
 }
 """For each force class the function that makes its law from the placed force."""

@@ -33,6 +33,7 @@ from dalembert.systems._base import AbstractSystem, RowOwner, State, Terms, rena
 from dalembert.systems._frames import Place, Space, Twist, cross, marker_frames, moment
 from dalembert.systems._leaves import Leaf, control_slots
 from dalembert.systems._names import ANONYMOUS, with_fields
+from dalembert.systems._sticking import sticking_values
 from dalembert.systems._topology import Tree
 
 KEPT = 1e-10
@@ -401,10 +402,28 @@ class TreeSystem(AbstractSystem):
         return replace(self, carrier=carrier, absolute=absolute)
 
     def without_rows(self, rows):  # `absolute`, in which reactions are stated, keeps them
-        carrier = self.carrier.without_rows(rows)
+        return self._carried_by(self.carrier.without_rows(rows))
+
+    def _carried_by(self, carrier: AbsoluteSystem) -> TreeSystem:
+        """The same with other rows that close loops."""
         group = [Group([range(carrier.m)], [[0]])] if carrier.m else []
         pattern = BlockPattern(carrier.m, 1, self.n, group)
         return replace(self, carrier=carrier, pattern=pattern, m_holonomic=carrier.m_holonomic, owners=carrier.owners)
+
+    @property
+    def sticking(self):
+        return self.absolute.sticking
+
+    @property
+    def phases_stated(self):
+        return self.absolute.phases_stated
+
+    def with_phases(self, sides, held_at):
+        carrier, absolute = (part.with_phases(sides, held_at) for part in (self.carrier, self.absolute))
+        return replace(self._carried_by(carrier), absolute=absolute)
+
+    def sticking_values(self, q):
+        return sticking_values(self.absolute, self.places(q))
 
     def with_loads(self, rule, decided=True):
         return replace(self, absolute=self.absolute.with_loads(rule, decided))

@@ -1,0 +1,608 @@
+"""6 · simulation: motions with dry friction that sticks, part after part between its changes.
+
+In each part every friction sticks or slips in a known direction, and the machine is a plain one: a coordinate that
+sticks is held by a row, whose multiplier is the effort of friction, and slipping friction is a smooth force. A part
+ends where a multiplier reaches what friction can bear, or where a rate reaches zero [Filippov 1988; Leine, Nijmeijer
+2004, chapter 6]. There the set-valued law decides how it goes on [Glocker 2001, chapter 5]: with a for the acceleration
+of a coordinate whose rate is zero, λ for the effort that holds it and F for its limits,
+
+    stick   a = 0, |λ| ≤ F_static                      slip σ   σ a ≥ 0, effort −σ F
+
+for all frictions at once, found by trying and exchanging those that do not fit. Equations: docs/theory/sticking.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
+from dalembert._typing import is_traced
+from dalembert.equations import Rubbing, assemble, rubbing_at
+from dalembert.linalg import ZERO
+from dalembert.reactions import (
+    AbstractReactionRule,
+    Instant,
+    MinimumNorm,
+    RequireUnique,
+    RowElimination,
+    on_bodies,
+    reaction_on_bodies,
+    rule_of,
+)
+from dalembert.simulation._begin import start_warnings
+from dalembert.simulation._phases import Phases
+from dalembert.simulation._prepare import Prepared, prepare
+from dalembert.simulation._solution import Solution
+from dalembert.stabilise import State, assembled
+from dalembert.systems import AbstractSystem, compiled_for_each
+
+INSIDE = 6
+"""Instants in each step at which rates and efforts are looked at."""
+FEW, MANY = 60, 600
+"""Steps of a stretch that is marched before it is looked at: with fewer the next one is longer, with more shorter."""
+BEYOND = 1e-10
+"""Relative excess of an effort over what friction can bear that counts as one: rounding is less."""
+STILL = 1e-9
+"""A rate counts as zero below this share of the largest one in the part before."""
+ROUNDED = 1e-11
+"""And below this share of the velocities that it is a difference of."""
+CREEP = 1e-13
+"""And if it would move the coordinate by less than this share of the machine's size in the whole run."""
+HELD = 1e-7
+"""A coordinate counts as held with an acceleration below this share of those by all forces."""
+SHORT = 1e-12
+"""A part shorter than this share of the run has no length."""
+CHATTER = 40
+"""Parts without a length, one after the other, after which a run is stopped."""
+CROWD, CROWDED = 400, 1e-6
+"""So many parts within so small a share of the run: they would come ever faster."""
+TRIED = 8
+"""Frictions at zero rate for which all combinations are tried, 3 each."""
+
+
+def simulate_sticking(
+    run: Callable[..., Solution],
+    system: AbstractSystem,
+    t0: float,
+    t_end: float,
+    state,
+    save: Any,
+    report: Callable[[float], None] | None,
+    settings: dict[str, Any],
+    *,
+    rule: AbstractReactionRule | str | None,
+    throw: bool,
+    formulation,
+    stabilisation,
+) -> Solution:
+    """`simulate` for a system with dry friction that sticks; `run` is `simulate` for one whose phases are
+    stated, `save` the times that are saved, or "steps"."""
+    _refuse(system, t_end, state, t0, save, settings)
+    rule = rule_of(rule) or named_rule(system)
+    if isinstance(rule, RowElimination):
+        raise DalembertError(
+            f"rule=RowElimination drops rows, and friction '{system.sticking[0]}' that sticks adds rows; take "
+            "'weighted' or 'minimum_norm'."
+        )
+    frictions = Frictions(system, formulation, stabilisation, None if isinstance(rule, RequireUnique) else rule)
+    q, v = (None, None) if state is None else state
+    found = assembled(system, q, v, t=t0)
+    warnings, changed = start_warnings(system, found, system.v0 if v is None else v, t0)
+    for sentence in warnings:
+        warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
+    march = _March(run, frictions, float(t0), float(t_end), None if isinstance(save, str) else save, settings)
+    march.stats = {"start_moved": float(found.moved), "start_velocity_changed": changed}
+    try:
+        march.go(State(*(np.asarray(x, float) for x in found.state)), report)
+    except SimulationError as error:
+        solution = march.solution(error.solution.status if error.solution is not None else Status.not_finite)
+        if throw:
+            raise SimulationError(error.args[0], solution) from None
+        return solution
+    return march.solution(Status.done)
+
+
+def _refuse(system: AbstractSystem, t_end, state, t0, save, settings: dict[str, Any]) -> None:
+    """What dry friction that sticks cannot be marched with, by name."""
+    name = system.sticking[0]
+    if is_traced(system, t_end, state, t0, save, *(settings.get(k) for k in ("rtol", "atol", "dt"))):
+        raise DalembertError(
+            f"Friction '{name}' of '{system.name}' sticks: its phases are found on the host, not under jit, vmap and "
+            "grad. Take friction or bearing_friction there, which are regularised laws."
+        )
+    if settings.get("event") is not None or settings.get("stepsize_controller") is not None:
+        raise DalembertError(
+            f"Friction '{name}' of '{system.name}' sticks: event= and stepsize_controller= cannot be given with it."
+        )
+    if "tolerance" in settings:
+        raise DalembertError(f"Friction '{name}' of '{system.name}' sticks: tolerance= cannot be given with it.")
+    if system.control.sampled:
+        raise DalembertError(
+            f"'{system.name}' has sampled controllers: friction '{name}' that sticks is not marched with them."
+        )
+    if isinstance(save, str) and save != "steps":
+        raise DalembertError(
+            f"samples={save!r}: with friction '{name}' that sticks give a number of times, times or 'steps'."
+        )
+
+
+def named_rule(system: AbstractSystem) -> AbstractReactionRule | None:
+    """The rule that an element of friction names."""
+    bodies = system.bodies
+    names = [] if bodies is None else [f.rule for f in bodies.forces if f.rule is not None]
+    return rule_of(names[0]) if names else None
+
+
+# ---- the machine in its phases -------------------------------------------------------------------------------------
+
+
+class Frictions:
+    """A system built free, and prepared for each set of frictions that stick."""
+
+    def __init__(self, system: AbstractSystem, formulation, stabilisation, rule: AbstractReactionRule | None):
+        self.free, self.rule = system, rule
+        self.names = system.sticking
+        self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
+        self._prepared: dict[tuple[bool, ...], tuple[Prepared, AbstractReactionRule, tuple[str, ...]]] = {}
+
+    def phased(self, side, held_at) -> AbstractSystem:
+        """The system with these phases."""
+        named = zip(self.names, side, held_at, strict=True)
+        sides, values = {}, {}
+        for name, s, value in named:
+            sides[name], values[name] = int(s), float(value)
+        return self.free.with_phases(sides, values)
+
+    def prepared(self, side, held_at, state: State, t: float) -> tuple[Prepared, AbstractReactionRule, tuple[str, ...]]:
+        """The system with these phases, prepared; the rule that picks multipliers; and the names among which an effort
+        of friction that sticks is not determined. What sticks is examined once."""
+        system = self.phased(side, held_at)
+        key = tuple(s == 0 for s in side)
+        if key not in self._prepared:
+            ready = prepare(system, state, t=t, **self.methods)
+            here = Instant(ready.system, t, State(*(np.asarray(x) for x in state))).generic
+            rule = self.rule if ready.rule is None else ready.rule
+            if here.among_joints.redundancy == 0:
+                rule = RequireUnique()
+            self._prepared[key] = ready, rule or MinimumNorm(), _shared(here)
+        ready, rule, shared = self._prepared[key]
+        bodies = ready.system.bodies
+        if bodies is not None and bodies.loads_decided:
+            system = system.with_loads(bodies.load_rule)
+        return dataclasses.replace(ready, system=system), rule, shared
+
+    def rows(self, system: AbstractSystem) -> np.ndarray:
+        """The machine's rows of the frictions that stick, −1 for the others."""
+        rows = {o.name: o.rows[0] for o in system.machine.owners if o.name in self.names}
+        return np.array([rows.get(name, -1) for name in self.names])
+
+    def look(self, side, held_at, state: State, t, of: State | None = None) -> tuple[Rubbing, np.ndarray]:
+        """Rates, accelerations and limits, and the efforts of friction, with these phases at times `t` (all `state`);
+        it is prepared for the state `of`."""
+        first = State(state.q[0], state.v[0]) if of is None else of
+        ready, rule, _ = self.prepared(side, held_at, first, float(t[0]))
+        seen, lam = jax.tree_util.tree_map(
+            np.asarray, _examine_all(ready.system, ready.formulation, rule, np.asarray(t), state.q, state.v)
+        )
+        rows = self.rows(ready.system)
+        return seen, np.where(rows >= 0, lam[:, np.maximum(rows, 0)] if lam.shape[1] else 0.0, seen.slipping)
+
+
+def shared_efforts(system: AbstractSystem, t: float, state: State) -> tuple[str, ...]:
+    """The names among which efforts of friction that sticks are shared in a way that the rigid-body model does not
+    determine; the phases of the system are stated."""
+    return _shared(Instant(system, t, State(*(np.asarray(x) for x in state))).generic)
+
+
+def _shared(instant: Instant) -> tuple[str, ...]:
+    null, owners = instant.among_joints.null, instant.machine.owners
+    names = set(instant.system.sticking)
+    stuck = [row for o in owners if o.name in names for row in o.rows]
+    if not null.size or not np.any(np.abs(null[stuck]) > ZERO):
+        return ()
+    # of the dependencies those that efforts of friction take part in: the row space of their entries
+    of_friction = np.linalg.svd(null[stuck])[2][: np.linalg.matrix_rank(null[stuck], tol=ZERO)]
+    part = null @ of_friction.T
+    return tuple(o.name for o in owners if np.linalg.norm(part[list(o.rows)]) > ZERO)
+
+
+def _examine(system: AbstractSystem, formulation, rule: AbstractReactionRule, t, q, v):
+    """Rates and limits of friction at an instant, and all multipliers."""
+    equations = assemble(system, t, q, v)
+    own = formulation.solve(equations)
+    seen = rubbing_at(system, equations, own.vdot)
+    if system.machine.m == 0:
+        return seen, np.zeros(0)
+    there = on_bodies(system, equations)
+    _, r = reaction_on_bodies(system, equations, there, own.vdot, own.r)
+    if system.machine is not system and isinstance(rule, RequireUnique):
+        cut = rule.multipliers(system, equations, own.r) if system.m else np.zeros(0)
+        return seen, system.multipliers_of_machine(there.q, there.rows, r, cut)
+    return seen, rule.multipliers(system.machine, there, r)
+
+
+_examine_all = compiled_for_each(_examine, 3)
+
+
+# ---- the march -----------------------------------------------------------------------------------------------------
+
+
+class _March:
+    """A motion, part after part."""
+
+    def __init__(self, run, frictions: Frictions, t0: float, t_end: float, times, settings: dict[str, Any]):
+        self.run, self.frictions, self.settings = run, frictions, settings
+        self.t0, self.t_end, self.times = t0, t_end, times
+        self.saved: list[tuple] = []  # (t, q, v, work) of each stretch
+        self.starts: list[tuple] = []  # (t, side, held_at, q, v) of each part
+        self.moves: list[np.ndarray] = []
+        self.work = np.zeros(2)
+        self.reached = t0
+        self.stretch = (t_end - t0) / 16
+        self.stats: dict[str, Any] = {}
+        self.integrator, self.engine = "", ""
+
+    def go(self, state: State, report) -> None:
+        F = self.frictions
+        names, count = F.names, len(F.names)
+        t, side, held = self.t0, np.zeros(count, int), np.zeros(count)
+        top, broken = np.zeros(count), ()
+        side, held = self.decide(t, state, np.full(count, 2), held, top, ())
+        short, recent = 0, []
+        if self.times is not None and self.times.size and self.times[0] <= self.t0:
+            first = self.times <= self.t0
+            k = int(first.sum())
+            self.saved.append((self.times[first], *(np.repeat(x[None], k, 0) for x in (*state, self.work))))
+        while True:
+            # onto the rows of what sticks from now on: a change by rounding
+            state = State(*(np.asarray(x) for x in assembled(F.phased(side, held), *state, t=t).state))
+            self.starts.append((t, side, held, *state))
+            begun = t
+            t, state, top, broken = self.part(t, state, side, held, report)
+            self.moves.append(top > self.still(top, np.zeros(count)))
+            if t >= self.t_end:
+                return
+            if t - begun <= SHORT * (self.t_end - self.t0):
+                self.starts.pop()
+                self.moves.pop()
+                short += 1
+            else:
+                short, recent = 0, [*recent[-CROWD:], t]
+            if short > CHATTER or (len(recent) > CROWD and t - recent[0] < CROWDED * (self.t_end - self.t0)):
+                raise self.failed(
+                    f"Friction {_quoted(names[k] for k in broken)} changes between sticking and slipping ever faster "
+                    f"at t = {t:.6g} s, and no length of time remains between two changes. With such friction the "
+                    "bodies cannot be rigid: take friction or bearing_friction, which are regularised laws."
+                )
+            side, held = self.decide(t, state, side, held, top, broken)
+
+    # ---- one part ------------------------------------------------------------------------------------------------
+
+    def part(self, t: float, state: State, side, held, report):
+        """Until a friction changes, or the end: time, state, the largest rates, and the frictions that change."""
+        ready, _, _ = self.frictions.prepared(side, held, state, t)
+        top = np.zeros(len(side))
+        while True:
+            end = self.t_end if t + 1.5 * self.stretch >= self.t_end else t + self.stretch
+            steps = self.march(ready, t, end, state, "steps", max_steps=4096, throw=False)
+            if steps.status is Status.max_steps and "max_steps" not in self.settings:
+                self.stretch /= 8
+                continue
+            ends = np.asarray(steps.t)
+            inside = np.linspace(0.0, 1.0, INSIDE + 1)[1:]
+            grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
+            wanted = self.wanted(t, end, ends)
+            grid = np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
+            whole = self.march(ready, t, end, state, np.append(t, grid))
+            seen, effort = self.frictions.look(side, held, State(whole.q, whole.v), whole.t, state)
+            top = np.maximum(top, np.max(np.abs(seen.rate), axis=0))
+            gap = self.gaps(side, seen, effort)
+            late = self.violated(side, seen, effort, top)
+            late[0] = False  # the start was decided
+            first = int(np.argmax(np.any(late, axis=1)))
+            broken: tuple[int, ...] = ()
+            after = State(*(np.asarray(x)[-1] for x in (whole.q, whole.v)))
+            until = end
+            if late.any():
+                a = State(*(np.asarray(x)[first - 1] for x in (whole.q, whole.v)))
+                span = float(whole.t[first - 1]), float(whole.t[first])
+                who = np.flatnonzero(late[first])
+                found = [self.locate(ready, side, held, int(k), *span, a, gap[first - 1, k]) for k in who]
+                until = min(x[0] for x in found)
+                after = next(x[1] for x in found if x[0] == until)
+                near = 1e-12 * max(abs(until), end - t)
+                broken = tuple(int(k) for k, x in zip(who, found, strict=True) if x[0] - until <= near)
+            self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready, side, held)
+            count = len(ends) - 1
+            self.stretch *= 2.0 if count < FEW else 0.5 if count > MANY else 1.0
+            if report is not None:
+                report((until - self.t0) / (self.t_end - self.t0))
+            t, state = until, after
+            self.reached = t
+            if broken or t >= self.t_end:
+                return t, state, top, broken
+
+    def march(self, ready: Prepared, t: float, end: float, state: State, samples, **more) -> Solution:
+        """A stretch of one part."""
+        settings = self.settings | more
+        if settings.get("dt") is not None:
+            settings["dt"] = min(settings["dt"], end - t)
+        return self.run(ready, end, tuple(state), t0=t, samples=samples, **settings)
+
+    def wanted(self, t: float, end: float, ends: np.ndarray) -> np.ndarray:
+        """The times of a stretch that are saved, without its start."""
+        times = ends if self.times is None else self.times
+        return np.unique(times[(times > t) & (times <= end)])
+
+    def keep(self, whole: Solution, until: float, wanted, after: State, ready, side, held) -> None:
+        """Save what was wanted of a stretch, and its work."""
+        t, q, v, work = (np.asarray(x) for x in (whole.t, whole.q, whole.v, whole.work))
+        times = self.times if self.times is not None else wanted
+        here = np.isin(t, times) & (t > t[0]) & (t <= until)
+        # a time may be asked for more than once
+        again = np.repeat(np.flatnonzero(here), [int(np.sum(times == x)) for x in t[here]])
+        self.saved.append((t[again], q[again], v[again], self.work + work[again]))
+        if self.times is None and until < t[-1]:
+            last = self.march(ready, float(t[0]), until, State(q[0], v[0]), [until])
+            self.saved.append((np.array([until]), after.q[None], after.v[None], self.work + np.asarray(last.work)))
+            self.work = self.work + np.asarray(last.work)[-1]
+        elif until < t[-1]:
+            k = int(np.searchsorted(t, until, side="right")) - 1
+            rest = np.zeros(2)
+            if until > t[k]:
+                last = self.march(ready, float(t[k]), until, State(q[k], v[k]), [until])
+                rest = np.asarray(last.work)[-1]
+            self.work = self.work + work[k] + rest
+        else:
+            self.work = self.work + work[-1]
+        for name in ("accepted", "rejected", "steps", "wall_s", "compile_s"):
+            self.stats[name] = self.stats.get(name, 0) + whole.stats[name]
+        self.stats |= {k: x for k, x in whole.stats.items() if k in ("rtol", "atol", "dt")}
+        self.integrator = whole.integrator
+
+    # ---- what ends a part ------------------------------------------------------------------------------------------
+
+    def gaps(self, side, seen: Rubbing, effort: np.ndarray) -> np.ndarray:
+        """Positive while a friction stays in its phase: what is left of its limit, or its speed."""
+        return np.where(side == 0, seen.held - np.abs(effort), side * seen.rate)
+
+    def still(self, top: np.ndarray, speeds: Any) -> np.ndarray:
+        """The rate below which a coordinate is at rest."""
+        bodies = self.frictions.free.bodies
+        assert bodies is not None  # they have friction
+        size = np.where(bodies.sticking_angles, 1.0, float(bodies.size))
+        return ROUNDED * speeds + CREEP * size / (self.t_end - self.t0) + 1e-12 * top * (speeds > 0)
+
+    def violated(self, side, seen: Rubbing, effort: np.ndarray, top: np.ndarray) -> np.ndarray:
+        """Whether a friction has left its phase, (times, frictions)."""
+        gap = self.gaps(side, seen, effort)
+        beyond = BEYOND * (seen.held + np.abs(effort))
+        return gap < -np.where(side == 0, beyond, self.still(top, seen.speeds))
+
+    def locate(self, ready, side, held, k: int, a: float, b: float, state: State, at_a: float) -> tuple[float, State]:
+        """Where the gap of friction k passes zero between a and b: by a polynomial through some instants, corrected by
+        marching there, or by Brent's method."""
+        from scipy.optimize import brentq  # takes a second to import
+
+        seen: dict[float, tuple[float, State]] = {a: (at_a, state)}
+
+        def gap(times) -> np.ndarray:
+            found = self.march(ready, a, float(times[-1]), state, np.asarray(times))
+            states = State(np.asarray(found.q), np.asarray(found.v))
+            values = self.gaps(side, *self.frictions.look(side, held, states, np.asarray(times), state))[:, k]
+            for t, value, q, v in zip(times, values, *states, strict=True):
+                seen[float(t)] = (float(value), State(q, v))
+            return values
+
+        exact = 4 * np.spacing(max(abs(a), abs(b)))
+        if b - a <= exact:
+            gap([b])
+            return b, seen[b][1]
+        x = np.linspace(0.0, 1.0, 9)
+        inside = np.append(a + (b - a) * x[1:-1], b)
+        values = np.append(at_a, gap(inside))
+        below = np.flatnonzero(values[1:] < 0)
+        if not below.size or not at_a >= 0:  # it leaves its phase at once
+            return (b, seen[b][1]) if at_a >= 0 else (a, state)
+        high = int(below[0]) + 1
+        curve = np.polynomial.Polynomial.fit(x, values, 8)
+        low, top = x[high - 1], x[high]
+        if curve(low) * curve(top) < 0:
+            found: Any = brentq(curve, low, top, xtol=1e-15)
+            root = float(found)
+            for _ in range(4):
+                t = a + (b - a) * root
+                if not a < t <= b:
+                    break
+                value = gap([t])[0]
+                slope = float(curve.deriv()(root))
+                step = -float(value) / slope if slope else np.inf
+                if abs(step) * (b - a) <= max(exact, 1e-13 * (b - a)):
+                    return t, seen[t][1]
+                root = min(max(root + step, 0.0), 1.0)
+        t0, t1 = (a, *inside)[high - 1], float(inside[high - 1])
+        known = {t: value for t, (value, _) in seen.items()}
+        found = brentq(lambda t: known[t] if t in known else gap([t])[0], t0, t1, xtol=exact)
+        t = float(found)
+        if t not in seen:
+            gap([t])
+        return t, seen[t][1]
+
+    # ---- what follows ----------------------------------------------------------------------------------------------
+
+    def decide(self, t: float, state: State, side, held, top, broken: tuple[int, ...]):
+        """The phases from now on, by the set-valued law; `broken` are the frictions that have left theirs."""
+        F, count = self.frictions, len(side)
+        before = np.where(side == 2, 0, side)  # 2: nothing is known yet
+        seen, effort = (
+            (_first(F.look(np.ones(count, int), held, _many(state), np.array([t]))))
+            if np.any(side == 2)
+            else _first(F.look(before, held, _many(state), np.array([t])))
+        )
+        still = np.maximum(self.still(top, seen.speeds), STILL * top)
+        resting = (before == 0) & (side != 2) | (np.abs(seen.rate) <= still)
+        resting[list(broken)] = True
+        moving = np.where(resting, 0, np.sign(seen.rate)).astype(int)
+        held = np.where((side == 0), held, seen.value)
+        # a friction that gives way slips against its effort, and does not stick at once
+        leaving = {k: int(-np.sign(effort[k])) for k in broken if side[k] == 0}
+        # one that is at its limit while another holds the same coordinate stays there
+        limit = [0 if k in broken or not resting[k] else int(before[k]) for k in range(count)]
+        guess = np.array([leaving.get(k, limit[k] or int(moving[k])) for k in range(count)])
+        tried: dict[tuple, np.ndarray] = {}
+        free = np.flatnonzero(resting)
+        now = guess
+        for _ in range(3 * count + 3):
+            wrong = self.misfits(t, state, now, held, resting, leaving)
+            tried[tuple(now)] = wrong
+            if not wrong.any():
+                return self.accepted(t, state, now, held)
+            following = self.exchanged(t, state, now, held, wrong, leaving)
+            if tuple(following) in tried:  # one at a time
+                following = now.copy()
+                k = int(np.flatnonzero(wrong)[0])
+                following[k] = self.exchanged(t, state, now, held, wrong, leaving)[k]
+            if tuple(following) in tried:
+                break
+            now = following
+        if len(free) <= TRIED:
+            for choice in itertools.product((0, 1, -1), repeat=len(free)):
+                now = guess.copy()
+                now[free] = choice
+                if tuple(now) in tried or any(now[k] == 0 for k in leaving):
+                    continue
+                if not self.misfits(t, state, now, held, resting, leaving).any():
+                    return self.accepted(t, state, now, held)
+        raise self.failed(
+            f"At t = {t:.6g} s no choice of sticking and slipping of friction {_quoted(F.names[k] for k in free)} "
+            "meets Coulomb's law: with such friction the bodies cannot be rigid. Take less of it, or friction or "
+            "bearing_friction, which are regularised laws."
+        )
+
+    def misfits(self, t, state: State, side, held, resting, leaving) -> np.ndarray:
+        """Which frictions at rest do not meet their law with these phases."""
+        seen, effort = _first(self.frictions.look(side, held, _many(state), np.array([t])))
+        moves = ~(np.abs(seen.acceleration) <= HELD * seen.forces)
+        stuck = (side == 0) & (moves | ~(np.abs(effort) <= seen.held * (1 + BEYOND)))
+        # what gives way at its limit begins with the acceleration zero, and rounding decides its sign
+        least = np.array([HELD if k in leaving else 1e-9 for k in range(len(side))])
+        slips = (side != 0) & ~(side * seen.acceleration >= -least * seen.forces)
+        return resting & (stuck | slips)
+
+    def exchanged(self, t, state: State, side, held, wrong, leaving) -> np.ndarray:
+        """The phases with those that do not fit exchanged: what cannot hold slips, what slips backwards sticks."""
+        seen, effort = _first(self.frictions.look(side, held, _many(state), np.array([t])))
+        out = side.copy()
+        for k in np.flatnonzero(wrong):
+            if side[k] == 0:
+                # a coordinate that is driven moves as it is driven; others give way to the effort
+                driven = abs(effort[k]) <= seen.held[k] * (1 + BEYOND)
+                out[k] = int(np.sign(seen.acceleration[k] if driven else -effort[k])) or 1
+            else:
+                out[k] = -side[k] if k in leaving else 0
+        return out
+
+    def accepted(self, t: float, state: State, side, held):
+        """The phases, if the efforts of friction that sticks are determined, or a rule picks them."""
+        F = self.frictions
+        shared = F.prepared(side, held, state, t)[2]
+        if shared and F.rule is None:
+            stuck = [n for n in shared if n in F.names]
+            others = [n for n in shared if n not in F.names]
+            among = f" with {_quoted(others)}" if others else ""
+            verb = "sticks" if len(stuck) == 1 else "stick"
+            raise DalembertError(
+                f"Friction {_quoted(stuck)} {verb} at t = {t:.6g} s, and the rigid-body model does not determine how "
+                f"{'it shares' if len(stuck) == 1 else 'they share'} the effort{among}, so not when it gives way. Name "
+                "a rule that picks it: simulate(…, rule='minimum_norm'), or rule= of the friction; or take friction or "
+                "bearing_friction, which are regularised laws."
+            )
+        return side, held
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def failed(self, sentence: str) -> SimulationError:
+        return SimulationError(f"{sentence} It stopped at t = {self.reached:.6g} s.", None)
+
+    def solution(self, status: Status) -> Solution:
+        F, free = self.frictions, self.frictions.free
+        n, nq = free.n, np.shape(free.q0)[-1]
+        none = (np.zeros(0), np.zeros((0, nq)), np.zeros((0, n)), np.zeros((0, 2)))
+        t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
+        unknown = np.zeros(len(F.names), int)
+        starts = self.starts or [(self.t0, unknown, 0.0 * unknown, np.zeros(nq), np.zeros(n))]
+        moves = (*self.moves, *[np.ones(len(F.names), bool)] * (len(starts) - len(self.moves)))
+        bodies = free.bodies
+        assert bodies is not None  # they have friction
+        joints = {name: joint for f in bodies.forces for name, joint in zip(f.names, f.joints, strict=False)}
+        phases = Phases(
+            F.names,
+            tuple(joints[name] for name in F.names),
+            np.array([x[0] for x in starts]),
+            np.array([x[1] for x in starts]),
+            np.array([x[2] for x in starts]),
+            np.array(moves),
+            np.array([x[3] for x in starts]),
+            np.array([x[4] for x in starts]),
+            np.asarray(self.reached),
+        )
+        counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
+        ready = next(iter(F._prepared.values()))[0]
+        return Solution.of(
+            system=free,
+            formulation=F.methods["formulation"] or ready.formulation,
+            stabilisation=F.methods["stabilisation"] or ready.stabilisation,
+            t=t,
+            q=q,
+            v=v,
+            work=work,
+            status_code=np.asarray(status.value),
+            t_end=np.asarray(self.reached),
+            stats=self.stats | counts,
+            integrator=self.integrator,
+            chosen=F.rule,
+            phases=phases,
+        )
+
+
+def states_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:
+    """The states at any times of a motion with dry friction that sticks: each part is marched again from its start."""
+    phases = solution.phases
+    assert phases is not None
+    frictions = Frictions(solution.system, solution.formulation, solution.stabilisation, solution.chosen)
+    settings = {k: x for k, x in solution.stats.items() if k in ("rtol", "atol", "dt")}
+    q, v = np.zeros((len(times), phases.q.shape[1])), np.zeros((len(times), phases.v.shape[1]))
+    of = phases.parts(times)
+    for k in np.unique(of):
+        here = np.flatnonzero(of == k)
+        start, state = float(phases.t[k]), State(phases.q[k], phases.v[k])
+        ready = frictions.prepared(phases.side[k], phases.held_at[k], state, start)[0]
+        own, back = np.unique(times[here], return_inverse=True)
+        found = [(state.q[None], state.v[None])] if own[0] <= start else []
+        later = own[own > start]
+        if later.size:
+            more = dict(settings)
+            more |= {"dt": min(settings["dt"], later[-1] - start)} if "dt" in settings else {}
+            part = run(ready, float(later[-1]), tuple(state), t0=start, samples=later,
+                       integrator=solution.integrator, **more)  # fmt: skip
+            found.append((np.asarray(part.q), np.asarray(part.v)))
+        q[here], v[here] = (np.concatenate(x)[back] for x in zip(*found, strict=True))
+    return State(q, v)
+
+
+def _many(state: State) -> State:
+    return State(*(np.asarray(x)[None] for x in state))
+
+
+def _first(found: tuple[Rubbing, np.ndarray]) -> tuple[Rubbing, np.ndarray]:
+    return jax.tree_util.tree_map(lambda x: x[0], found)
+
+
+def _quoted(names) -> str:
+    return " and ".join(f"'{n}'" for n in names)

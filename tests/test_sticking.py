@@ -1,0 +1,438 @@
+"""Dry friction that sticks, and brakes: phases, times and efforts against closed forms and independent integrations."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+import dalembert as da
+
+G = 9.81
+THOROUGH = pytest.mark.thorough  # of another structure: compiling takes most of the time
+BOTH = pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+
+
+def times_of(solution, name=None) -> np.ndarray:
+    """When the phases of a friction begin, without the start."""
+    phases = list(solution.phases) if name is None else solution.phases.of(name)
+    return np.array([p.start for p in phases])[1:]
+
+
+def states_of(solution, name=None) -> list[str]:
+    return [p.state for p in (solution.phases if name is None else solution.phases.of(name))]
+
+
+def slider(name="slider", mass=2.0, velocity=0.0, position=0.0) -> da.Model:
+    """A mass on a rail along x."""
+    model = da.Model(name, gravity=(0, -G))
+    block = model.body("block", mass=mass, inertia=0.1, position=(position, 0), velocity=(velocity, 0))
+    model.prismatic("rail", model.ground, block, at=(0, 0), axis=(1, 0))
+    return model
+
+
+# ---- closed forms ----------------------------------------------------------------------------------------------------
+
+M, K, N, STATIC, KINETIC, BELT = 1.3, 25.0, 4.0, 0.9, 0.5, 0.2
+
+
+def belt() -> da.Model:
+    """A mass on a belt of constant speed, held by a spring: the stick–slip oscillator."""
+    model = da.Model("belt", gravity=(0, 0))
+    band = model.body("band", mass=1.0, inertia=1.0, velocity=(BELT, 0))
+    mass = model.body("mass", mass=M, inertia=0.1, velocity=(BELT, 0))
+    model.prismatic("drive", model.ground, band, at=(0, 0), axis=(1, 0))
+    model.driver("motor", "drive", da.functions.polynomial([0.0, BELT]))
+    model.prismatic("contact", band, mass, at=(0, 0), axis=(1, 0))
+    model.spring_damper("spring", model.ground, mass, at_i=(-1, 0), at_j=(0, 0), stiffness=K, length=1.0)
+    model.dry_friction("rub", "contact", coulomb=KINETIC, static=STATIC, normal=N)
+    return model
+
+
+def belt_times(end: float) -> np.ndarray:
+    """It sticks until K x = STATIC N, then M ẍ = KINETIC N − K x until ẋ is the speed of the belt again."""
+    w, top, middle = np.sqrt(K / M), STATIC * N / K, KINETIC * N / K
+    A, B = top - middle, BELT / w
+
+    def slip(s):
+        return -A * w * np.sin(w * s) + B * w * np.cos(w * s) - BELT
+
+    lasts = brentq(slip, 0.6 * np.pi / w, 2 * np.pi / w - 1e-6, xtol=1e-15)
+    back = middle + A * np.cos(w * lasts) + B * np.sin(w * lasts)
+    out = [top / BELT]
+    while out[-1] < end:
+        out += [out[-1] + lasts, out[-1] + lasts + (top - back) / BELT]
+    return np.array([t for t in out if t < end])
+
+
+@BOTH
+def test_stick_slip_oscillator(coordinates):
+    solution = da.simulate(da.build(belt(), coordinates=coordinates), 12.0, samples=121, rtol=1e-10)
+    wanted = belt_times(12.0)
+    assert len(wanted) > 10
+    np.testing.assert_allclose(times_of(solution), wanted, atol=1e-8)  # errors of rtol add up over the cycles
+    assert states_of(solution) == ["stick", *["slip −", "stick"] * 20][: len(wanted) + 1]
+    # the mass follows the belt to rounding while it sticks
+    data = solution.dataset
+    stuck = data["friction_side"].values[:, 0] == 0
+    gap = data["velocity"].sel(body="mass", axis="x").values - BELT
+    assert stuck.sum() > 40 and np.max(np.abs(gap[stuck])) < 1e-14
+    # while it sticks friction balances the spring, and does no work on the belt beyond what the motor gives
+    x = data["position"].sel(body="mass", axis="x").values
+    effort = data["friction_effort"].values[:, 0]
+    np.testing.assert_allclose(effort[stuck], (K * x)[stuck], atol=1e-8)
+    np.testing.assert_allclose(effort[~stuck], KINETIC * N, rtol=1e-14)
+    assert solution.energy_drift < 1e-9 and solution.violation["position"] < 1e-14
+
+
+def sprung(stiffness=0.0, position=0.0, velocity=0.0, mass=2.0, load=None, coordinates="absolute", **friction):
+    """A mass on a spring that is at rest at x = 0, with friction."""
+    model = slider(mass=mass, position=position, velocity=velocity)
+    model.joint_spring("spring", "rail", stiffness=stiffness, free=0.0 - position)  # zero at the start
+    load = {} if load is None else {"normal": load}
+    model.dry_friction("rub", "rail", **load, **friction)
+    return da.build(model, coordinates=coordinates)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "own"),
+    [("absolute", False), *(pytest.param(c, o, marks=THOROUGH) for c, o in (("absolute", True), ("joint", True)))],
+)
+def test_coulomb_damped_oscillator(coordinates, own):
+    """Half swings of π/ω that shrink by 2F/K each, then it sticks; F by a given load, or by the rail's `own`."""
+    load, half = 0.25 * M * G, np.pi / np.sqrt(K / M)
+    given = {} if own else {"load": M * G}
+    system = sprung(K, 1.0, mass=M, coulomb=0.25, coordinates=coordinates, **given)
+    solution = da.simulate(system, 4.0, samples=[0.0, 1.0, 4.0], rtol=1e-10)
+    amplitude, count = 1.0, 0
+    while K * abs(amplitude) > load:
+        amplitude, count = -(amplitude - np.sign(amplitude) * 2 * load / K), count + 1
+    assert count == 4
+    # it starts at rest beyond what friction can hold, and slips at once
+    assert states_of(solution) == ["slip −", "slip +", "slip −", "slip +", "stick"]
+    np.testing.assert_allclose(times_of(solution), half * np.arange(1, count + 1), atol=1e-9)
+    end = solution.dataset["position"].sel(body="block", axis="x").values[-1]
+    np.testing.assert_allclose(end, amplitude, atol=1e-9)
+    lost = 0.5 * K * (1.0 - amplitude**2)
+    way = sum(2 * (1.0 - 2 * load / K * k) - 2 * load / K for k in range(count))
+    np.testing.assert_allclose(lost, load * way, rtol=1e-12)  # of the closed form itself
+    np.testing.assert_allclose(-solution.energy["work"].values[-1], lost, rtol=1e-8)
+    np.testing.assert_allclose(np.ptp(solution.energy["total"].values), lost, rtol=1e-8)
+
+
+STOPPING = {"velocity": 3.0, "load": 8.0, "coulomb": 0.5, "viscous": 0.7}
+STOPS = 2.0 / 0.7 * np.log(1 + 0.7 * 3.0 / 4.0)  # m v̇ = −F − c v
+
+
+@functools.cache
+def stopping() -> da.simulation.Solution:
+    return da.simulate(sprung(**STOPPING), 3.0, samples=7)
+
+
+@BOTH
+def test_viscous_and_given_load(coordinates):
+    solution = da.simulate(sprung(**STOPPING, coordinates=coordinates), 3.0, samples=4, rtol=1e-10)
+    np.testing.assert_allclose(times_of(solution), [STOPS], rtol=1e-9)
+    assert states_of(solution) == ["slip +", "stick"]
+
+
+# ---- the angle of friction -------------------------------------------------------------------------------------------
+
+
+def incline(space: str) -> da.Model:
+    """A block at the pivot of a plank that is tilted at a constant rate: it starts at tan α = static exactly."""
+    plane = space == "plane"
+    out = (lambda x, y: (x, y)) if plane else (lambda x, y: (x, 0.0, y))
+    model = da.Model("incline", space=space, gravity=out(0, -G))
+    I = 0.1 if plane else (0.1, 0.2, 0.3)
+    rate = 0.5 if plane else (0, -0.5, 0)
+    plank = model.body("plank", mass=5.0, inertia=I, position=out(0, 0), angular_velocity=rate)
+    block = model.body("block", mass=2.0, inertia=I, position=out(0, 0), angular_velocity=rate)
+    axis = {} if plane else {"axis": (0, -1, 0)}
+    model.revolute("pivot", model.ground, plank, at=out(0, 0), **axis)
+    model.driver("tilt", "pivot", da.functions.polynomial([0.0, 0.5]))
+    model.prismatic("slope", plank, block, at=out(0, 0), axis=out(-1, 0))
+    model.dry_friction("rub", "slope", coulomb=0.3, static=0.4)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("space", "coordinates"),
+    [
+        ("space", "joint"),
+        *(
+            pytest.param(s, c, marks=THOROUGH)
+            for s, c in (("space", "absolute"), ("plane", "absolute"), ("plane", "joint"))
+        ),
+    ],
+)
+def test_block_starts_at_the_angle_of_friction(space, coordinates):
+    solution = da.simulate(da.build(incline(space), coordinates=coordinates), 1.0, samples=41)
+    np.testing.assert_allclose(times_of(solution), [np.arctan(0.4) / 0.5], rtol=1e-12)
+    assert states_of(solution) == ["stick", "slip +"]
+    data = solution.dataset
+    t, side = np.asarray(solution.t), data["friction_side"].values[:, 0]
+    stuck = side == 0
+    np.testing.assert_allclose(data["friction_effort"].values[stuck, 0], -2.0 * G * np.sin(0.5 * t[stuck]), rtol=1e-10,
+                               atol=1e-12)  # fmt: skip
+    np.testing.assert_allclose(data["friction_limit"].values[stuck, 0], 0.4 * 2.0 * G * np.cos(0.5 * t[stuck]))
+    s = data["coordinate"].sel(joint_coordinate="slope.displacement").values
+    assert np.max(np.abs(s[stuck])) < 1e-15 and s[-1] > 1e-2
+    # s̈ = g sin α + s α̇² − 0.3 |g cos α + 2 α̇ ṡ …|: integrated by itself
+    a = 0.5
+
+    def rates(t, y):
+        return [y[1], G * np.sin(a * t) + a**2 * y[0] - 0.3 * (G * np.cos(a * t) - 2 * a * y[1])]
+
+    ref = solve_ivp(rates, (np.arctan(0.4) / a, 1.0), [0.0, 0.0], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(s[-1], ref.y[0, -1], rtol=1e-6)
+
+
+# ---- brakes ----------------------------------------------------------------------------------------------------------
+
+
+def arm(space: str, capacity, **more) -> da.Model:
+    """An arm of 3 kg with its centre 0.4 m from a horizontal axis, and a brake on it."""
+    model = da.Model("arm", space=space, gravity=(0, -G) if space == "plane" else (0, -G, 0))
+    if space == "plane":
+        body = model.body("arm", mass=3.0, inertia=0.2, position=(0.4, 0), **more)
+        model.revolute("hinge", model.ground, body, at=(0, 0))
+    else:
+        body = model.body("arm", mass=3.0, inertia=(0.1, 0.1, 0.2), position=(0.4, 0, 0), **more)
+        model.revolute("hinge", model.ground, body, at=(0, 0, 0), axis=(0, 0, 1))
+    if capacity is not None:
+        model.brake("brake", "hinge", capacity)
+    return model
+
+
+@pytest.mark.parametrize("space", ["plane", pytest.param("space", marks=THOROUGH)])
+def test_brake_holds_for_an_hour_without_creep(space):
+    solution = da.simulate(da.build(arm(space, "12.0 + 0*t")), 3600.0, samples=61)
+    assert states_of(solution) == ["stick"] and solution.phases.of("brake")[0].end == 3600.0
+    assert np.max(np.abs(np.asarray(solution.q) - np.asarray(solution.q)[0])) < 1e-15
+    np.testing.assert_allclose(solution.dataset["friction_effort"].values[:, 0], 3.0 * G * 0.4, rtol=1e-12)
+
+
+@THOROUGH
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("space", ["plane", "space"])
+def test_brake_stops_a_turning_arm_and_releases_it(space, coordinates):
+    """Without weight: I ω̇ = −τ stops after I ω₀/τ, past half a turn in space; then it holds for good."""
+    spin = 9.0 if space == "plane" else (0, 0, 9.0)
+    moving = (0, 3.6) if space == "plane" else (0, 3.6, 0)
+    model = arm(space, "12.0 + 0*t", angular_velocity=spin, velocity=moving)
+    model.gravity = np.zeros(len(moving))
+    inertia = 0.2 + 3.0 * 0.4**2
+    solution = da.simulate(da.build(model, coordinates=coordinates), 1.0, samples=11)
+    np.testing.assert_allclose(times_of(solution), [inertia * 9.0 / 12.0], rtol=1e-8)
+    turned = solution.dataset["coordinate"].values[-1, 0]
+    np.testing.assert_allclose(turned, 0.5 * inertia * 81.0 / 12.0, rtol=1e-7)
+    assert solution.energy_drift < 1e-7
+
+
+@THOROUGH
+def test_brake_by_an_input_slips_when_it_cannot_hold():
+    """The capacity falls with the input: it gives way at m g l, and drags with its share of it."""
+    model = arm("plane", None)
+    model.input("pedal", 1.0)
+    model.brake("brake", "hinge", "20*pedal", sliding=0.8)
+    pedal = (np.array([0.0, 1.0, 3.0]), np.array([1.0, 1.0, 0.0]))
+    solution = da.simulate(model, 2.2, samples=23, inputs={"pedal": pedal})
+    np.testing.assert_allclose(times_of(solution), [3.0 - 2.0 * 3.0 * G * 0.4 / 20.0], rtol=1e-12)
+    data = solution.dataset
+    slips = data["friction_side"].values[:, 0] != 0
+    level = np.interp(np.asarray(solution.t), *pedal)
+    np.testing.assert_allclose(data["friction_effort"].values[slips, 0], 0.8 * 20.0 * level[slips], rtol=1e-12)
+    np.testing.assert_allclose(data["friction_limit"].values[:, 0], 20.0 * level, rtol=1e-12)
+
+
+# ---- several at once -------------------------------------------------------------------------------------------------
+
+MASSES, LEVELS, SPRING = (1.0, 1.5), ((3.0, 4.0), (2.0, 2.5)), 40.0  # (slipping, sticking)
+
+
+def double_slider() -> da.Model:
+    """Two masses on one rail with a spring between them; the first is pushed to and fro."""
+    model = da.Model("double", gravity=(0, 0))
+    for k, (x, mass) in enumerate(zip((0.0, 1.0), MASSES, strict=True)):
+        body = model.body(f"b{k}", mass=mass, inertia=0.1, position=(x, 0))
+        model.prismatic(f"rail{k}", model.ground, body, at=(x, 0), axis=(1, 0))
+        low, high = LEVELS[k]
+        model.dry_friction(f"rub{k}", f"rail{k}", coulomb=low, static=high, normal=1.0)
+    model.spring_damper("spring", "b0", "b1", stiffness=SPRING, length=1.0)
+    model.joint_force("push", "rail0", "9*sin(2*t)")
+    return model
+
+
+def double_reference(end: float) -> list[tuple[float, tuple[int, int]]]:
+    """An event-driven integration by itself: (time, sides) of each part."""
+    y, t, out = np.zeros(4), 0.0, []
+
+    def forces(t, y):
+        pull = SPRING * (y[1] - y[0])
+        return np.array([9 * np.sin(2 * t) + pull, -pull])
+
+    def decide(t, y, resting, leaving):
+        side = np.sign(y[2:]).astype(int)
+        f = forces(t, y)
+        for k in range(2):
+            if resting[k]:
+                side[k] = 0 if abs(f[k]) <= LEVELS[k][1] and k != leaving else int(np.sign(f[k]))
+        return side
+
+    side = decide(0.0, y, [True, True], None)
+    out.append((0.0, tuple(map(int, side))))
+    while t < end:
+        low = np.array([x[0] for x in LEVELS])
+
+        def rates(t, y, side=side, low=low):
+            a = np.where(side == 0, 0.0, (forces(t, y) - side * low) / np.array(MASSES))
+            return np.concatenate([y[2:], a])
+
+        events = []
+        for k in range(2):
+            if side[k] == 0:
+                events.append(lambda t, y, k=k: LEVELS[k][1] - abs(forces(t, y)[k]))
+            else:
+                events.append(lambda t, y, k=k, s=side[k], a=t: s * y[2 + k] + (1e-12 if t < a + 1e-9 else 0.0))
+            events[-1].terminal, events[-1].direction = True, -1
+        found = solve_ivp(rates, (t, end), y, method="DOP853", rtol=1e-12, atol=1e-13, events=events, max_step=0.01)
+        t, y = found.t[-1], found.y[:, -1]
+        if t >= end:
+            return out
+        k = next(k for k in range(2) if len(found.t_events[k]))
+        leaving = k if side[k] == 0 else None
+        resting = [side[j] == 0 or j == k for j in range(2)]
+        y[2 + k] = 0.0
+        side = decide(t, y, resting, leaving)
+        out.append((t, tuple(map(int, side))))
+    return out
+
+
+@BOTH
+def test_two_that_stick_against_an_independent_integration(coordinates):
+    solution = da.simulate(da.build(double_slider(), coordinates=coordinates), 6.0, samples=31, rtol=1e-10)
+    wanted = double_reference(6.0)
+    assert len(wanted) > 12 and {s for _, s in wanted} >= {(0, 0), (1, 0), (1, 1)}
+    phases = solution.phases
+    np.testing.assert_allclose(phases.t, [t for t, _ in wanted], atol=1e-7)
+    assert [tuple(map(int, s)) for s in phases.side] == [s for _, s in wanted]
+    assert solution.energy_drift < 1e-8
+
+
+def shared(rule=None) -> da.Model:
+    """Two brakes on one coordinate, pushed by 1 N/s."""
+    model = slider("shared")
+    model.brake("left", "rail", 7.0, rule=rule)
+    model.brake("right", "rail", 3.0)
+    model.joint_force("push", "rail", "t")
+    return model
+
+
+def test_efforts_that_are_not_unique_are_refused_or_ruled():
+    with pytest.raises(da.errors.DalembertError, match=r"'left' and 'right' stick .* rule"):
+        da.simulate(shared(), 1.0)
+    assert "does not determine how the effort is shared" in str(da.check(shared()))
+    for solution in (da.simulate(shared(), 12.0, rule="minimum_norm"), da.simulate(shared("minimum_norm"), 12.0)):
+        # shared in halves until one is at its limit; together they hold the sum of both
+        first, second = (solution.phases.of(n) for n in ("left", "right"))
+        assert [p.state for p in first] == [p.state for p in second] == ["stick", "slip +"]
+        np.testing.assert_allclose([first[1].start, second[1].start], 10.0, rtol=1e-9)
+        effort = solution.dataset["friction_effort"].values
+        t = np.asarray(solution.t)
+        early, late = t < 6.0, (t > 6.0) & (t < 10.0)
+        np.testing.assert_allclose(effort[early], -0.5 * t[early, None] * np.ones(2), atol=1e-9)
+        np.testing.assert_allclose(effort[late], np.stack([3.0 - t[late], -3.0 + 0 * t[late]], axis=1), atol=1e-9)
+        assert not solution.dataset["unique_friction"].values[1].any()
+
+
+@THOROUGH
+def test_a_driven_coordinate():
+    """Friction on a coordinate that is driven turns with its speed; where it is held the effort is shared."""
+    model = slider("driven", velocity=1.0)
+    model.driver("motor", "rail", "sin(t)")
+    model.dry_friction("rub", "rail", coulomb=1.0, normal=3.0)
+    model.measure("force", "effort", "motor")
+    solution = da.simulate(model, 6.0, samples=25)
+    np.testing.assert_allclose(times_of(solution), [0.5 * np.pi, 1.5 * np.pi], rtol=1e-9)
+    t = np.asarray(solution.t)
+    wanted = -2.0 * np.sin(t) + 3.0 * np.sign(np.cos(t))
+    np.testing.assert_allclose(solution.measurements["force"].values, wanted, atol=1e-7)
+    model = slider("held")
+    model.driver("motor", "rail", "0*t")
+    model.dry_friction("rub", "rail", coulomb=1.0, normal=3.0)
+    with pytest.raises(da.errors.DalembertError, match=r"'rub' sticks .* shares the effort with 'motor'"):
+        da.simulate(model, 1.0)
+
+
+# ---- what is kept, and what is refused -------------------------------------------------------------------------------
+
+
+def test_phases_in_text_dataset_and_file(tmp_path):
+    solution = stopping()
+    assert "friction: 'rub' sticks for" in repr(solution)
+    table = solution.dataset
+    assert list(table["phase_state"].values) == ["slip +", "stick"] and table["friction_units"].values[0] == "N"
+    assert table["phase_end"].values[0] == table["phase_start"].values[1] == times_of(solution)[0]
+    again = da.open(solution.to_netcdf(tmp_path / "run.nc"))
+    assert list(again.phases) == list(solution.phases)
+    np.testing.assert_array_equal(again.at(1.0).q, solution.at(1.0).q)
+    np.testing.assert_allclose(again.results.rubbed.effort, table["friction_effort"].values)
+    # between the saved times each part is marched again
+    v = 3.0 * np.exp(-0.35 * 0.3) - 4.0 / 0.7 * (1 - np.exp(-0.35 * 0.3))
+    np.testing.assert_allclose(solution.at(0.3).v[0], v, rtol=1e-7)
+    with pytest.raises(da.errors.DalembertError, match="'rub' sticks"):
+        da.simulate(solution.system, 4.0, after=solution)
+    # from its last state it goes on sticking where it is
+    more = da.simulate(solution.system, 4.0, solution.state, t0=3.0, samples=3)
+    assert states_of(more) == ["stick"] and abs(float(more.q[-1][0] - solution.q[-1][0])) < 1e-15
+
+
+def test_steps_can_be_saved():
+    solution = da.simulate(stopping().system, 3.0, samples="steps")
+    t = np.asarray(solution.t)
+    assert np.all(np.diff(t) > 0) and t[-1] == 3.0 and times_of(solution)[0] in t
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda s: jax.jit(lambda m: da.simulate(s.replace({"block.mass": m}), 1.0).q)(1.0),
+        lambda s: da.simulate_many(s, {"block.mass": [1.0, 2.0]}, 1.0),
+        lambda s: da.assemble(s, 0.0, s.q0, s.v0),
+        lambda s: da.prepare(s),
+        lambda s: da.linearise(s),
+        lambda s: da.simulation.simulate_switching(s, 1.0, []),
+        lambda s: da.inverse_dynamics(s, None, np.zeros(3)),
+        lambda s: da.simulate(s, 1.0, samples="dense"),
+        lambda s: da.simulate(s, 1.0, rule="eliminated"),
+    ],
+)
+def test_refused_by_name(ask):
+    with pytest.raises(da.errors.DalembertError, match="'rub'"):
+        ask(stopping().system)
+
+
+def test_bad_input():
+    model = slider()
+    model.dry_friction("a", "rail", coulomb=0.5, static=0.4)
+    model.dry_friction("b", "rail", coulomb=0.5, radius=0.1)
+    model.dry_friction("c", "rail", coulomb=0.5, normal=1.0, length=0.1)
+    model.brake("d", "rail", 3.0, sliding=1.5)
+    model.brake("e", "rail", 3.0, rule="none")
+    found = " ".join(map(str, model.mistakes()))
+    for text in ("'a': static=0.4 must not be less", "'b'", "'c'", "'d': sliding=1.5", "'e': rule='none' is unknown"):
+        assert text in found
+    model = da.Model("ball", space="space")
+    body = model.body("b", mass=1.0, inertia=(1, 1, 1))
+    model.spherical("ball", model.ground, body, at=(0, 0, 0))
+    model.dry_friction("rub", "ball", coulomb=0.5, radius=0.1)
+    assert "no coordinate that could stick" in str(model.mistakes()[0])
+
+
+def test_check_says_that_the_effort_is_unique():
+    assert "friction 'rub' sticks and slips; while it sticks its effort is unique" in str(da.check(belt()))
