@@ -94,7 +94,7 @@ def test_code_gives_what_the_pages_show(page, tmp_path, monkeypatch):
 
 def test_every_how_to_has_an_example_and_a_place_in_the_list():
     pages = [p for p in (DOCS / "how_to").glob("*.md") if p.stem != "README"]
-    assert len(pages) == 10
+    assert len(pages) == 11
     listed = (DOCS / "how_to" / "README.md").read_text()
     for page in pages:
         assert ">>>" in page.read_text() and f"({page.name})" in listed, page.name
@@ -145,7 +145,7 @@ def test_equations_are_numbered_in_order_and_cited_by_the_code(page):
     room = found[0].split(".")[0]
     assert found == [f"{room}.{k + 1}" for k in range(len(found))]
     analysis = dict.fromkeys(("statics", "kinematics", "inverse_dynamics", "linearisation"), "analysis")
-    home = ({"switching": "simulation"} | analysis).get(page.stem, page.stem)
+    home = ({"switching": "simulation", "sticking": "simulation"} | analysis).get(page.stem, page.stem)
     cited = f"({found[0]})–({found[-1]}): docs/theory/{page.name}"
     assert cited in (importlib.import_module(f"dalembert.{home}").__doc__ or "")
 
