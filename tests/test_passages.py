@@ -60,8 +60,13 @@ def test_reactions_across_a_passage_are_right_or_marked(coordinates):
                 unmarked += 1
                 assert float(pin["reaction_force"].values[k, axis]) == pytest.approx(exact[axis], rel=1e-6)
     assert unmarked > 60
-    far = np.abs(theta) > 0.02
-    assert bool(pin["unique_force"].values[far].all()), "nothing is marked away from the position"
+    # a component that passes zero is known to 1e-6 of itself only as far as rounding in the large ones beside it allows
+    large = (
+        np.abs(pin["reaction_force"].values)
+        > 0.05 * np.max(np.abs(data["reaction_force"].values), axis=(1, 2))[:, None]
+    )
+    far = (np.abs(theta) > 0.02)[:, None] & large
+    assert np.sum(far) > 15 and bool(pin["unique_force"].values[far].all()), "nothing is marked away from the position"
     assert int(data["rank"].max()) == (8 if coordinates == "absolute" else 2)
 
 
@@ -250,15 +255,22 @@ def test_the_short_and_the_careful_program_march_alike(monkeypatch):
         np.testing.assert_allclose(run.v, careful.v, rtol=0, atol=1e-9)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("rtol", [1e-8, 1e-11])
-def test_slow_passage_with_unequal_cranks(rtol):
-    """Released 1e-5 rad above the line: the angle after 2 s."""
+@pytest.mark.parametrize(
+    "coordinates, rtol",
+    [
+        ("joint", 1e-8),
+        *(pytest.param(c, r, marks=THOROUGH) for c, r in (("absolute", 1e-8), ("joint", 1e-11), ("absolute", 1e-11))),
+    ],
+)
+def test_slow_passage_with_unequal_cranks(coordinates, rtol):
+    """Released 1e-5 rad above the line, so that it turns back beside a singular position: the angle after 2 s. Sides
+    of a state that are beyond the turn, in the line position, do not count: else it takes thousands of steps."""
     machine = parallelogram((1.0, 10.0, 1.0), 1e-5, 0.0)
     exact = machine.by_hand(np.array([0.0, 2.0]))[0, -1]
-    solution = da.simulate(da.build(machine.model), 2.0, rtol=rtol, samples=3)
+    solution = da.simulate(da.build(machine.model, coordinates=coordinates), 2.0, rtol=rtol, samples=3)
     bound = {1e-8: 1e-6, 1e-11: 1e-8}[rtol]
     assert float(solution.dataset["angle"].sel(body="a")[-1]) == pytest.approx(exact, abs=bound)
+    assert solution.stats["steps"] < 1500
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,10 @@ SPREAD = 1e-6
 """Relative difference of two interpolations up to which it counts as rounding."""
 CLOSED, DISAGREE = 1e-9, 1e-2
 """Largest violation of a side that counts, and largest relative difference of two interpolations that count."""
+WORSE = 1e3
+"""Sides do not count that disagree by more than this factor times the error of the state itself: as of a machine that
+turns back beside a singular position, where some of them are beyond it. (The difference of two interpolations is larger
+than the error of the better one.)"""
 INSIDE = 0.8
 """Share of σ aside below which a state is between the first two sides."""
 ACCURATE, AMPLIFIED = 0.03, 20.0
@@ -213,8 +217,12 @@ class Proximal(AbstractFormulation):
 
     def _accurate(self, system, q, weakest):
         """Whether an acceleration at the state itself is as accurate as the march: where rounding/σ³ is small."""
+        return ACCURATE * jnp.asarray(self.tolerance) > self._lost(system, q, weakest)
+
+    def _lost(self, system, q, weakest):
+        """The relative error of an acceleration at a state itself, where σ of its weakest direction is `weakest`."""
         rounding = np.finfo(float).eps * jnp.max(jnp.abs(q) / system.coordinate_scale(), initial=1.0)
-        return ACCURATE * jnp.asarray(self.tolerance) * weakest**3 > AMPLIFIED * rounding
+        return AMPLIFIED * rounding / jnp.maximum(weakest, 1e-100) ** 3
 
     def _weakest(self, equations: Equations, found: Attempt, place):
         """σ of the weakest direction of all rows, up to a factor; needed at the state and its probes only.
@@ -262,7 +270,9 @@ class Proximal(AbstractFormulation):
         vdot = jnp.where(first, guess, jnp.where(whole, total, visit.vdot))
         spread = jnp.where(side & jnp.isfinite(apart), jnp.where(whole & ~final, apart * closer, apart), visit.spread)
         # a side that does not exist (beyond the reach of a driver), or sides that disagree
-        inside = inside & ~(side & ~(gap < CLOSED)) & ~(whole & ~(spread < DISAGREE * size))
+        # by far more than the state itself would be wrong: a side is near another singular position
+        most = jnp.minimum(DISAGREE, WORSE * self._lost(system, q, base))
+        inside = inside & ~(side & ~(gap < CLOSED)) & ~(whole & ~(spread < most * size))
         totals, outer = jnp.where(whole, 0.0, totals), jnp.where(whole, 0.0, outer)
         # the time in which the fastest coordinate moves that far
         speed, change = (jnp.max(jnp.abs(x) / system.scale(), initial=0.0) for x in (v, vdot))
