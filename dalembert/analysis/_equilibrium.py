@@ -66,6 +66,11 @@ class Equilibrium(eqx.Module):
     @functools.cached_property
     def stability(self) -> Stability:
         """The reduced stiffness: its eigenvalues, and the motions that belong to them."""
+        if is_traced(self):
+            raise DalembertError(
+                f"The stability of '{self.name}' is found on the host: inside jit, vmap and grad an equilibrium has q, lam, "
+                "efforts, unknown, residual and step."
+            )
         effort = np.concatenate([np.zeros(0), *(np.ravel(x) for x in self.efforts.values())])
         return stability_of(self.instant, self._rest, effort)
 
