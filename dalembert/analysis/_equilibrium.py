@@ -31,7 +31,8 @@ class Equilibrium(eqx.Module):
     Under `jit`, `vmap` and `grad` use the arrays `q`, `lam`, `efforts`, `unknown`, `residual` and `step`. On the host
     the rest is computed on first use: `stability`, `reactions(joint)`, `solvability`, `dataset`, `plot(path)`.
 
-    `residual` is the force that is left, over the machine's own; `moved` how far it lies from the start, in machine
+    `residual` is the force that is left, over the machine's own (inside a program infinite where what is held is out of
+    reach); `moved` how far it lies from the start, in machine
     sizes; `way` how it was found. `efforts` hold what `hold=` names: along each held number the force or torque that
     holds it there. `unknown` are the parameters that were found. `lam` are the multipliers of the system's own rows.
     """
