@@ -310,6 +310,45 @@ def in_space() -> da.Model:
     return model
 
 
+def stretched_arm() -> da.Model:
+    model = da.Model("arm", gravity=(0, -G))
+    upper = model.body("upper", mass=2.0, inertia=0.2, position=(0.5, 0))
+    fore = model.body("fore", mass=1.0, inertia=0.1, position=(1.5, 0))
+    model.revolute("shoulder", model.ground, upper, at=(0, 0))
+    model.revolute("elbow", upper, fore, at=(1, 0))
+    model.measure("tip", "point", fore, at=(2, 0))
+    return model
+
+
+def test_what_is_held_is_reached_from_a_stretched_start():
+    """No short step moves the tip of a stretched arm inwards. Efforts at its tip by virtual work, Jᵀf = dV/dangles."""
+    rest = da.equilibrium(stretched_arm(), hold={"tip.position": (1.2, 0.7)})
+    a, b = rest.coordinates["shoulder.angle"], rest.coordinates["elbow.angle"]
+    np.testing.assert_allclose([np.cos(a) + np.cos(a + b), np.sin(a) + np.sin(a + b)], [1.2, 0.7], atol=1e-12)
+    J = np.array([[-np.sin(a) - np.sin(a + b), -np.sin(a + b)], [np.cos(a) + np.cos(a + b), np.cos(a + b)]])
+    slope = G * np.array([2 * 0.5 * np.cos(a) + np.cos(a) + 0.5 * np.cos(a + b), 0.5 * np.cos(a + b)])
+    np.testing.assert_allclose(rest.efforts["tip.position"], np.linalg.solve(J.T, slope), rtol=1e-11)
+    refused(lambda: da.equilibrium(stretched_arm(), hold={"tip.x": 3.0}), "cannot reach these values", "'tip.x'")
+    refused(lambda: da.equilibrium(stretched_arm(), hold={"tip.x": "far"}), "'tip.x' must be held at a number", "'far'")
+
+
+def test_held_values_inside_a_program_are_reached_or_the_residual_is_infinite():
+    """The rocker of a four-bar, held within its swing and far outside it; only the value is traced."""
+    system = da.build(da.mechanism("four-bar"))
+
+    @jax.jit
+    def held(value):
+        rest = da.equilibrium(system, hold={"D.angle": value})
+        return rest.residual, rest.efforts["D.angle"]
+
+    residual, effort = held(0.2)
+    np.testing.assert_allclose(effort, da.equilibrium(system, hold={"D.angle": 0.2}).efforts["D.angle"], rtol=1e-10)
+    assert residual < 1e-12
+    assert np.isinf(held(3.0)[0])
+    with pytest.raises(da.DalembertError, match="stability of 'four-bar' is found on the host"):
+        jax.jit(lambda x: da.equilibrium(system, hold={"D.angle": x}).stiffness)(0.2)
+
+
 def test_in_space_both_coordinates_find_the_same_rest():
     """Places, reactions and stiffness; and ∂/∂k of the place against differences, in both."""
     rests = {c: da.equilibrium(da.build(in_space(), coordinates=c)) for c in ("absolute", "joint")}
