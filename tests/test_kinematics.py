@@ -341,7 +341,9 @@ def test_saved_times_far_apart_inside_a_program():
     """Three turns of the crank between saved times: the assembly is kept as on the host, by steps of the motion's own
     length, and work that two rules do not agree on is NaN."""
     machine, times = da.prepare(driven(four_bar())), [0.0, 0.1, 6.5]
-    found = jax.jit(lambda t: (lambda s: (s.q, s.v, s.work, s.status_code))(da.kinematics(machine, t, samples=times)))(6.5)
+    found = jax.jit(lambda t: (lambda s: (s.q, s.v, s.work, s.status_code))(da.kinematics(machine, t, samples=times)))(
+        6.5
+    )
     host = da.kinematics(machine, 6.5, samples=times)
     np.testing.assert_allclose(found[0], host.q, atol=1e-11)
     np.testing.assert_allclose(found[1], host.v, atol=1e-10)

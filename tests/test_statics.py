@@ -525,6 +525,13 @@ def test_wrong_uses_get_a_sentence():
     refused(lambda: da.quasistatic(system, {}), "say what changes")
     refused(lambda: da.quasistatic(system, {"motor.value": 3.0}), "needs two values")
     refused(lambda: da.quasistatic(system, {"moto.value": (0, 1)}), "'moto.value'", "Did you mean 'motor.value'?")
+    refused(lambda: da.quasistatic(system, {"motor.value": (0, float("nan"))}), "'motor.value' goes from a number to a")
+    refused(lambda: da.quasistatic(system, {"gravity": ((0, 0), (1, 2, 3))}), "'gravity' goes from a number to a")
+    refused(lambda: da.quasistatic(system, {"motor.value": (0, 1)}, longest=0), "longest=0 must be a share of the way")
+    refused(
+        lambda: system.replace({"motor.value": "much"}), "'motor.value'", "must be a number or an array, not 'much'"
+    )
+    refused(lambda: system.replace({"motor.value": None}), "must be a number or an array, not None")
     refused(lambda: da.equilibrium(system).reactions("elbo"), "There is no joint 'elbo'", "Did you mean 'elbow'?")
     with pytest.raises(da.DalembertError, match="cannot be traced"):
         jax.jit(lambda m: da.quasistatic(system.replace({"fore.mass": m}), {"motor.value": (0, 1)}).q)(1.0)
@@ -571,6 +578,18 @@ def test_the_command_line(tmp_path):
     for arguments, words in wrong.items():
         refusal = in_process("statics", "four-bar", *arguments)
         assert refusal.returncode == 2 and words in refusal.stderr, refusal.stderr
+
+
+def test_measurements_of_a_door_at_rest_carry_their_rule():
+    """As JSON, too: the load of one of two hinges is not unique, its angle is."""
+    model = da.mechanism("door-two-hinges")
+    model.measure("load", "reaction", "top", component="Fz", frame="world")
+    model.measure("turn", "coordinate", "top")
+    load, turn = (da.equilibrium(model).as_dict()["measurements"][name] for name in ("load", "turn"))
+    weight = float(da.build(model).parameters()["leaf.mass"]) * G
+    assert not load["unique"] and "minimum norm" in load["rule"] and load["unit"] == "N"
+    assert load["value"] == pytest.approx(weight / 2, rel=1e-12)
+    assert turn == {"value": pytest.approx(0.0, abs=1e-12), "unit": "rad", "unique": True, "rule": "unique"}
 
 
 def test_in_a_report(four_bar_motion, tmp_path):
