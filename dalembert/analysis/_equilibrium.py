@@ -32,8 +32,9 @@ class Equilibrium(eqx.Module):
     the rest is computed on first use: `stability`, `reactions(joint)`, `solvability`, `dataset`, `plot(path)`.
 
     `residual` is the force that is left, over the machine's own (inside a program infinite where what is held is out of
-    reach); `moved` how far it lies from the start, in machine sizes; `way` how it was found. `efforts` hold what `hold=`
-    names: along each held number the force or torque that holds it there. `unknown` are the parameters that were found.
+    reach); `moved` how far it lies from the start, in machine sizes; `way` how it was found. `efforts` hold what
+    `hold=` names: along each held number the force or torque that holds it there. `unknown` are the parameters that
+    were found.
     `lam` are the multipliers of the system's own rows.
     """
 
@@ -69,8 +70,8 @@ class Equilibrium(eqx.Module):
         """The reduced stiffness: its eigenvalues, and the motions that belong to them."""
         if is_traced(self):
             raise DalembertError(
-                f"The stability of '{self.name}' is found on the host: inside jit, vmap and grad an equilibrium has q, lam, "
-                "efforts, unknown, residual and step."
+                f"The stability of '{self.name}' is found on the host: inside jit, vmap and grad an equilibrium has q, "
+                "lam, efforts, unknown, residual and step."
             )
         effort = np.concatenate([np.zeros(0), *(np.ravel(x) for x in self.efforts.values())])
         return stability_of(self.instant, self._rest, effort)

@@ -62,7 +62,7 @@ known between them to 1e-13 for the first, to 1e-9 for the last."""
 SHORTEST = 1e-11
 """Shortest step, as a share of the whole time: where shorter ones would be needed the drivers have left the reach."""
 BETWEEN = 4
-"""Parts of the time between two saved ones under jit, vmap and grad, at whose ends the power is known (Boole's rule)."""
+"""Parts of the time between two saved ones under jit, vmap and grad, at whose ends the power is found (Boole)."""
 ROUGH = 1e-3
 """Share of the largest power to which Boole's rule and Simpson's must agree there; else the work is NaN."""
 MANY = 3
@@ -550,7 +550,7 @@ class _Going(NamedTuple):
 def _followed_to(system: AbstractSystem, span, start) -> _Going:
     """`_follow` to one time, in as many steps as that takes; not differentiated. Ends before it where none is short
     enough."""
-    (begin, end), free = span, jnp.ones(system.n)
+    (begin, end), (q, v, rate), free = span, start, jnp.ones(system.n)
     scale, size = system.coordinate_scale(), system.scale()
 
     def close(carry, inside):
@@ -594,7 +594,7 @@ def _followed_to(system: AbstractSystem, span, start) -> _Going:
     def going(at: _Going):
         return (at.t < end) & (at.step > SHORTEST * jnp.maximum(end - begin, jnp.abs(end)))
 
-    return jax.lax.while_loop(going, step, _Going(begin, *start, end - begin, jnp.zeros((), int)))
+    return jax.lax.while_loop(going, step, _Going(begin, q, v, rate, end - begin, jnp.zeros((), int)))
 
 
 def _either(condition, these, others):

@@ -53,7 +53,7 @@ def held_by(system: AbstractSystem, t, q, hold) -> tuple[dict[str, int], Held | 
                 f"hold: '{name}' is no position; at rest only positions can be held: joint coordinates, and what is "
                 "measured of positions."
             )
-        value = hold[name] if isinstance(hold, Mapping) else None
+        given = value = hold[name] if isinstance(hold, Mapping) else None
         if value is None:
             value = system.measured(t, jnp.asarray(q), jnp.zeros(system.n), only=own)
         try:
@@ -61,7 +61,7 @@ def held_by(system: AbstractSystem, t, q, hold) -> tuple[dict[str, int], Held | 
         except (TypeError, ValueError):
             value = jnp.full(1, jnp.nan)
         if not is_traced(value) and not np.all(np.isfinite(value)):
-            raise DalembertError(f"hold: '{name}' must be held at a number, not {hold[name]!r}.")
+            raise DalembertError(f"hold: '{name}' must be held at a number, not {given!r}.")
         if value.shape != (len(own),):
             raise DalembertError(f"hold: '{name}' has {len(own)} numbers; got {np.size(value)}.")
         names[name], values = len(own), [*values, value]
