@@ -259,6 +259,22 @@ def test_an_input_under_jit_and_its_derivative():
     np.testing.assert_allclose(jax.jit(jax.jacfwd(end))(3.0), 0.5 / MASS, rtol=1e-12)
 
 
+def test_data_of_an_input_may_be_traced():
+    """A triangle of height a in a second: its impulse is a/2, and by symmetry x(1) = a/4/m."""
+    machine = da.prepare(cart())
+
+    def end(a, times=(0.0, 0.5, 1.0)):
+        data = (times, jnp.stack([0.0 * a, a, 0.0 * a]))
+        return da.simulate(machine, 1.0, samples=2, inputs={"u": data}, rtol=1e-10, derivative="forward").q[-1, 0]
+
+    value, slope = jax.jit(lambda a: jax.jvp(end, (a,), (1.0,)))(4.0)
+    np.testing.assert_allclose([value, slope], [1.0 / MASS, 0.25 / MASS], rtol=1e-8)  # the step control finds the bend
+    with pytest.raises(da.DalembertError, match="'u' of system 'cart': inside jit, .* their times may not"):
+        jax.jit(lambda a: end(1.0, jnp.stack([0.0, a, 1.0])))(0.5)
+    with pytest.raises(da.DalembertError, match="2 times and values of shape .* do not pair up"):
+        jax.jit(lambda a: end(a, (0.0, 1.0)))(0.5)
+
+
 def test_a_driver_by_an_input_has_its_rates(tmp_path):
     """A driver that follows an input: positions, speeds, accelerations and effort of the function itself."""
     m = da.Model("driven")

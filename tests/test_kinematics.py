@@ -212,6 +212,42 @@ def test_a_slider_pushes_its_crank_through_the_dead_centres():
     np.testing.assert_allclose([p.t for p in solution.singular_positions()], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_a_dead_point_may_be_a_saved_time(coordinates):
+    """The same through both dead centres at the very instant, and 1e-9 s and 1e-5 s beside: closing alone loses the
+    velocity there and the crank turns back. The uniform motion to 1e-9, as known on both sides by a polynomial."""
+    model = slider_crank()
+    law = f"0.3*cos(0.4 + {SPEED}*t) + sqrt(1 - (0.3*sin(0.4 + {SPEED}*t))**2) - {float(slider_position(0.0))!r}"
+    model.driver("push", "S", law)
+    centres = (np.pi * np.array([1, 2]) - 0.4) / SPEED
+    times = np.sort(np.concatenate([[0.0, 2.0], centres, centres - 1e-9, centres + 1e-5]))
+    with pytest.warns(da.errors.SingularWarning, match="dead points"):
+        solution = da.kinematics(da.build(model, coordinates=coordinates), 2.0, samples=times)
+    data = solution.dataset.sel(body="crank")
+    np.testing.assert_allclose(data["angle"].values, 0.4 + SPEED * solution.t, atol=1e-9)
+    np.testing.assert_allclose(data["angular_velocity"].values, SPEED, atol=1e-8)
+    # 1e-5 s beside a centre the acceleration is known from both sides to some 1e-7 (measured: 1e-7)
+    np.testing.assert_allclose(data["angular_acceleration"].values, 0.0, atol=1e-5)
+    assert max(solution.violation[name] for name in ("position", "velocity")) < 1e-12
+
+
+def test_states_of_controllers_do_not_follow_from_positions():
+    """A controller that integrates sets a torque, which the driver must balance: its state cannot stand still."""
+    model = driven(slider_crank())
+    model.joint_force("spin", "O", model.input("u", unit="N m"))
+    model.controller("pi", states={"sum": 0.0}, rates={"sum": "1"}, outputs={"u": "5*sum"})
+    with pytest.raises(da.DalembertError, match=r"controllers with states of their own \(pi.sum\).* Use da.simulate"):
+        da.kinematics(model, 1.0)
+    with pytest.raises(da.DalembertError, match="must be integrated"):
+        jax.jit(lambda t: da.kinematics(model, t, samples=2).q)(1.0)
+    model.remove("pi")
+    model.controller("p", outputs={"u": "5*O.angle"})  # without states it acts by what is known
+    model.measure("effort", "effort", "motor")
+    free, held = da.kinematics(driven(slider_crank()), 1.0, samples=3), da.kinematics(model, 1.0, samples=3)
+    torque = free.reactions("motor")["torque"].values - 5 * SPEED * free.t
+    np.testing.assert_allclose(held.measurements["effort"], torque, atol=1e-9)
+
+
 def test_limits_of_reach_have_a_time_and_joints():
     """A rocker that is driven beyond its swing stops where crank and coupler are in line."""
     a, b, c, d = LENGTHS
@@ -299,6 +335,20 @@ def test_forward_derivatives_and_jit():
         differences = (np.asarray(last(0.01 + h)) - np.asarray(last(0.01 - h))) / (2 * h)
     np.testing.assert_allclose(rate, differences, atol=1e-6 * np.max(np.abs(differences)))
     np.testing.assert_allclose(jax.jit(last)(0.01), value, atol=1e-12)
+
+
+def test_saved_times_far_apart_inside_a_program():
+    """Three turns of the crank between saved times: the assembly is kept as on the host, by steps of the motion's own
+    length, and work that two rules do not agree on is NaN."""
+    machine, times = da.prepare(driven(four_bar())), [0.0, 0.1, 6.5]
+    found = jax.jit(lambda t: (lambda s: (s.q, s.v, s.work, s.status_code))(da.kinematics(machine, t, samples=times)))(
+        6.5
+    )
+    host = da.kinematics(machine, 6.5, samples=times)
+    np.testing.assert_allclose(found[0], host.q, atol=1e-11)
+    np.testing.assert_allclose(found[1], host.v, atol=1e-10)
+    np.testing.assert_allclose(found[2][1], host.work[1], atol=1e-5 * np.max(np.abs(host.work)))
+    assert np.all(np.isnan(found[2][2, 1])) and int(found[3]) == da.simulation.Status.done.value
 
 
 def test_a_batch_by_vmap():

@@ -412,6 +412,16 @@ def test_contradicting_changes_have_no_derivative():
     np.testing.assert_allclose(rate, difference(lambda x: pose(x, True), 0.0), atol=1e-6)
 
 
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_a_stretched_arm_has_no_derivative(coordinates):
+    """Its tip moves neither in nor out to first order: x(bend) = 2 − bend²/4, so d bend/dx is infinite."""
+    system = da.build(arm(gap=0.0), coordinates=coordinates)
+    rate = jax.jvp(lambda x: da.solve_pose(system, {"tip.position": (x, 0.0)}).q, (2.0,), (1.0,))[1]
+    assert np.all(np.isnan(rate))
+    _, rate = jax.jvp(lambda y: da.solve_pose(system, {"elbow.angle": y}).q, (0.0,), (1.0,))
+    assert np.all(np.isfinite(rate))
+
+
 def test_many_wanted_values_by_vmap():
     system = system_of(four_bar)
     angles = jnp.linspace(0.0, 1.0, 5)

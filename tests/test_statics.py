@@ -310,6 +310,45 @@ def in_space() -> da.Model:
     return model
 
 
+def stretched_arm() -> da.Model:
+    model = da.Model("arm", gravity=(0, -G))
+    upper = model.body("upper", mass=2.0, inertia=0.2, position=(0.5, 0))
+    fore = model.body("fore", mass=1.0, inertia=0.1, position=(1.5, 0))
+    model.revolute("shoulder", model.ground, upper, at=(0, 0))
+    model.revolute("elbow", upper, fore, at=(1, 0))
+    model.measure("tip", "point", fore, at=(2, 0))
+    return model
+
+
+def test_what_is_held_is_reached_from_a_stretched_start():
+    """No short step moves the tip of a stretched arm inwards. Efforts at its tip by virtual work, Jᵀf = dV/dangles."""
+    rest = da.equilibrium(stretched_arm(), hold={"tip.position": (1.2, 0.7)})
+    a, b = rest.coordinates["shoulder.angle"], rest.coordinates["elbow.angle"]
+    np.testing.assert_allclose([np.cos(a) + np.cos(a + b), np.sin(a) + np.sin(a + b)], [1.2, 0.7], atol=1e-12)
+    J = np.array([[-np.sin(a) - np.sin(a + b), -np.sin(a + b)], [np.cos(a) + np.cos(a + b), np.cos(a + b)]])
+    slope = G * np.array([2 * 0.5 * np.cos(a) + np.cos(a) + 0.5 * np.cos(a + b), 0.5 * np.cos(a + b)])
+    np.testing.assert_allclose(rest.efforts["tip.position"], np.linalg.solve(J.T, slope), rtol=1e-11)
+    refused(lambda: da.equilibrium(stretched_arm(), hold={"tip.x": 3.0}), "cannot reach these values", "'tip.x'")
+    refused(lambda: da.equilibrium(stretched_arm(), hold={"tip.x": "far"}), "'tip.x' must be held at a number", "'far'")
+
+
+def test_held_values_inside_a_program_are_reached_or_the_residual_is_infinite():
+    """The rocker of a four-bar, held within its swing and far outside it; only the value is traced."""
+    system = da.build(da.mechanism("four-bar"))
+
+    @jax.jit
+    def held(value):
+        rest = da.equilibrium(system, hold={"D.angle": value})
+        return rest.residual, rest.efforts["D.angle"]
+
+    residual, effort = held(0.2)
+    np.testing.assert_allclose(effort, da.equilibrium(system, hold={"D.angle": 0.2}).efforts["D.angle"], rtol=1e-10)
+    assert residual < 1e-12
+    assert np.isinf(held(3.0)[0])
+    with pytest.raises(da.DalembertError, match="stability of 'four-bar' is found on the host"):
+        jax.jit(lambda x: da.equilibrium(system, hold={"D.angle": x}).stiffness)(0.2)
+
+
 def test_in_space_both_coordinates_find_the_same_rest():
     """Places, reactions and stiffness; and ∂/∂k of the place against differences, in both."""
     rests = {c: da.equilibrium(da.build(in_space(), coordinates=c)) for c in ("absolute", "joint")}
@@ -486,6 +525,13 @@ def test_wrong_uses_get_a_sentence():
     refused(lambda: da.quasistatic(system, {}), "say what changes")
     refused(lambda: da.quasistatic(system, {"motor.value": 3.0}), "needs two values")
     refused(lambda: da.quasistatic(system, {"moto.value": (0, 1)}), "'moto.value'", "Did you mean 'motor.value'?")
+    refused(lambda: da.quasistatic(system, {"motor.value": (0, float("nan"))}), "'motor.value' goes from a number to a")
+    refused(lambda: da.quasistatic(system, {"gravity": ((0, 0), (1, 2, 3))}), "'gravity' goes from a number to a")
+    refused(lambda: da.quasistatic(system, {"motor.value": (0, 1)}, longest=0), "longest=0 must be a share of the way")
+    refused(
+        lambda: system.replace({"motor.value": "much"}), "'motor.value'", "must be a number or an array, not 'much'"
+    )
+    refused(lambda: system.replace({"motor.value": None}), "must be a number or an array, not None")
     refused(lambda: da.equilibrium(system).reactions("elbo"), "There is no joint 'elbo'", "Did you mean 'elbow'?")
     with pytest.raises(da.DalembertError, match="cannot be traced"):
         jax.jit(lambda m: da.quasistatic(system.replace({"fore.mass": m}), {"motor.value": (0, 1)}).q)(1.0)
@@ -532,6 +578,18 @@ def test_the_command_line(tmp_path):
     for arguments, words in wrong.items():
         refusal = in_process("statics", "four-bar", *arguments)
         assert refusal.returncode == 2 and words in refusal.stderr, refusal.stderr
+
+
+def test_measurements_of_a_door_at_rest_carry_their_rule():
+    """As JSON, too: the load of one of two hinges is not unique, its angle is."""
+    model = da.mechanism("door-two-hinges")
+    model.measure("load", "reaction", "top", component="Fz", frame="world")
+    model.measure("turn", "coordinate", "top")
+    load, turn = (da.equilibrium(model).as_dict()["measurements"][name] for name in ("load", "turn"))
+    weight = float(da.build(model).parameters()["leaf.mass"]) * G
+    assert not load["unique"] and "minimum norm" in load["rule"] and load["unit"] == "N"
+    assert load["value"] == pytest.approx(weight / 2, rel=1e-12)
+    assert turn == {"value": pytest.approx(0.0, abs=1e-12), "unit": "rad", "unique": True, "rule": "unique"}
 
 
 def test_in_a_report(four_bar_motion, tmp_path):

@@ -31,9 +31,11 @@ class Equilibrium(eqx.Module):
     Under `jit`, `vmap` and `grad` use the arrays `q`, `lam`, `efforts`, `unknown`, `residual` and `step`. On the host
     the rest is computed on first use: `stability`, `reactions(joint)`, `solvability`, `dataset`, `plot(path)`.
 
-    `residual` is the force that is left, over the machine's own; `moved` how far it lies from the start, in machine
-    sizes; `way` how it was found. `efforts` hold what `hold=` names: along each held number the force or torque that
-    holds it there. `unknown` are the parameters that were found. `lam` are the multipliers of the system's own rows.
+    `residual` is the force that is left, over the machine's own (inside a program infinite where what is held is out of
+    reach); `moved` how far it lies from the start, in machine sizes; `way` how it was found. `efforts` hold what
+    `hold=` names: along each held number the force or torque that holds it there. `unknown` are the parameters that
+    were found.
+    `lam` are the multipliers of the system's own rows.
     """
 
     system: AbstractSystem
@@ -66,6 +68,11 @@ class Equilibrium(eqx.Module):
     @functools.cached_property
     def stability(self) -> Stability:
         """The reduced stiffness: its eigenvalues, and the motions that belong to them."""
+        if is_traced(self):
+            raise DalembertError(
+                f"The stability of '{self.name}' is found on the host: inside jit, vmap and grad an equilibrium has q, "
+                "lam, efforts, unknown, residual and step."
+            )
         effort = np.concatenate([np.zeros(0), *(np.ravel(x) for x in self.efforts.values())])
         return stability_of(self.instant, self._rest, effort)
 
@@ -329,6 +336,15 @@ def as_dict(found: Equilibrium) -> dict:
         "multipliers": pose.lam.tolist(),
         "remarks": list(found.remarks),
     }
+    if found.system.channels:
+        data = found.dataset
+        values, sure, rules = (data[x].values for x in ("measurement", "unique_measurement", "channel_rule"))
+        out["measurements"] = {
+            name: {"value": _number(x), "unit": str(unit), "unique": bool(known), "rule": str(rule)}
+            for name, x, unit, known, rule in zip(
+                map(str, data["channel"].values), values, data["channel_units"].values, sure, rules, strict=True
+            )
+        }
     if bodies is not None:
         data = found.dataset
         what = "angle" if bodies.space == "plane" else "quaternion"

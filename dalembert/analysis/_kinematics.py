@@ -22,9 +22,9 @@ from dalembert._typing import is_traced
 from dalembert.analysis._free import free_motions
 from dalembert.analysis._search import Goal, look_at
 from dalembert.analysis._targets import joint_coordinates, listed
-from dalembert.equations import assemble
+from dalembert.equations import assemble, assemble_known
 from dalembert.formulations import Proximal
-from dalembert.linalg import RANK_TOLERANCE
+from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, Instant, RequireUnique, rule_of
 from dalembert.results import observe_all
@@ -51,10 +51,24 @@ INSIDE = 0.5 * (3.0 - np.sqrt(5.0))
 the end of a step is noticed, also if saved times and its period go together."""
 TURN = 1.0
 """The longest turn of a step, in radians, where laws depend on turns that are not counted."""
+WEAK = 1e-3
+"""Least singular value of unit rows in the mass metric, over the largest, below which a state lies so near a dead point
+that closing loses the motion: velocities are known to rounding over its square."""
+BESIDE = np.array([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0])
+"""Where states beside a dead point are closed, to find the motion there between them: in steps of `NEAR`."""
+NEAR = (0.01, 0.023, 0.053)
+"""Lengths of these steps, in machine sizes or radians; the first that lie outside `WEAK`. A polynomial of degree 5 is
+known between them to 1e-13 for the first, to 1e-9 for the last."""
 SHORTEST = 1e-11
 """Shortest step, as a share of the whole time: where shorter ones would be needed the drivers have left the reach."""
 BETWEEN = 4
-"""Steps between two saved times under jit, vmap and grad, where their number must be known."""
+"""Parts of the time between two saved ones under jit, vmap and grad, at whose ends the power is found (Boole)."""
+ROUGH = 1e-3
+"""Share of the largest power to which Boole's rule and Simpson's must agree there; else the work is NaN."""
+MANY = 3
+"""Steps of the motion in each of these parts up to which these rules may be believed."""
+LOST = 0.05
+"""Share of the velocities that closing may take away at the end of a step there."""
 MOVED = 1e-4
 """Warn if closing moves a start by more than this fraction of the machine's size."""
 SUSPECT = 0.3
@@ -93,7 +107,8 @@ def kinematics(
     `at(t)` any time is as exact as a saved one. Dead points that the motion passes are told by a `SingularWarning`;
     `solution.singular_positions()` has their times and joints. A machine with freedoms left is refused, with their
     names. Works under `jit`, `vmap` and with derivatives by parameters and times (then nothing is raised; look at
-    `status_code`).
+    `status_code`; `work` is NaN where saved times are too far apart for it). Controllers with states are refused, as
+    they must be integrated.
 
         >>> import dalembert as da
         >>> model = da.mechanism("four-bar")
@@ -111,6 +126,7 @@ def kinematics(
         system = ready.system
     machine = build(system) if isinstance(system, Model) else system
     assert isinstance(machine, AbstractSystem)
+    _refuse_states(machine)
     times, skipped = _times(samples, t0, t_end)
     if is_traced(machine, state, times, jax.lax.neg(np.ones(()))):  # inside a jit all is traced
         return _traced(machine, ready, times, skipped, state, rule_of(rule))
@@ -164,6 +180,15 @@ def _times(samples, t0, t_end) -> tuple[Any, int]:
 
 
 # ---- freedoms ------------------------------------------------------------------------------------------------------
+
+
+def _refuse_states(system: AbstractSystem) -> None:
+    """States of controllers follow from no position: their inputs would act as they were at the start."""
+    if system.control.size:
+        raise DalembertError(
+            f"'{system.name}' has controllers with states of their own ({', '.join(system.control.labels[:4])}), which "
+            "must be integrated with the motion. Use da.simulate, or leave these controllers out."
+        )
 
 
 def _refuse_freedoms(system: AbstractSystem, t: float, state: State) -> None:
@@ -253,8 +278,18 @@ def _follow(system: AbstractSystem, start: Assembled, times: np.ndarray) -> _Way
             if turns is not None:  # a step that turns less than half a turn: turns are counted from step to step
                 h = min(h, TURN / max(np.max(np.abs(v) / size), 1e-300))
             guess_q, guess_v = _ahead(system, q, h * v + 0.5 * h * h * rate, v, h * rate)
-            found = closed_near(system, guess_q, guess_v, end if h == end - t else t + h)
+            arrives = end if h == end - t else t + h
+            found = closed_near(system, guess_q, guess_v, arrives)
             new_q, new_v = (np.asarray(x) for x in found.state)
+            across = _across(system, (t, q, v, rate), arrives, np.asarray(guess_v), new_q)
+            if across is not None:
+                t = arrives
+                q, v, rate = across
+                ts.append(t)
+                qs.append(q)
+                vs.append(v)
+                turns = None if turns is None else np.asarray(_windings(system, t, q))
+                continue
             off = max(
                 np.max(np.abs(new_q - guess_q) / scale, initial=0.0),
                 h * np.max(np.abs(new_v - guess_v) / size, initial=0.0),
@@ -269,7 +304,7 @@ def _follow(system: AbstractSystem, start: Assembled, times: np.ndarray) -> _Way
                     return way(Status.inconsistent)
                 continue
             rate = (new_v - v) / h
-            t, q, v = (end if h == end - t else t + h), new_q, new_v
+            t, q, v = arrives, new_q, new_v
             ts.append(t)
             qs.append(q)
             vs.append(v)
@@ -280,6 +315,61 @@ def _follow(system: AbstractSystem, start: Assembled, times: np.ndarray) -> _Way
                     return way(Status.wound)
         saved.append(len(ts) - 1)
     return way()
+
+
+def _across(system: AbstractSystem, start: tuple, t: float, v: np.ndarray, q: np.ndarray) -> tuple | None:
+    """The motion (q, v and the rate of v) so near a dead point that it does not follow from its own instant: by a
+    polynomial through closed states on both sides. None where (t, q) is no such place, or the motion does not pass it.
+
+    `start` is a state before it with the rate of v, `v` what that predicts at t.
+    """
+    size, scale = np.asarray(system.scale()), np.asarray(system.coordinate_scale())
+    speed = np.max(np.abs(v) / size, initial=0.0)
+    if system.n == 0 or speed == 0 or not np.all(np.isfinite(q)) or _weakest(system, t, q, v) > WEAK:
+        return None
+    for near in NEAR:
+        states, (at, here_q, here_v, rate) = [], start
+        for k in BESIDE:
+            there = t + k * near / speed
+            h = there - at
+            guess_q, guess_v = _ahead(system, here_q, h * here_v + 0.5 * h * h * rate, here_v, h * rate)
+            found = closed_near(system, guess_q, guess_v, there)
+            new_q, new_v = (np.asarray(x) for x in found.state)
+            off = np.max(np.abs(new_q - guess_q) / scale, initial=0.0)
+            if not (_closed(found, new_v, size) and off < 0.5 * near and _weakest(system, there, new_q, new_v) > WEAK):
+                break
+            rate, at, here_q, here_v = (new_v - here_v) / h if states else rate, there, new_q, new_v
+            states.append((new_q, new_v))
+        else:
+            apart = BESIDE[:, None] - BESIDE + np.eye(len(BESIDE))
+            weights = np.prod(np.where(np.eye(len(BESIDE), dtype=bool), 1.0, -BESIDE / apart), axis=1)
+            q, v = (weights @ np.array(x) for x in zip(*states, strict=True))
+            rate = (states[3][1] - states[2][1]) * speed / (2 * near)
+            return *_strongly_closed(system, t, q, v), rate
+    return None
+
+
+def _weakest(system: AbstractSystem, t: float, q, v) -> float:
+    """How well the rows determine a motion: their n-th singular value over the first."""
+    d = assemble_known(system, np.asarray(t, float), q, v).dependence(np.arange(system.m_holonomic))
+    if len(d.rows) >= LARGE and d.rank == len(d.rows):  # found without singular values: independent by a wide margin
+        return 1.0
+    values = d.singular_values
+    return float(values[system.n - 1] / values[0]) if len(values) >= system.n and values[0] > 0 else 0.0
+
+
+def _strongly_closed(system: AbstractSystem, t: float, q, v) -> tuple[np.ndarray, np.ndarray]:
+    """A state closed along the directions that the rows determine well; the others stay as they are."""
+    for velocities in (False, False, True):
+        e = assemble_known(system, np.asarray(t, float), q, v)
+        d = e.dependence(np.arange(system.m_holonomic))
+        U, values, Vt = np.linalg.svd(d.rows, full_matrices=False)
+        weights = np.where(values > WEAK * values[0], 1.0 / np.where(values > 0, values, 1.0), 0.0)
+        gap = np.asarray(e.phi)[: system.m_holonomic] if velocities else np.asarray(e.Phi)
+        y = -Vt.T @ (weights * (U.T @ (gap / d.sizes)))
+        delta = np.linalg.solve(d.L.transpose(0, 2, 1), y.reshape(*d.L.shape[:2], 1)).ravel()
+        q, v = (q, v + delta) if velocities else (np.asarray(_ahead(system, q, delta, v, 0.0 * v)[0]), v)
+    return q, v
 
 
 def _between(system: AbstractSystem, start: tuple, end: tuple) -> np.ndarray:
@@ -418,7 +508,8 @@ def _solution(ready: Prepared, way: _Way, times: np.ndarray, clock: dict[str, fl
 
 
 def _traced(system: AbstractSystem, ready: Prepared | None, times, skipped: int, state, rule) -> Solution:
-    """The same as a function of JAX: a fixed number of steps between saved times; the first `skipped` are not saved."""
+    """The same as a function of JAX, which does not pass a dead point at a saved time; the first `skipped` are not
+    saved."""
     q, v = (None, None) if state is None else state
     q, v = system.q0 if q is None else q, system.v0 if v is None else v
     if ready is None:
@@ -445,6 +536,71 @@ def _traced(system: AbstractSystem, ready: Prepared | None, times, skipped: int,
     )
 
 
+class _Going(NamedTuple):
+    """A motion on its way to a time, inside a program: its last closed state, and the length of the next step."""
+
+    t: Any
+    q: Any
+    v: Any
+    rate: Any
+    step: Any
+    taken: Any  # steps
+
+
+def _followed_to(system: AbstractSystem, span, start) -> _Going:
+    """`_follow` to one time, in as many steps as that takes; not differentiated. Ends before it where none is short
+    enough."""
+    (begin, end), (q, v, rate), free = span, start, jnp.ones(system.n)
+    scale, size = system.coordinate_scale(), system.scale()
+
+    def close(carry, inside):
+        """The state at the end of the step, then the one inside it that Hermite's cubic through both ends gives."""
+        at, h, closed, _ = carry
+        s = jnp.where(inside, INSIDE, 1.0)
+        cubic = s * s * (3 - 2 * s)
+        middle = (1 - cubic) * at.q + cubic * closed.q
+        middle = middle + h * s * (1 - s) * ((1 - s) * system.qdot(at.q, at.v) - s * system.qdot(closed.q, closed.v))
+        ahead = system.retract(at.q, h * at.v + 0.5 * h * h * at.rate)
+        guess_q = jnp.where(inside, middle, ahead)
+        guess_v = jnp.where(inside, (1 - s) * at.v + s * closed.v, at.v + h * at.rate)
+        found = nearest(system, at.t + s * h, guess_q, guess_v, free)
+        q, v = found.state
+        speed = 1.0 + jnp.max(jnp.abs(v) / size, initial=0.0)
+        gap = jnp.maximum(
+            jnp.max(jnp.abs(found.position), initial=0.0), jnp.max(jnp.abs(found.velocity), initial=0.0) / speed
+        )
+        off = jnp.maximum(
+            jnp.max(jnp.abs(q - guess_q) / scale, initial=0.0),
+            jnp.where(inside, 0.0, h * jnp.max(jnp.abs(v - guess_v) / size, initial=0.0)),
+        )
+        # at a dead point closing stops the motion, however short the step
+        before, now = (jnp.max(jnp.abs(x) / size, initial=0.0) for x in (at.v, v))
+        lost = ~inside & (now < before) & (jnp.max(jnp.abs(v - guess_v) / size, initial=0.0) > LOST * before)
+        off = jnp.where((gap <= EXACT) & ~lost, off, jnp.inf)
+        end = closed._replace(t=at.t + s * h, q=q, v=v)
+        return (at, h, _either(inside, closed, end), jnp.maximum(carry[3], off)), None
+
+    def step(at: _Going) -> _Going:
+        left = end - at.t
+        h = jnp.where(left <= 1.001 * at.step, left, at.step)
+        (_, _, closed, off), _ = jax.lax.scan(close, (at, h, at, jnp.zeros(())), jnp.array([False, True]))
+        good = off < TRUSTED
+        longer = h * jnp.minimum(3.0, 0.8 * jnp.sqrt(TRUSTED / jnp.maximum(off, 1e-12)))
+        shorter = h * jnp.where(jnp.isfinite(off), jnp.clip(0.8 * jnp.sqrt(TRUSTED / off), 0.2, 0.5), 0.25)
+        t = jnp.where(h == left, end, at.t + h)
+        there = closed._replace(t=t, rate=(closed.v - at.v) / h, step=longer, taken=at.taken + 1)
+        return _either(good, there, at._replace(step=shorter))
+
+    def going(at: _Going):
+        return (at.t < end) & (at.step > SHORTEST * jnp.maximum(end - begin, jnp.abs(end)))
+
+    return jax.lax.while_loop(going, step, _Going(begin, q, v, rate, end - begin, jnp.zeros((), int)))
+
+
+def _either(condition, these, others):
+    return jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), these, others)
+
+
 @compiled
 def _followed(system, formulation, times, q, v):
     """q, v and work at the saved times, and whether each step closed. Derivatives are those of the closed states: what
@@ -456,21 +612,16 @@ def _followed(system, formulation, times, q, v):
     grid = jnp.concatenate([times[:1], ends.ravel()])
 
     def step(carry, span):
-        q, v, rate = carry
-        t, h = span
-        guess = system.retract(q, h * v + 0.5 * h * h * rate)
-        found = nearest(system, t, guess, v + h * rate, free)
+        way = _followed_to(*jax.lax.stop_gradient((system, span, carry)))
+        found = nearest(system, span[1], way.q, way.v, free)
         q, v = found.state
         gap = jnp.max(jnp.abs(found.position), initial=0.0)
         speed = 1.0 + jnp.max(jnp.abs(v) / size, initial=0.0)
         closed = (gap <= EXACT) & (jnp.max(jnp.abs(found.velocity), initial=0.0) <= EXACT * speed)
-        rate = jnp.where(
-            h > 0, (v - carry[1]) / jnp.where(h > 0, h, 1.0), rate
-        )  # the first saved time may be the start
-        return jax.lax.stop_gradient((q, v, rate)), (q, v, closed)
+        return jax.lax.stop_gradient((q, v, way.rate)), (q, v, closed & (way.t >= span[1]), way.taken)
 
     start = jax.lax.stop_gradient((*first.state, jnp.zeros(system.n)))
-    _, (qs, vs, closed) = jax.lax.scan(step, start, (grid[1:], jax.lax.stop_gradient(jnp.diff(grid))))
+    _, (qs, vs, closed, taken) = jax.lax.scan(step, start, (grid[:-1], grid[1:]))
     qs, vs = (jnp.concatenate([x[None], y]) for x, y in zip(first.state, (qs, vs), strict=True))
 
     def powers(at):
@@ -480,5 +631,11 @@ def _followed(system, formulation, times, q, v):
     power = jax.lax.map(powers, (grid, qs, vs))
     spans = power[:-1].reshape(-1, BETWEEN, 2), power[BETWEEN::BETWEEN]
     inner = jnp.einsum("s,isk->ik", jnp.array([7.0, 32.0, 12.0, 32.0]), spans[0]) + 7.0 * spans[1]
+    # where Simpson's rule on the halves says otherwise, or the motion took many steps, saved times are too far apart
+    coarse = jnp.einsum("s,isk->ik", jnp.array([1.0, 4.0, 2.0, 4.0]), spans[0]) + spans[1]
+    largest = jnp.max(jnp.abs(power), axis=0)
+    good = jnp.abs(inner / 90.0 - coarse / 12.0) <= ROUGH * largest
+    good = good & (jnp.max(taken.reshape(-1, BETWEEN), axis=1) <= MANY)[:, None]
+    inner = jnp.where(good, inner, jnp.nan)
     work = jnp.concatenate([jnp.zeros((1, 2)), jnp.cumsum(jnp.diff(times)[:, None] * inner / 90.0, axis=0)])
     return qs[::BETWEEN], vs[::BETWEEN], work, closed

@@ -304,6 +304,8 @@ def quasistatic(
             "quasistatic follows a path on the host and cannot be traced; for derivatives take da.equilibrium at a "
             "place of the path, with state=(path.q[k], None)."
         )
+    if not 0 < longest <= 1:
+        raise DalembertError(f"longest={longest!r} must be a share of the way, above 0 and at most 1.")
     q0 = None if state is None else state[0]
     rest, names, q, ends = _asked(system, along, q0, t, hold)
     remarks = remarks_on(rest.system, rest.t, q)
@@ -339,8 +341,14 @@ def _asked(system: AbstractSystem, along, q0, t, hold):
     for name, both in along.items():
         if not isinstance(both, list | tuple) or len(both) != 2:
             raise DalembertError(f"along: '{name}' needs two values, from where to where, not {both!r}.")
-        a, b = (np.asarray(x, float) for x in both)
-        first, last = np.broadcast_arrays(a, b)
+        try:
+            first, last = np.broadcast_arrays(*(np.asarray(x, float) for x in both))
+        except (TypeError, ValueError):
+            first = last = np.array(np.nan)
+        if not (np.all(np.isfinite(first)) and np.all(np.isfinite(last))):
+            raise DalembertError(
+                f"along: '{name}' goes from a number to a number, or from a list to another, not {both!r}."
+            )
         ends[str(name)] = first, last
     parameters = system.parameters()
     moved = {n: x for n, x in ends.items() if n in parameters}

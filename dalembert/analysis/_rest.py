@@ -352,7 +352,7 @@ class Settled(NamedTuple):
 
     q: Coordinates
     lam: Rows
-    residual: Any  # the force that is left over the machine's own
+    residual: Any  # the force that is left over the machine's own; infinite where joints or held numbers are off
     step: Any  # the last step, in machine sizes
     moved: Any  # the largest displacement of a coordinate, in machine sizes
     steps: Any  # how many were taken
@@ -437,8 +437,7 @@ def closed(ways: Ways, rest: Rest, s, q, at: Balance, scale) -> tuple[Coordinate
     xp = ways.np
     if rest.rows == 0:
         return q, xp.asarray(0.0)
-    lengths = xp.sqrt(xp.sum((at.at.C * scale) ** 2, axis=1))
-    lengths = xp.where(lengths > 0, lengths, 1.0)
+    lengths = _lengths(xp, at, scale)
 
     def largest(gap):
         return xp.max(xp.abs(gap) / lengths)
@@ -456,12 +455,18 @@ def closed(ways: Ways, rest: Rest, s, q, at: Balance, scale) -> tuple[Coordinate
     return q, largest(gap)
 
 
+def _lengths(xp, at: Balance, scale):
+    """By how much each row changes under displacements of the machine's size."""
+    lengths = xp.sqrt(xp.sum((at.at.C * scale) ** 2, axis=1))
+    return xp.where(lengths > 0, lengths, 1.0)
+
+
 def _finish(rest: Rest, s, q, found, last, steps) -> Settled:
     """One last step through which derivatives flow: joints close as parameters change, then forces balance."""
     traced = is_traced(rest, s, q)
     xp = Ways(traced).np
     held, fixed = jax.lax.stop_gradient(((rest, s), found)) if traced else ((rest, s), found)
-    own, reach, _, coordinate_scale = sizes(*held, fixed)
+    own, reach, scale, coordinate_scale = sizes(*held, fixed)
     at = balance(*held, fixed)
     K = stiff(*held, fixed, at.lam)
     spring = Spring(xp, at.reduced(K), own, reach)
@@ -479,6 +484,8 @@ def _finish(rest: Rest, s, q, found, last, steps) -> Settled:
         lam = lam - (push - jax.lax.stop_gradient(push))
     moved = xp.max(xp.abs(fixed - q) / coordinate_scale) if len(fixed) else xp.asarray(0.0)
     residual = xp.linalg.norm(at.left) / xp.where(spring.force > 0, spring.force, 1.0)
+    if rest.rows:  # a pose that keeps its joints open, or does not have what is held, is none
+        residual = xp.where(xp.max(xp.abs(at.at.gap) / _lengths(xp, at, scale)) < OPEN, residual, xp.inf)
     return Settled(found, lam, residual, last, moved, steps, at.freedoms)
 
 

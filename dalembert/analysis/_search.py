@@ -291,8 +291,8 @@ def _settled_jvp(primals, tangents):
     U, values, _ = jnp.linalg.svd(jax.lax.stop_gradient(A * system.scale()))
     values = jnp.concatenate([values, jnp.zeros(len(rho))])[: len(rho)]
     null = U * (values <= RANK_TOLERANCE * jnp.max(values, initial=0.0))
-    # rows that do not take part are no contradiction
-    null = null * (jnp.sum(A * A, axis=1) > 0)[:, None]
+    # rows that do not take part are no contradiction; an exact one that nothing moves, as at full stretch, is
+    null = null * (primals[2].exact > 0)[:, None]
     (dq,) = guarded([null], [dq], [drho], given)
     return q, dq
 

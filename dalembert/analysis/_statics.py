@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -106,7 +107,7 @@ def at_rest(system: AbstractSystem, find: str, inputs: Mapping[str, Any] | None)
 
 
 def _equilibrium(system: AbstractSystem, state, *, t, find, hold, unknown, rule) -> Equilibrium:
-    traced = is_traced(system, state, t)
+    traced = is_traced(system, state, t, hold, jax.lax.neg(np.ones(())))  # inside a jit all is traced
     t = jnp.asarray(t, float) if traced else np.asarray(t, float)
     q = None if state is None else state[0]
     q = consistent_state(system, (q, jnp.zeros(system.n)), t=t).q

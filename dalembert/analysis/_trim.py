@@ -11,6 +11,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, EquilibriumError
 from dalembert._typing import is_traced
+from dalembert.analysis._pose import solve_pose
 from dalembert.analysis._rest import (
     START,
     Along,
@@ -52,10 +53,15 @@ def held_by(system: AbstractSystem, t, q, hold) -> tuple[dict[str, int], Held | 
                 f"hold: '{name}' is no position; at rest only positions can be held: joint coordinates, and what is "
                 "measured of positions."
             )
-        value = hold[name] if isinstance(hold, Mapping) else None
+        given = value = hold[name] if isinstance(hold, Mapping) else None
         if value is None:
             value = system.measured(t, jnp.asarray(q), jnp.zeros(system.n), only=own)
-        value = jnp.atleast_1d(jnp.asarray(value, float))
+        try:
+            value = jnp.atleast_1d(jnp.asarray(value, float))
+        except (TypeError, ValueError):
+            value = jnp.full(1, jnp.nan)
+        if not is_traced(value) and not np.all(np.isfinite(value)):
+            raise DalembertError(f"hold: '{name}' must be held at a number, not {given!r}.")
         if value.shape != (len(own),):
             raise DalembertError(f"hold: '{name}' has {len(own)} numbers; got {np.size(value)}.")
         names[name], values = len(own), [*values, value]
@@ -75,10 +81,18 @@ def named(names: Mapping[str, int], values) -> dict[str, Any]:
 
 
 def brought(rest: Rest, q, names: Mapping[str, int]):
-    """The pose with what is held at its values."""
+    """The pose with what is held at its values: in short steps, or where these cannot begin (a stretched arm moves its
+    tip neither in nor out) by the search of `solve_pose`."""
+    start = q
     q, share = reached(rest, START, q)
     if is_traced(q):
         return q
+    if share < 1.0 and rest.system.m == rest.system.m_holonomic:
+        assert rest.held is not None
+        values = named(names, np.asarray(rest.held.values))
+        pose = solve_pose(rest.system, values, state=(start, None), t=rest.t, throw=False)
+        found, far = reached(rest, START, np.asarray(pose.q))
+        q, share = (found, far) if far == 1.0 else (q, share)
     if share < 1.0:
         assert rest.held is not None
         gap = np.asarray(gaps(rest, START, q))[rest.system.m :]

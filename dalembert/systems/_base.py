@@ -521,6 +521,18 @@ def _is_positive(value: np.ndarray, shape: tuple[int, ...]) -> bool:
     return bool((np.linalg.eigvalsh(np.broadcast_to(value, shape))[0] if shape else value) > 0)
 
 
+def _numbers(name: str, system, value) -> np.ndarray:
+    try:
+        found = np.asarray(value, float)
+    except (TypeError, ValueError):
+        found = None
+    if value is None or found is None:
+        raise DalembertError(
+            f"Parameter '{name}' of system '{system.name}' must be a number or an array, not {value!r}."
+        )
+    return found
+
+
 def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     import difflib
 
@@ -533,7 +545,7 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
             old = slot.get(system)
             if not is_traced(value):
                 tell_single_precision(f"Parameter '{name}' of system '{system.name}'", value)
-            new: Any = value if is_traced(value) else np.asarray(value, float)
+            new: Any = value if is_traced(value) else _numbers(name, system, value)
             if new.ndim > old.ndim or (new.ndim and new.shape != old.shape):
                 raise DalembertError(
                     f"Parameter '{name}' of system '{system.name}' has shape {old.shape}; got {new.shape}."

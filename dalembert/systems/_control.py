@@ -69,6 +69,18 @@ class Source(eqx.Module):
         return jnp.stack([now, first, second])
 
 
+def _traced_line(who: str, name: str, times: Any, values: Any) -> tuple[dict[str, Any], Callable]:
+    """Numbers and function of data between which an input is linear, where the values are being traced."""
+    if is_traced(times):
+        raise DalembertError(f"{who}: inside jit, vmap and grad the values of data may change, their times may not.")
+    values = jnp.asarray(values, float)
+    if values.shape != np.shape(times):
+        raise DalembertError(f"{who}: {np.size(times)} times and values of shape {values.shape} do not pair up.")
+    numbers, function, _ = input_function(name, (times, np.zeros(values.shape)))
+    slopes = jnp.diff(values) / np.diff(np.asarray(times, float))
+    return dict(numbers) | {"coefficients": jnp.stack([slopes, values[:-1]])}, function
+
+
 def refuse_failing(who: str, function: Callable, *arguments: Any, size: int = 1) -> None:
     """Call a user's function once, on the shapes of these arguments only, so that its mistakes are reported with its
     name."""
@@ -156,7 +168,9 @@ class Control(eqx.Module):
             if source.setter is not None:
                 by = self.controllers[source.setter[0]].name
                 raise DalembertError(f"Input '{name}' of system '{system}' is set by controller '{by}'.")
-            if is_traced(value):
+            if isinstance(value, tuple) and len(value) == 2 and is_traced(*value):
+                numbers, function = _traced_line(f"Input '{name}' of system '{system}'", name, *value)
+            elif is_traced(value):
                 if np.ndim(value):
                     raise DalembertError(f"Input '{name}' of system '{system}' is one number, not {np.shape(value)}.")
                 numbers, function, _ = input_function(name, 0.0)
