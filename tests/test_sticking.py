@@ -250,6 +250,40 @@ def test_brake_by_an_input_slips_when_it_cannot_hold():
     np.testing.assert_allclose(data["friction_limit"].values[:, 0], 20.0 * level, rtol=1e-12)
 
 
+# ---- loads that change while nothing moves ---------------------------------------------------------------------------
+
+
+def pushed(size: float) -> da.Model:
+    """2 kg on a rail that holds up to 4 N, pushed by 3 rad/s: it gives way at each crest, by the excess alone."""
+    model = slider("pushed")
+    model.joint_force("push", "rail", f"{size!r}*sin(3*t)")
+    model.dry_friction("rub", "rail", coulomb=1.0, normal=4.0)
+    return model
+
+
+@pytest.mark.parametrize("excess", [1e-5, pytest.param(1e-3, marks=THOROUGH), pytest.param(0.1, marks=THOROUGH)])
+def test_no_crest_of_a_load_is_passed_over(excess):
+    """Steps grow while all sticks; a crest lasts 3 ms at 1e-5. It begins with friction and load in balance."""
+    solution = da.simulate(pushed(4.0 * (1 + excess)), 10.0, samples=2)
+    slips = np.array([p.start for p in solution.phases if p.state != "stick"])
+    wanted = (np.arcsin(1 / (1 + excess)) + np.pi * np.arange(10)) / 3.0
+    np.testing.assert_allclose(slips, wanted[wanted < 10.0], atol=1e-10)
+    assert states_of(solution)[:5] == ["stick", "slip +", "stick", "slip −", "stick"]
+
+
+def test_a_short_pulse_in_the_data_of_a_long_hold_is_seen():
+    """0.2 s out of an hour, at a time that no step meets: t = 0.05 s after it begins the load is 4 N."""
+    model = slider("pulse")
+    model.joint_force("push", "rail", model.input("u"))
+    model.dry_friction("rub", "rail", coulomb=1.0, normal=4.0)
+    data = (np.array([0.0, 1723.27, 1723.37, 1723.47, 3600.0]), np.array([0.0, 0.0, 8.0, 0.0, 0.0]))
+    solution = da.simulate(model, 3600.0, inputs={"u": data}, samples=2)
+    # u − 4 is a triangle of 0.1 s and 4 N; then it is below, by 80 N/s until 1723.47 and by 4 N after that
+    impulse = 0.5 * 0.1 * 4.0 - 0.5 * 0.05 * 4.0
+    first, last = 1723.32, 1723.47 + impulse / 4.0
+    np.testing.assert_allclose(times_of(solution), [first, last], atol=1e-9)
+
+
 # ---- several at once -------------------------------------------------------------------------------------------------
 
 MASSES, LEVELS, SPRING = (1.0, 1.5), ((3.0, 4.0), (2.0, 2.5)), 40.0  # (slipping, sticking)
