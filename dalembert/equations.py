@@ -148,6 +148,13 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
         >>> at.M.shape, at.C.shape
         ((9, 9), (8, 9))
     """
+    refuse_undecided(system)
+    found = assemble_known(system, t, q, v)
+    return jax.device_put(found) if isinstance(found.h, np.ndarray) else found
+
+
+def refuse_undecided(system: AbstractSystem) -> None:
+    """An error where h depends on friction whose joint load, or whose sticking, has not been decided."""
     bodies = system.bodies
     if bodies is not None and bodies.bearings and not bodies.loads_decided:
         raise DalembertError(
@@ -160,8 +167,6 @@ def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -
             "motion; a single state does not decide it. State it (system.with_phases), or take friction or "
             "bearing_friction, which are regularised laws."
         )
-    found = assemble_known(system, t, q, v)
-    return jax.device_put(found) if isinstance(found.h, np.ndarray) else found
 
 
 def assemble_known(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:

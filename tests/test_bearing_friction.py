@@ -411,7 +411,7 @@ def test_mistakes_get_a_sentence():
         "'f4': joint 'line' carries no torque",
         "'f5': rule='mine' is unknown; use one of minimum_norm, weighted",
         "'f6': there is no joint 'nowhere'",
-        "Bearing friction names the rules mine and weighted; name one for all",
+        "Friction names the rules mine and weighted; name one for all",
     ):
         assert sentence in text, text
 

@@ -182,6 +182,7 @@ def ask_modes(name, coordinates, tmp_path):
         "rotor": "hinge.angle_acceleration",
         "ball": "seen.x",
         "rubbing": "swing",
+        "sticking": "load",
         "functions": "own",
     }
     lin = da.linearise(system_of(name, coordinates), inputs=["u"], outputs=[out[name]])
@@ -303,7 +304,9 @@ REFUSED = {
     ("inverse_dynamics", "rubbing"): "would depend on the efforts",
     ("inverse_motion", "rubbing"): "would depend on the efforts",
     ("inverse_dynamics", "sticking"): "Friction 'brake' of 'sticking' sticks",
+    ("inverse_motion", "sticking"): "Friction 'brake' of 'sticking' sticks",
     ("linearise", "sticking"): "Friction 'brake' of 'sticking' sticks",
+    ("modes", "sticking"): "Friction 'brake' of 'sticking' sticks",
     ("kinematics", "sticking"): "'sticking' has 1 degree of freedom and no driver",
     ("kinematics", "cranks"): "'cranks' has 1 degree of freedom and no driver",
     ("kinematics", "rotor"): "The driver 'motor' leaves 'rotor' 1 degree of freedom",

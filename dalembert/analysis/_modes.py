@@ -291,5 +291,6 @@ def _shares(labels: Sequence[str], energies: np.ndarray) -> list[dict[str, float
             out.append({})
             continue
         kept = {name: x / total for name, x in found.items() if abs(x) > SMALL * size}
-        out.append(dict(sorted(kept.items(), key=lambda item: -abs(item[1]))))
+        # by size; equal ones, as of symmetric machines, in the order of the model whatever their rounding
+        out.append(dict(sorted(kept.items(), key=lambda item: -round(abs(item[1]), 6))))
     return out

@@ -321,8 +321,14 @@ class Spring:
         """x with K x = f."""
         xp, aside = self.xp, self.vectors * self.soft
         typical = xp.where(self.typical > 0, self.typical, 1.0)
-        x = xp.linalg.solve(self.K + typical * (aside @ self.vectors.T), f - aside @ (self.vectors.T @ f))
+        x = self._solved(self.K + typical * (aside @ self.vectors.T), f - aside @ (self.vectors.T @ f))
         return x - aside @ (self.vectors.T @ x)
+
+    def _solved(self, K, f):
+        try:
+            return self.xp.linalg.solve(K, f)
+        except np.linalg.LinAlgError:  # K of forces without a potential may be singular where its symmetric part is not
+            return np.full_like(f, np.nan)  # as JAX says it: there is no such step
 
     def descend(self, f, damping):
         """x with (|K| + damping) x = f, a column for each damping."""

@@ -24,6 +24,7 @@ from jax.interpreters import ad, batching, mlir
 
 from dalembert._results import DalembertError
 from dalembert._typing import is_traced
+from dalembert.equations import refuse_undecided
 from dalembert.simulation import _native
 from dalembert.simulation._called import Called, Found
 from dalembert.simulation._march import March, Plan, Problem, Span
@@ -72,6 +73,7 @@ def march(problem: Problem, span: Span, plan: Plan, times, ready: bool) -> March
 
     `ready`: whether the methods know their ranks (`prepare`); otherwise they are found when numbers are there.
     """
+    refuse_undecided(problem.system)  # while tracing: an error of a call from a program is no longer a sentence
     called = Called(problem, span, plan, times, ready)
     row, clock = called.machine.row, called.clock.row
 
