@@ -9,6 +9,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from _helpers_cli import in_process
@@ -269,6 +270,39 @@ def test_rigid_body_modes_come_first():
         assert list(lin.eigenvalues[:2]) == [0, 0] and lin.modes[0].potential == {}
         np.testing.assert_allclose(lin.frequencies, [math.sqrt(50.0) / (2 * math.pi * time)], rtol=1e-12)
         assert lin.modes[0].kinetic == pytest.approx({"a": 0.5, "b": 0.5}) and "rigid-body" in str(lin)
+
+
+@BOTH
+@pytest.mark.parametrize("damping", [0.0, 1e-3])
+def test_slow_modes_beside_very_fast_ones(coordinates, damping):
+    """A pendulum below a mass of 1 g on a spring of 1e9 N/m, 1e6 1/s beside 3 1/s: by 50 digits. The damper on the
+    spring takes 1e-19 of the slow mode's energy: nothing."""
+    light, stiff, heavy, length, J = 1e-3, 1e9, 0.5, 0.8, 0.01
+    model = da.Model("stiff", gravity=(0, -G))
+    mount = model.body("mount", mass=light, inertia=1.0)
+    slide = model.prismatic("slide", model.ground, mount, at=(0, 0), axis=(1, 0))
+    model.joint_spring("spring", slide, stiffness=stiff, damping=damping)
+    bob = model.body("bob", mass=heavy, inertia=J, position=(0, -length))
+    model.revolute("pin", mount, bob, at=(0, 0))
+    # and a third that nothing holds
+    model.body("cart", mass=1.0, inertia=1.0, position=(3, 0))
+    model.prismatic("track", model.ground, "cart", at=(3, 0), axis=(1, 0))
+    lin = da.linearise(da.build(model, coordinates=coordinates), inputs=["pin.angle"], outputs=["pin.angle"])
+    with mpmath.workdps(50):
+        M = mpmath.matrix([[light + heavy, heavy * length], [heavy * length, heavy * length**2 + J]])
+        K, D = mpmath.diag([stiff, heavy * G * length]), mpmath.diag([damping, 0])
+        A = mpmath.zeros(4)
+        A[0, 2] = A[1, 3] = 1
+        A[2:4, 0:2], A[2:4, 2:4] = -(M**-1) * K, -(M**-1) * D
+        values = sorted((complex(x) for x in mpmath.eig(A, left=False, right=False) if x.imag > 0), key=abs)
+        response = mpmath.lu_solve(K - 4 * mpmath.pi**2 * M / 100, mpmath.matrix([0, 1]))[1]  # at 0.1 Hz
+    assert [m.kind for m in lin.modes] == ["rigid-body", "oscillating", "oscillating"]
+    for mode, value in zip(lin.modes[1:], values, strict=True):
+        np.testing.assert_allclose(mode.eigenvalue.imag, value.imag, rtol=1e-10)
+        np.testing.assert_allclose(mode.eigenvalue.real, value.real, rtol=1e-7, atol=1e-12)
+    assert lin.modes[1].kinetic["bob"] > 0.999
+    np.testing.assert_allclose(lin.replace({}).frequencies[1:], [abs(x) / (2 * math.pi) for x in values], rtol=1e-9)
+    np.testing.assert_allclose(lin.frequency_response([0.1]).values[0, 0, 0].real, float(response), rtol=1e-9)
 
 
 # ---- derivatives by parameters ---------------------------------------------------------------------------------------
