@@ -255,6 +255,56 @@ def test_redundant_machines_are_as_those_reduced_by_hand(coordinates, seed):
     assert len(set(found.values())) == 2
 
 
+@pytest.mark.parametrize(
+    ("coordinates", "seed"),
+    [("absolute", 4), *(pytest.param(c, k, marks=pytest.mark.thorough) for c, k in (("joint", 4), ("absolute", 5)))],
+)
+def test_redundant_doors_in_space_are_as_those_reduced_by_hand(coordinates, seed):
+    """Doors on two and three hinges each, about random axes, with springs and dampers from tip to tip: five and ten
+    rows too many for each. By hand: angles alone, the Hessian of the energy."""
+    rng = np.random.default_rng(seed)
+    model = da.Model("doors", space="space", gravity=(0, 0, -G))
+    hinges, axes, arms, masses, turning = [], [], [], [], []
+    for k in range(2):
+        axis = rng.normal(size=3)
+        axis /= np.linalg.norm(axis)
+        down = np.array([0, 0, -1.0]) - axis * -axis[2]  # where the door rests
+        arm, place = rng.uniform(0.3, 0.6) * down / np.linalg.norm(down), np.array([1.5 * k, 0.3 * k, 0.0])
+        mass, inertia = rng.uniform(1, 5), rng.uniform(0.2, 0.3, 3)
+        model.body(f"door {k}", mass=mass, inertia=tuple(inertia), position=tuple(place + arm))
+        for i in range(2 + k):
+            model.revolute(f"hinge {k}-{i}", model.ground, f"door {k}", at=tuple(place + 0.4 * i * axis),
+                           axis=tuple(axis))  # fmt: skip
+        hinges.append(place)
+        axes.append(axis)
+        arms.append(arm)
+        masses.append(mass)
+        turning.append(axis @ (inertia * axis) + mass * arm @ arm)
+    tips = [h + 2 * a for h, a in zip(hinges, arms, strict=True)]
+    spring = {"stiffness": rng.uniform(20, 50), "damping": rng.uniform(0.2, 1.0)}
+    model.spring_damper("tie", "door 0", "door 1", at_i=tuple(tips[0]), at_j=tuple(tips[1]),
+                        length=float(np.linalg.norm(tips[1] - tips[0])), **spring)  # fmt: skip
+
+    def turned(k, x, angle):  # Rodrigues
+        a = axes[k]
+        return x * jnp.cos(angle) + jnp.cross(a, x) * jnp.sin(angle) + a * (a @ x) * (1 - jnp.cos(angle))
+
+    def length(angles):
+        ends = [hinges[k] + turned(k, 2 * arms[k], angles[k]) for k in range(2)]
+        return jnp.linalg.norm(ends[1] - ends[0])
+
+    def energy(angles):
+        weights = sum(masses[k] * G * turned(k, arms[k], angles[k])[2] for k in range(2))
+        return weights + 0.5 * spring["stiffness"] * (length(angles) - length(jnp.zeros(2))) ** 2
+
+    g = np.asarray(jax.grad(length)(jnp.zeros(2)))
+    K, D, M = np.asarray(jax.hessian(energy)(jnp.zeros(2))), spring["damping"] * np.outer(g, g), np.diag(turning)
+    A = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(M, K), -np.linalg.solve(M, D)]])
+    wanted = np.sort_complex(np.linalg.eigvals(A))
+    lin = da.linearise(da.build(model, coordinates=coordinates))
+    np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), wanted, rtol=1e-10)
+
+
 def test_rigid_body_modes_come_first():
     """Two cars on a track with a spring: ω² = k (1/m₁ + 1/m₂); in millimetres, tonnes and hours as well."""
     for length, mass, time in ((1.0, 1.0, 1.0), (1e3, 1e-3, 1 / 3600)):

@@ -330,7 +330,7 @@ def journal_reference() -> tuple[list[float], float]:
     [("plane", "absolute"), *(pytest.param("space", c, marks=THOROUGH) for c in ("absolute", "joint"))],
 )
 def test_pendulum_on_its_journal_against_an_independent_integration(space, coordinates):
-    """Its weight turns it by the reaction of the pin alone: in absolute coordinates no load acts on the angle itself."""
+    """Its weight turns it by the reaction of the pin alone: no load acts on the angle in absolute coordinates."""
     times, angle = journal_reference()
     solution = da.simulate(da.build(journal(space), coordinates=coordinates), 8.0, samples=3, rtol=1e-10)
     np.testing.assert_allclose(times_of(solution), times, atol=1e-8)

@@ -213,7 +213,8 @@ def _conservative(squares: np.ndarray, U: np.ndarray, zero: np.ndarray) -> Eigen
 
 def _general(A: np.ndarray, sizes: np.ndarray, still: int | None = None) -> Eigen:
     """Any A; `still` is how many of its eigenvectors belong to zero, where that is known. Displacements that change
-    nothing (where a vehicle stands) make zeros that belong to chains (how fast it goes): rounding would spread them. They are removed first, null space by null space [Golub, Wilkinson 1976]."""
+    nothing (where a vehicle stands) make zeros that belong to chains (how fast it goes): rounding would spread them.
+    They are removed first, null space by null space [Golub, Wilkinson 1976]."""
     import scipy.linalg
 
     levels, B, zeros, largest = [], A, 0, 0.0
