@@ -211,8 +211,8 @@ def _conservative(squares: np.ndarray, U: np.ndarray, zero: np.ndarray) -> Eigen
     return Eigen(values, kinds, of_modes, np.concatenate(columns, axis=1).astype(complex))
 
 
-def _general(A: np.ndarray, sizes: np.ndarray, still: int | None = None) -> Eigen:
-    """Any A; `still` is how many of its eigenvectors belong to zero, where that is known. Displacements that change
+def _general(A: np.ndarray, sizes: np.ndarray, nullity: int | None = None) -> Eigen:
+    """Any A; `nullity` is how many of its eigenvectors belong to zero, where that is known. Displacements that change
     nothing (where a vehicle stands) make zeros that belong to chains (how fast it goes): rounding would spread them.
     They are removed first, null space by null space [Golub, Wilkinson 1976]."""
     import scipy.linalg
@@ -221,7 +221,7 @@ def _general(A: np.ndarray, sizes: np.ndarray, still: int | None = None) -> Eige
     while len(B):
         _, sigma, Vt = np.linalg.svd(B)
         largest = largest or max(np.max(sigma), 1e-300)
-        rank = int(np.sum(sigma > ZERO * largest)) if levels or still is None else len(B) - still
+        rank = int(np.sum(sigma > ZERO * largest)) if levels or nullity is None else len(B) - nullity
         if rank == len(B):
             break
         N, Q = Vt[rank:].T, Vt[:rank].T

@@ -163,7 +163,7 @@ class Frictions:
         """The system with these phases."""
         key = tuple(map(int, side)), tuple(map(float, held_at))
         if self._last is None or self._last[0] != key:
-            sides, values = (dict(zip(self.names, x, strict=True)) for x in key)
+            sides, values = dict(zip(self.names, key[0], strict=True)), dict(zip(self.names, key[1], strict=True))
             self._last = key, self.free.with_phases(sides, values)
         return self._last[1]
 
@@ -308,19 +308,8 @@ class _March:
             grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
             wanted = self.wanted(t, end, ends)
             grid = np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
-            before = top
             try:
-                for _ in range(TWICE):
-                    whole = self.march(ready, t, end, state, np.append(t, grid))
-                    seen, effort = self.frictions.look(side, held, State(whole.q, whole.v), whole.t, state)
-                    top = np.maximum(before, np.max(np.abs(seen.rate), axis=0))
-                    gap = self.gaps(side, seen, effort)
-                    late = self.violated(side, seen, effort, top)
-                    late[0] = False  # the start was decided
-                    suspects = self.suspects(side, held, state, whole, top, late)
-                    if suspects is None:
-                        break
-                    grid = np.union1d(grid, suspects)  # to be looked at in the march itself
+                whole, top, gap, late = self.looked(ready, t, end, grid, state, side, held, top)
             except Crowded:
                 self.stretch /= 8
                 continue
@@ -346,6 +335,22 @@ class _March:
             self.reached = t
             if broken or t >= self.t_end:
                 return t, state, top, broken
+
+    def looked(self, ready: Prepared, t: float, end: float, grid: np.ndarray, state: State, side, held, top):
+        """A stretch with its gaps at the instants of a grid, and at those between that seem to matter; the largest
+        rates, and which frictions have left their phase."""
+        for again in itertools.count():
+            whole = self.march(ready, t, end, state, np.append(t, grid))
+            seen, effort = self.frictions.look(side, held, State(whole.q, whole.v), whole.t, state)
+            largest = np.maximum(top, np.max(np.abs(seen.rate), axis=0))
+            gap = self.gaps(side, seen, effort)
+            late = self.violated(side, seen, effort, largest)
+            late[0] = False  # the start was decided
+            suspects = None if again == TWICE else self.suspects(side, held, state, whole, largest, late)
+            if suspects is None:
+                return whole, largest, gap, late
+            grid = np.union1d(grid, suspects)  # to be looked at in the march itself
+        raise AssertionError
 
     def suspects(self, side, held, state: State, whole: Solution, top, late) -> tuple[float, float] | None:
         """Two instants between those of a stretch, before the first change that is known: at the later one a friction
