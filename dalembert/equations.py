@@ -41,6 +41,9 @@ LEAST = 1e-11
 """Least damping of a correction in a march. A state is known to eps/σ and its tangent to eps/σ² along a direction of
 size σ; along one that is always so weak a violation is as small as σ itself."""
 
+ELSEWHERE = 1e-5
+"""Share of the largest acceleration by loads anywhere in a machine that counts for each of its coordinates."""
+
 
 def softened(gap: Scalar, least: Scalar | float = EPS, usual: Scalar | float = 1.0) -> Scalar:
     """The damping of a correction of a state that is off its constraints by `gap`, for rows of a `usual` margin."""
@@ -216,12 +219,14 @@ def rubbing_at(system: AbstractSystem, equations: Equations, vdot: Velocities) -
 
     rate, acceleration = jax.jvp(rates, (q, v), (system.qdot(q, v), vdot))
     along = jnp.abs(jax.jacfwd(lambda v: rates(q, v))(v))
-    typical = jnp.abs(vdot) + jnp.abs(equations.mass.solve(equations.h))
+    loads, scale = jnp.abs(equations.mass.solve(equations.h)), system.scale()
+    # a weight acts on a coordinate by reactions alone: its share is what rounding may be measured by
+    typical = jnp.abs(vdot) + loads + ELSEWHERE * scale * jnp.max(loads / scale, initial=0.0)
     bodies = system.bodies
     assert bodies is not None  # they have friction
     at = system.lift(q, v)
-    loads = _loads(bodies, _without_loads(bodies, t, *at)).load if bodies.bearings else None
-    efforts = friction_efforts(bodies.driven(t, *at), t, rate, loads)
+    pressed = _loads(bodies, _without_loads(bodies, t, *at)).load if bodies.bearings else None
+    efforts = friction_efforts(bodies.driven(t, *at), t, rate, pressed)
     return Rubbing(system.sticking_values(q), rate, acceleration, along @ jnp.abs(v), along @ typical, *efforts)
 
 

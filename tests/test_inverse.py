@@ -414,6 +414,13 @@ def ask(model, motion=BOTH, actuators=("hip", "el bow"), **options):
     return da.inverse_dynamics(model, motion, actuators=actuators, **({"t_end": 0.2, "samples": 41} | options))
 
 
+def rubbing(what: str, *args, **options) -> da.Model:
+    """The arm with friction at its hip."""
+    model = arm()
+    getattr(model, what)("rub", "hip", *args, **options)
+    return model
+
+
 WRONG = {
     "no such actuator": (lambda: ask(arm(), actuators=["hipp"]), "no actuator 'hipp'.*Did you mean 'hip"),
     "given twice": (lambda: ask(arm(), actuators=["hip", "hip.angle"]), "'hip.angle' is given twice"),
@@ -439,6 +446,9 @@ WRONG = {
     "a limit is missing": (lambda: ask(arm(), limits={"hip.angle": 1.0}), "no number for the actuator 'el bow.angle'"),
     "nothing named": (lambda: ask(arm(), actuators=None), "Name the actuators of 'arm'"),
     "own equations": (lambda: ask(circle(), {"q[0]": "0"}, ["w"]), "has no actuator 'w'.*inputs are u"),
+    "a brake": (lambda: ask(rubbing("brake", 3.0)), "'arm' has friction that sticks or slips, 'rub'.*remove"),
+    "friction by load": (
+        lambda: ask(rubbing("bearing_friction", coulomb=0.1, radius=0.1)), "by which friction 'rub' of 'arm' rubs"),
     "two times": (
         lambda: da.inverse_dynamics(arm(), ([0.0, 1.0], np.tile(da.build(arm()).q0, (2, 1))), actuators=["hip"]),
         "needs at least 6 times"),

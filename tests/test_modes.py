@@ -9,6 +9,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from _helpers_cli import in_process
@@ -254,6 +255,56 @@ def test_redundant_machines_are_as_those_reduced_by_hand(coordinates, seed):
     assert len(set(found.values())) == 2
 
 
+@pytest.mark.parametrize(
+    ("coordinates", "seed"),
+    [("absolute", 4), *(pytest.param(c, k, marks=pytest.mark.thorough) for c, k in (("joint", 4), ("absolute", 5)))],
+)
+def test_redundant_doors_in_space_are_as_those_reduced_by_hand(coordinates, seed):
+    """Doors on two and three hinges each, about random axes, with springs and dampers from tip to tip: five and ten
+    rows too many for each. By hand: angles alone, the Hessian of the energy."""
+    rng = np.random.default_rng(seed)
+    model = da.Model("doors", space="space", gravity=(0, 0, -G))
+    hinges, axes, arms, masses, turning = [], [], [], [], []
+    for k in range(2):
+        axis = rng.normal(size=3)
+        axis /= np.linalg.norm(axis)
+        down = np.array([0, 0, -1.0]) - axis * -axis[2]  # where the door rests
+        arm, place = rng.uniform(0.3, 0.6) * down / np.linalg.norm(down), np.array([1.5 * k, 0.3 * k, 0.0])
+        mass, inertia = rng.uniform(1, 5), rng.uniform(0.2, 0.3, 3)
+        model.body(f"door {k}", mass=mass, inertia=tuple(inertia), position=tuple(place + arm))
+        for i in range(2 + k):
+            model.revolute(f"hinge {k}-{i}", model.ground, f"door {k}", at=tuple(place + 0.4 * i * axis),
+                           axis=tuple(axis))  # fmt: skip
+        hinges.append(place)
+        axes.append(axis)
+        arms.append(arm)
+        masses.append(mass)
+        turning.append(axis @ (inertia * axis) + mass * arm @ arm)
+    tips = [h + 2 * a for h, a in zip(hinges, arms, strict=True)]
+    spring = {"stiffness": rng.uniform(20, 50), "damping": rng.uniform(0.2, 1.0)}
+    model.spring_damper("tie", "door 0", "door 1", at_i=tuple(tips[0]), at_j=tuple(tips[1]),
+                        length=float(np.linalg.norm(tips[1] - tips[0])), **spring)  # fmt: skip
+
+    def turned(k, x, angle):  # Rodrigues
+        a = axes[k]
+        return x * jnp.cos(angle) + jnp.cross(a, x) * jnp.sin(angle) + a * (a @ x) * (1 - jnp.cos(angle))
+
+    def length(angles):
+        ends = [hinges[k] + turned(k, 2 * arms[k], angles[k]) for k in range(2)]
+        return jnp.linalg.norm(ends[1] - ends[0])
+
+    def energy(angles):
+        weights = sum(masses[k] * G * turned(k, arms[k], angles[k])[2] for k in range(2))
+        return weights + 0.5 * spring["stiffness"] * (length(angles) - length(jnp.zeros(2))) ** 2
+
+    g = np.asarray(jax.grad(length)(jnp.zeros(2)))
+    K, D, M = np.asarray(jax.hessian(energy)(jnp.zeros(2))), spring["damping"] * np.outer(g, g), np.diag(turning)
+    A = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(M, K), -np.linalg.solve(M, D)]])
+    wanted = np.sort_complex(np.linalg.eigvals(A))
+    lin = da.linearise(da.build(model, coordinates=coordinates))
+    np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), wanted, rtol=1e-10)
+
+
 def test_rigid_body_modes_come_first():
     """Two cars on a track with a spring: ω² = k (1/m₁ + 1/m₂); in millimetres, tonnes and hours as well."""
     for length, mass, time in ((1.0, 1.0, 1.0), (1e3, 1e-3, 1 / 3600)):
@@ -269,6 +320,39 @@ def test_rigid_body_modes_come_first():
         assert list(lin.eigenvalues[:2]) == [0, 0] and lin.modes[0].potential == {}
         np.testing.assert_allclose(lin.frequencies, [math.sqrt(50.0) / (2 * math.pi * time)], rtol=1e-12)
         assert lin.modes[0].kinetic == pytest.approx({"a": 0.5, "b": 0.5}) and "rigid-body" in str(lin)
+
+
+@BOTH
+@pytest.mark.parametrize("damping", [0.0, 1e-3])
+def test_slow_modes_beside_very_fast_ones(coordinates, damping):
+    """A pendulum below a mass of 1 g on a spring of 1e9 N/m, 1e6 1/s beside 3 1/s: by 50 digits. The damper on the
+    spring takes 1e-19 of the slow mode's energy: nothing."""
+    light, stiff, heavy, length, J = 1e-3, 1e9, 0.5, 0.8, 0.01
+    model = da.Model("stiff", gravity=(0, -G))
+    mount = model.body("mount", mass=light, inertia=1.0)
+    slide = model.prismatic("slide", model.ground, mount, at=(0, 0), axis=(1, 0))
+    model.joint_spring("spring", slide, stiffness=stiff, damping=damping)
+    bob = model.body("bob", mass=heavy, inertia=J, position=(0, -length))
+    model.revolute("pin", mount, bob, at=(0, 0))
+    # and a third that nothing holds
+    model.body("cart", mass=1.0, inertia=1.0, position=(3, 0))
+    model.prismatic("track", model.ground, "cart", at=(3, 0), axis=(1, 0))
+    lin = da.linearise(da.build(model, coordinates=coordinates), inputs=["pin.angle"], outputs=["pin.angle"])
+    with mpmath.workdps(50):
+        M = mpmath.matrix([[light + heavy, heavy * length], [heavy * length, heavy * length**2 + J]])
+        K, D = mpmath.diag([stiff, heavy * G * length]), mpmath.diag([damping, 0])
+        A = mpmath.zeros(4)
+        A[0, 2] = A[1, 3] = 1
+        A[2:4, 0:2], A[2:4, 2:4] = -(M**-1) * K, -(M**-1) * D
+        values = sorted((complex(x) for x in mpmath.eig(A, left=False, right=False) if x.imag > 0), key=abs)
+        response = mpmath.lu_solve(K - 4 * mpmath.pi**2 * M / 100, mpmath.matrix([0, 1]))[1]  # at 0.1 Hz
+    assert [m.kind for m in lin.modes] == ["rigid-body", "oscillating", "oscillating"]
+    for mode, value in zip(lin.modes[1:], values, strict=True):
+        np.testing.assert_allclose(mode.eigenvalue.imag, value.imag, rtol=1e-10)
+        np.testing.assert_allclose(mode.eigenvalue.real, value.real, rtol=1e-7, atol=1e-12)
+    assert lin.modes[1].kinetic["bob"] > 0.999
+    np.testing.assert_allclose(lin.replace({}).frequencies[1:], [abs(x) / (2 * math.pi) for x in values], rtol=1e-9)
+    np.testing.assert_allclose(lin.frequency_response([0.1]).values[0, 0, 0].real, float(response), rtol=1e-9)
 
 
 # ---- derivatives by parameters ---------------------------------------------------------------------------------------

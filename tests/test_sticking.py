@@ -250,6 +250,97 @@ def test_brake_by_an_input_slips_when_it_cannot_hold():
     np.testing.assert_allclose(data["friction_limit"].values[:, 0], 20.0 * level, rtol=1e-12)
 
 
+# ---- loads that change while nothing moves ---------------------------------------------------------------------------
+
+
+def pushed(size: float) -> da.Model:
+    """2 kg on a rail that holds up to 4 N, pushed by 3 rad/s: it gives way at each crest, by the excess alone."""
+    model = slider("pushed")
+    model.joint_force("push", "rail", f"{size!r}*sin(3*t)")
+    model.dry_friction("rub", "rail", coulomb=1.0, normal=4.0)
+    return model
+
+
+@pytest.mark.parametrize("excess", [1e-5, pytest.param(1e-3, marks=THOROUGH), pytest.param(0.1, marks=THOROUGH)])
+def test_no_crest_of_a_load_is_passed_over(excess):
+    """Steps grow while all sticks; a crest lasts 3 ms at 1e-5. It begins with friction and load in balance."""
+    solution = da.simulate(pushed(4.0 * (1 + excess)), 10.0, samples=2)
+    slips = np.array([p.start for p in solution.phases if p.state != "stick"])
+    wanted = (np.arcsin(1 / (1 + excess)) + np.pi * np.arange(10)) / 3.0
+    np.testing.assert_allclose(slips, wanted[wanted < 10.0], atol=1e-10)
+    assert states_of(solution)[:5] == ["stick", "slip +", "stick", "slip −", "stick"]
+
+
+def test_a_short_pulse_in_the_data_of_a_long_hold_is_seen():
+    """0.2 s out of an hour, at a time that no step meets: t = 0.05 s after it begins the load is 4 N."""
+    model = slider("pulse")
+    model.joint_force("push", "rail", model.input("u"))
+    model.dry_friction("rub", "rail", coulomb=1.0, normal=4.0)
+    data = (np.array([0.0, 1723.27, 1723.37, 1723.47, 3600.0]), np.array([0.0, 0.0, 8.0, 0.0, 0.0]))
+    solution = da.simulate(model, 3600.0, inputs={"u": data}, samples=2)
+    # u − 4 is a triangle of 0.1 s and 4 N; then it is below, by 80 N/s until 1723.47 and by 4 N after that
+    impulse = 0.5 * 0.1 * 4.0 - 0.5 * 0.05 * 4.0
+    first, last = 1723.32, 1723.47 + impulse / 4.0
+    np.testing.assert_allclose(times_of(solution), [first, last], atol=1e-9)
+
+
+# ---- the joint's own load --------------------------------------------------------------------------------------------
+
+SWUNG = {"mass": 2.0, "arm": 0.6, "inertia": 0.1, "radius": 0.12, "low": 0.5, "high": 0.6}
+
+
+def journal(space: str) -> da.Model:
+    """A pendulum that is let go level, on a thick journal that rubs by its load."""
+    x, plane = SWUNG, space == "plane"
+    pad = (lambda *p: p) if plane else (lambda *p: (*p, 0.0))
+    model = da.Model("journal", space=space, gravity=pad(0, -G))
+    I = x["inertia"] if plane else (0.07, 0.05, x["inertia"])
+    rod = model.body("rod", mass=x["mass"], inertia=I, position=pad(x["arm"], 0))
+    model.revolute("pin", model.ground, rod, at=pad(0, 0), **({} if plane else {"axis": (0, 0, 1)}))
+    model.dry_friction("rub", "pin", coulomb=x["low"], static=x["high"], radius=x["radius"])
+    return model
+
+
+def journal_reference() -> tuple[list[float], float]:
+    """When it turns, and where it stops: (J + m l²) ä = −m g l cos a − σ μ ρ |m (a_c + g)|, for ä at each instant."""
+    m, l, rho = (SWUNG[k] for k in ("mass", "arm", "radius"))
+
+    def second(a, w, side):
+        def gap(x):
+            load = m * np.hypot(-l * np.sin(a) * x - l * np.cos(a) * w**2, l * np.cos(a) * x - l * np.sin(a) * w**2 + G)
+            return (SWUNG["inertia"] + m * l**2) * x + m * G * l * np.cos(a) + side * SWUNG["low"] * rho * load
+
+        return brentq(gap, -100.0, 100.0, xtol=1e-14)
+
+    times, y, t, side = [], [0.0, 0.0], 0.0, -1.0
+    while True:
+        turn = lambda t, y, begun=t, side=side: y[1] + (side * 1e-9 if t < begun + 1e-6 else 0.0)  # noqa: E731
+        turn.terminal, turn.direction = True, -side
+        found = solve_ivp(lambda t, y, s=side: [y[1], second(*y, s)], (t, 20.0), y, method="DOP853", rtol=1e-11,
+                          atol=1e-12, events=turn)  # fmt: skip
+        t, y = found.t[-1], [found.y[0, -1], 0.0]
+        times.append(t)
+        side = -np.sign(np.cos(y[0]))
+        if abs(l * np.cos(y[0])) <= SWUNG["high"] * rho:
+            return times, y[0]
+
+
+@pytest.mark.parametrize(
+    ("space", "coordinates"),
+    [("plane", "absolute"), *(pytest.param("space", c, marks=THOROUGH) for c in ("absolute", "joint"))],
+)
+def test_pendulum_on_its_journal_against_an_independent_integration(space, coordinates):
+    """Its weight turns it by the reaction of the pin alone: no load acts on the angle in absolute coordinates."""
+    times, angle = journal_reference()
+    solution = da.simulate(da.build(journal(space), coordinates=coordinates), 8.0, samples=3, rtol=1e-10)
+    np.testing.assert_allclose(times_of(solution), times, atol=1e-8)
+    assert states_of(solution) == ["slip −", "slip +"] * 3 + ["stick"]
+    np.testing.assert_allclose(solution.dataset["coordinate"].values[-1, 0], angle, atol=1e-8)
+    # while it hangs still the journal bears its weight, by friction as well
+    effort = solution.dataset["friction_effort"].values[-1, 0]
+    np.testing.assert_allclose(effort, SWUNG["mass"] * G * SWUNG["arm"] * np.cos(angle), rtol=1e-7)
+
+
 # ---- several at once -------------------------------------------------------------------------------------------------
 
 MASSES, LEVELS, SPRING = (1.0, 1.5), ((3.0, 4.0), (2.0, 2.5)), 40.0  # (slipping, sticking)

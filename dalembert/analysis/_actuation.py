@@ -11,6 +11,7 @@ import numpy as np
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import is_traced
 from dalembert.analysis._targets import listed
+from dalembert.loads import bearing_names
 from dalembert.model import Actuator, Model, actuated, drivers_in
 from dalembert.systems import AbstractSystem, build
 
@@ -114,7 +115,17 @@ def measured_by(
     return np.eye(count), "minimum norm"
 
 
-def refuse_friction(system: AbstractSystem) -> None:
-    """Refuse friction by joint loads, which the efforts would change."""
+def refuse_friction(system: AbstractSystem, moving: bool = True) -> None:
+    """Refuse friction by joint loads, which the efforts would change, and for a machine that may move dry friction that
+    sticks, whose effort is not a function of the motion."""
     if system.bodies is not None and system.bodies.bearings:
-        raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")
+        raise DalembertError(
+            f"The efforts asked for would change the joint loads, by which friction "
+            f"{listed(bearing_names(system.bodies)[:6])} of '{system.name}' rubs: leave it out here (model.remove), or "
+            "take friction by a given load."
+        )
+    if moving and not system.phases_stated:
+        raise DalembertError(
+            f"'{system.name}' has friction that sticks or slips, {listed(system.sticking[:6])}: its effort does not "
+            "follow from a motion. Leave it out here (model.remove), or take friction, which is a regularised law."
+        )

@@ -60,7 +60,7 @@ def gravity_compensation(
     names = usual_actuators(build(model), model) if actuators is None else actuators
     made, found = actuated(model, [names] if isinstance(names, str) else list(names), release)
     system = build(made)
-    refuse_friction(system)
+    refuse_friction(system, moving=False)
     half, _ = measured_by(system, found, None, limits)
     which = inputs_of(system, found)
     q = np.asarray(consistent_state(system).q)

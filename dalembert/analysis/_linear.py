@@ -11,7 +11,8 @@ import numpy as np
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import is_traced
 from dalembert.analysis._equilibrium import Equilibrium
-from dalembert.analysis._linear_model import Channels, Linearisation
+from dalembert.analysis._linear_model import Channels, Linearisation, on_bodies
+from dalembert.analysis._modes import peeled
 from dalembert.analysis._state_space import Asked, Minimal
 from dalembert.analysis._steady import Neighbourhood, steadiness, unsteady_channels
 from dalembert.equations import assemble
@@ -117,6 +118,10 @@ def linearise(
         _refuse_unsteady(here, turning, channels)
     turned = None if turning is None else here.turned(turning)
     minimal = Minimal.of(first, here.found, turned)
+    if turned is None and not np.any(here.v) and all(minimal.counts):
+        # of a machine at rest coordinates in which the rounding of stiff parts does not reach soft ones
+        bodies, load = on_bodies(minimal, here.found, np.asarray(system.scale()))
+        minimal = minimal.rotated(peeled(bodies, load)[1])
     return Linearisation(
         system=whole, start=start, t=float(t), steady=not remark, remark=remark, turning=turning,
         channels=channels, minimal=minimal, found=here.found, instant=first,

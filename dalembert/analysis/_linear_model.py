@@ -15,7 +15,7 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.analysis._free import FreeMotion, motion_of
-from dalembert.analysis._modes import Eigen, Mode, eigen, followed, kinetic_shares, potential_shares
+from dalembert.analysis._modes import Eigen, Mode, OnBodies, eigen, followed, kinetic_shares, potential_shares
 from dalembert.analysis._state_space import Asked, Jacobians, Minimal, StateSpace, jacobians
 from dalembert.analysis._statics import equilibrium
 from dalembert.reactions import Instant
@@ -166,10 +166,8 @@ class Linearisation:
 
     @functools.cached_property
     def _eigen(self) -> Eigen:
-        M, free = np.asarray(self.found.M), np.asarray(self.found.free)
-        scale = np.asarray(self.instant.system.scale())
-        load = np.sqrt(free @ M @ free / max(scale @ M @ scale, 1e-300)) if len(M) else 0.0
-        return eigen(self.A, *self.minimal.counts, self.resting, float(load))
+        bodies, load = on_bodies(self.minimal, self.found, np.asarray(self.instant.system.scale()))
+        return eigen(self.A, *self.minimal.counts, self.resting, load, bodies)
 
     @property
     def eigenvalues(self) -> np.ndarray:
@@ -498,6 +496,14 @@ class Linearisation:
         from dalembert.view import html_console
 
         return html_console(self)
+
+
+def on_bodies(minimal: Minimal, found: Jacobians, scale: np.ndarray) -> tuple[OnBodies, float]:
+    """What A is made of, and the loads over the machine's size and mass, in 1/s²."""
+    M, free, inside = np.asarray(found.M), np.asarray(found.free), 2 * len(found.M) + len(found.zdot)
+    load = np.sqrt(free @ M @ free / max(scale @ M @ scale, 1e-300)) if len(M) else 0.0
+    rates = (np.asarray(x)[:, :inside] for x in (found.vdot, found.zdot))
+    return OnBodies(np.asarray(minimal.bases(found)[0]), M, *rates), float(load)
 
 
 def _reports():

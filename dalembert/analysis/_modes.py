@@ -21,8 +21,11 @@ from dalembert.reactions import Instant
 from dalembert.systems import BodySystem, compiled_quickly
 
 ZERO = 1e-11
-"""Share of the largest eigenvalue of A, made dimensionless by the machine's own time, below which singular values are
-zero: forces that cancel leave 1e-16 of it, a state that is known to 1e-13 some 1e-13."""
+"""Share of the terms that meet in it below which a stiffness is zero, and of the largest singular value of A, made
+dimensionless by the machine's own time: forces that cancel leave 1e-16 of it, a state that is known to 1e-13 some
+1e-13."""
+SOFT = 1e-4
+"""Share of the largest eigenvalue of K from which on the others are found beside it."""
 EVEN = 1e-9
 """Share of the largest stiffness by which it may be uneven, and of the largest rate by which a motion may be damped, to
 count as conservative: rounding of derivatives."""
@@ -111,17 +114,57 @@ class Eigen(NamedTuple):
     vectors: np.ndarray  # (x, modes)
 
 
-def eigen(A: np.ndarray, positions: int, velocities: int, resting: bool, load: float) -> Eigen:
+class OnBodies(NamedTuple):
+    """What A of a machine at rest is made of, in coordinates in which stiff and soft parts do not mix: A of minimal
+    coordinates has the error of the stiffest part everywhere."""
+
+    X: np.ndarray  # (n, positions): displacements, orthonormal in the mass metric
+    M: np.ndarray
+    vdot: np.ndarray  # accelerations by (δq, δv, δz)
+    zdot: np.ndarray
+
+    def stiffness(self, U: np.ndarray) -> np.ndarray:
+        """K of the displacements X U."""
+        W = self.X @ U
+        return -(self.M @ W).T @ (self.vdot[:, : len(W)] @ W)
+
+    def grain(self, U: np.ndarray) -> np.ndarray:
+        """The sizes of the terms that meet in the diagonal of `stiffness`."""
+        W = np.abs(self.X @ U)
+        return np.sum((np.abs(self.M) @ W) * (np.abs(self.vdot[:, : len(W)]) @ W), axis=0)
+
+    def matrix(self, U: np.ndarray) -> np.ndarray:
+        """A of the displacements X U, their rates, and the states."""
+        W, k, z = self.X @ U, U.shape[1], len(self.zdot)
+        n, none = len(W), np.zeros
+        T = np.block([[W, none((n, k + z))], [none((n, k)), W, none((n, z))], [none((z, 2 * k)), np.eye(z)]])
+        upper = np.concatenate([none((k, k)), np.eye(k), none((k, z))], axis=1)
+        return np.concatenate([upper, (self.M @ W).T @ (self.vdot @ T), self.zdot @ T])
+
+
+def eigen(
+    A: np.ndarray, positions: int, velocities: int, resting: bool, load: float, bodies: OnBodies | None = None
+) -> Eigen:
     """Eigenvalues and modes of A; x are positions, velocities, states. `resting`: nothing moves, so that A has the
-    form [0 1; −K −D]; `load` are the machine's loads over its size and mass, in 1/s²."""
+    form [0 1; −K −D]; `load` are the machine's loads over its size and mass, in 1/s². `bodies`: where A is from."""
     n = positions + velocities
-    if resting and positions == velocities == len(A) - positions:
-        K, D = -A[positions:, :positions], -A[positions:, positions:]
+    if resting and positions == velocities and bodies is not None and positions:
+        squares, U, zero = peeled(bodies, load)
+        R = np.eye(len(A))
+        R[:positions, :positions] = R[positions:n, positions:n] = U
+        A = bodies.matrix(U)  # graded
+        K, D = -A[positions:n, :positions], -A[positions:n, positions:n]
         size = np.max(np.abs(K), initial=0.0)
-        if np.max(np.abs(D), initial=0.0) <= EVEN * math.sqrt(size) * 1e-3 and (
-            np.max(np.abs(K - K.T), initial=0.0) <= EVEN * size
-        ):
-            return _conservative(0.5 * (K + K.T), load)
+        even = np.max(np.abs(K - K.T), initial=0.0) <= EVEN * size
+        if n == len(A) and even and np.max(np.abs(D), initial=0.0) <= EVEN * math.sqrt(size) * 1e-3:
+            return _conservative(squares, U, zero)
+        # each displacement has a time of its own: so none is lost beside faster ones
+        own = np.maximum(np.sqrt(np.abs(squares)), np.abs(np.diagonal(D)))
+        sizes = np.ones(len(A))
+        sizes[positions:n] = np.where(own > 0, own, np.max(own, initial=0.0) or 1.0)
+        alone = even and n == len(A)
+        found = _general(A * sizes / sizes[:, None], sizes, int(np.sum(zero)) if alone else None)
+        return found._replace(vectors=R @ found.vectors)
     # the machine's own time makes positions and velocities comparable
     rate = math.sqrt(max(np.max(np.abs(A[positions:n, :positions]), initial=0.0), load))
     rate = max(rate, np.max(np.abs(A[positions:n, positions:n]), initial=0.0)) or 1.0
@@ -130,13 +173,33 @@ def eigen(A: np.ndarray, positions: int, velocities: int, resting: bool, load: f
     return _general(A * sizes / sizes[:, None], sizes)
 
 
-def _conservative(K: np.ndarray, load: float) -> Eigen:
-    """ü = −K u with a symmetric K."""
-    squares, U = np.linalg.eigh(K)
-    zero = np.abs(squares) <= ZERO * (np.max(np.abs(squares), initial=0.0) + load)
+def peeled(bodies: OnBodies, load: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Eigenvalues of K, its vectors as columns, and which are zero.
+
+    The softest are lost in the rounding of the stiffest: these are taken out, and K of what is left is made anew from
+    the bodies, where soft parts have their own, small, numbers."""
+    left = np.eye(bodies.X.shape[1])
+    squares, vectors, zeros = [], [], []
+    while left.shape[1]:
+        K = bodies.stiffness(left)
+        values, U = np.linalg.eigh(0.5 * (K + K.T))
+        size = np.abs(values)
+        taken = size >= SOFT * np.max(size)
+        own = left @ U
+        squares.append(values[taken])
+        vectors.append(own[:, taken])
+        zeros.append(size[taken] <= ZERO * (bodies.grain(own[:, taken]) + load))
+        left = own[:, ~taken]
+    values, U, zero = np.concatenate(squares), np.concatenate(vectors, axis=1), np.concatenate(zeros)
+    order = np.argsort(values, kind="stable")
+    return values[order], U[:, order], zero[order]
+
+
+def _conservative(squares: np.ndarray, U: np.ndarray, zero: np.ndarray) -> Eigen:
+    """ü = −K u with a symmetric K, by its eigenvalues and vectors."""
     omega = np.sqrt(np.abs(squares))
     swings, falls = np.flatnonzero(~zero & (squares > 0)), np.flatnonzero(~zero & (squares < 0))[::-1]
-    nothing = np.zeros((len(K), int(np.sum(zero))))
+    nothing = np.zeros((len(U), int(np.sum(zero))))
     columns = [np.concatenate([U[:, zero], nothing])]
     columns += [np.concatenate([U[:, [k]], 1j * omega[k] * U[:, [k]]]) for k in swings]
     real = [s * omega[k] for k in falls for s in (-1.0, 1.0)]
@@ -148,16 +211,17 @@ def _conservative(K: np.ndarray, load: float) -> Eigen:
     return Eigen(values, kinds, of_modes, np.concatenate(columns, axis=1).astype(complex))
 
 
-def _general(A: np.ndarray, sizes: np.ndarray) -> Eigen:
-    """Any A. Displacements that change nothing (where a vehicle stands) make zeros that belong to chains (how fast it
-    goes): rounding would spread them. They are removed first, null space by null space [Golub, Wilkinson 1976]."""
+def _general(A: np.ndarray, sizes: np.ndarray, nullity: int | None = None) -> Eigen:
+    """Any A; `nullity` is how many of its eigenvectors belong to zero, where that is known. Displacements that change
+    nothing (where a vehicle stands) make zeros that belong to chains (how fast it goes): rounding would spread them.
+    They are removed first, null space by null space [Golub, Wilkinson 1976]."""
     import scipy.linalg
 
     levels, B, zeros, largest = [], A, 0, 0.0
     while len(B):
         _, sigma, Vt = np.linalg.svd(B)
         largest = largest or max(np.max(sigma), 1e-300)
-        rank = int(np.sum(sigma > ZERO * largest))
+        rank = int(np.sum(sigma > ZERO * largest)) if levels or nullity is None else len(B) - nullity
         if rank == len(B):
             break
         N, Q = Vt[rank:].T, Vt[:rank].T

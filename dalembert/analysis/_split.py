@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from dalembert._results import DalembertError
 from dalembert._typing import Array, Scalar
+from dalembert.analysis._actuation import refuse_friction
 from dalembert.equations import assemble, matrices
 from dalembert.linalg import dense_of_blocks
 from dalembert.model import Model
@@ -86,8 +87,7 @@ def instant_efforts(
 ) -> Effort:
     """The efforts at one instant, with the actuators as columns B: see `inverse_dynamics`."""
     system, q, v = _at(system, state)
-    if system.bodies is not None and system.bodies.bearings:
-        raise DalembertError("Friction by joint loads would depend on the efforts asked for; leave it out here.")
+    refuse_friction(system)
     vdot = jnp.asarray(vdot, float)
     equations = assemble(system, t, q, v)
     P = projectors(system, (q, v), t=t)

@@ -179,6 +179,10 @@ class Minimal(eqx.Module):
         E_q, holonomic = chosen(C[:h], e.dependence(slice(h), instant.tolerance).rank if h else 0)
         return cls(E_q, E_v, sizes, holonomic, rows, turned)
 
+    def rotated(self, U: np.ndarray) -> Minimal:
+        """The same with the displacements X U, for positions and for velocities; U is orthonormal."""
+        return dataclasses.replace(self, E_q=U.T @ np.asarray(self.E_q), E_v=U.T @ np.asarray(self.E_v))
+
     @property
     def counts(self) -> tuple[int, int]:
         """Number of positions and of velocities in x."""

@@ -62,8 +62,8 @@ def prepare(
     if not system.phases_stated:
         raise DalembertError(
             f"Friction '{system.sticking[0]}' of '{system.name}' sticks: its phases are found along one motion, by "
-            "da.simulate, not in batches and not under jit, vmap and grad. Take friction or bearing_friction there, "
-            "which are regularised laws."
+            "da.simulate, not by da.kinematics, in batches and under jit, vmap and grad. Take friction or "
+            "bearing_friction there, which are regularised laws."
         )
     here = consistent_state(system, state, t=t)
     system, rule = with_rule(system, here, t, rule_of(rule))

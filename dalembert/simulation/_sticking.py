@@ -36,6 +36,7 @@ from dalembert.reactions import (
     rule_of,
 )
 from dalembert.simulation._begin import start_warnings
+from dalembert.simulation._between import Crowded, first_suspect
 from dalembert.simulation._phases import Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
@@ -44,6 +45,12 @@ from dalembert.systems import AbstractSystem, compiled_for_each
 
 INSIDE = 6
 """Instants in each step at which rates and efforts are looked at."""
+LOOKS = 1000
+"""And in the whole run, however long its steps: while all sticks nothing but the loads changes."""
+LOT = 8
+"""Instants are looked at in lots of this number, or 8, 64, … times as many."""
+TWICE = 8
+"""Instants between two that may be looked at once more, if there something seems to have changed."""
 FEW, MANY = 60, 600
 """Steps of a stretch that is marched before it is looked at: with fewer the next one is longer, with more shorter."""
 BEYOND = 1e-10
@@ -150,14 +157,15 @@ class Frictions:
         self.names = system.sticking
         self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
         self._prepared: dict[tuple[bool, ...], tuple[Prepared, AbstractReactionRule, tuple[str, ...]]] = {}
+        self._last: tuple[Any, AbstractSystem] | None = None
 
     def phased(self, side, held_at) -> AbstractSystem:
         """The system with these phases."""
-        named = zip(self.names, side, held_at, strict=True)
-        sides, values = {}, {}
-        for name, s, value in named:
-            sides[name], values[name] = int(s), float(value)
-        return self.free.with_phases(sides, values)
+        key = tuple(map(int, side)), tuple(map(float, held_at))
+        if self._last is None or self._last[0] != key:
+            sides, values = dict(zip(self.names, key[0], strict=True)), dict(zip(self.names, key[1], strict=True))
+            self._last = key, self.free.with_phases(sides, values)
+        return self._last[1]
 
     def prepared(self, side, held_at, state: State, t: float) -> tuple[Prepared, AbstractReactionRule, tuple[str, ...]]:
         """The system with these phases, prepared; the rule that picks multipliers; and the names among which an effort
@@ -247,6 +255,7 @@ class _March:
         self.stretch = (t_end - t0) / 16
         self.stats: dict[str, Any] = {}
         self.integrator, self.engine = "", ""
+        self.corners = corners(frictions.free)
 
     def go(self, state: State, report) -> None:
         F = self.frictions
@@ -299,12 +308,11 @@ class _March:
             grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
             wanted = self.wanted(t, end, ends)
             grid = np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
-            whole = self.march(ready, t, end, state, np.append(t, grid))
-            seen, effort = self.frictions.look(side, held, State(whole.q, whole.v), whole.t, state)
-            top = np.maximum(top, np.max(np.abs(seen.rate), axis=0))
-            gap = self.gaps(side, seen, effort)
-            late = self.violated(side, seen, effort, top)
-            late[0] = False  # the start was decided
+            try:
+                whole, top, gap, late = self.looked(ready, t, end, grid, state, side, held, top)
+            except Crowded:
+                self.stretch /= 8
+                continue
             first = int(np.argmax(np.any(late, axis=1)))
             broken: tuple[int, ...] = ()
             after = State(*(np.asarray(x)[-1] for x in (whole.q, whole.v)))
@@ -327,6 +335,39 @@ class _March:
             self.reached = t
             if broken or t >= self.t_end:
                 return t, state, top, broken
+
+    def looked(self, ready: Prepared, t: float, end: float, grid: np.ndarray, state: State, side, held, top):
+        """A stretch with its gaps at the instants of a grid, and at those between that seem to matter; the largest
+        rates, and which frictions have left their phase."""
+        for again in itertools.count():
+            whole = self.march(ready, t, end, state, np.append(t, grid))
+            seen, effort = self.frictions.look(side, held, State(whole.q, whole.v), whole.t, state)
+            largest = np.maximum(top, np.max(np.abs(seen.rate), axis=0))
+            gap = self.gaps(side, seen, effort)
+            late = self.violated(side, seen, effort, largest)
+            late[0] = False  # the start was decided
+            suspects = None if again == TWICE else self.suspects(side, held, state, whole, largest, late)
+            if suspects is None:
+                return whole, largest, gap, late
+            grid = np.union1d(grid, suspects)  # to be looked at in the march itself
+        raise AssertionError
+
+    def suspects(self, side, held, state: State, whole: Solution, top, late) -> tuple[float, float] | None:
+        """Two instants between those of a stretch, before the first change that is known: at the later one a friction
+        seems to have left its phase, at the earlier one not yet."""
+        t, q, v = (np.asarray(x) for x in (whole.t, whole.q, whole.v))
+        first = int(np.argmax(late.any(axis=1))) if late.any() else len(t)
+        nq = q.shape[1]
+
+        def look(times, states):
+            at = State(states[:, :nq], states[:, nq:])
+            seen, effort = self.frictions.look(side, held, at, times, state)
+            size = np.where(side == 0, seen.held + np.abs(effort), np.maximum(top, seen.speeds))
+            return self.gaps(side, seen, effort), size, self.violated(side, seen, effort, top)
+
+        step = (self.t_end - self.t0) / LOOKS
+        even = step * np.arange(np.floor(t[0] / step), np.ceil(t[-1] / step) + 1) + self.t0 % step
+        return first_suspect(look, t[:first], np.concatenate([q, v], axis=1)[:first], np.append(even, self.corners))
 
     def march(self, ready: Prepared, t: float, end: float, state: State, samples, **more) -> Solution:
         """A stretch of one part."""
@@ -487,12 +528,18 @@ class _March:
 
     def misfits(self, t, state: State, side, held, resting, leaving) -> np.ndarray:
         """Which frictions at rest do not meet their law with these phases."""
-        seen, effort = _first(self.frictions.look(side, held, _many(state), np.array([t])))
+        at, now = _many(state), np.array([t])
+        seen, effort = _first(self.frictions.look(side, held, at, now))
         moves = ~(np.abs(seen.acceleration) <= HELD * seen.forces)
         stuck = (side == 0) & (moves | ~(np.abs(effort) <= seen.held * (1 + BEYOND)))
         # what gives way at its limit begins with the acceleration zero, and rounding decides its sign
         least = np.array([HELD if k in leaving else 1e-9 for k in range(len(side))])
-        slips = (side != 0) & ~(side * seen.acceleration >= -least * seen.forces)
+        sizes = np.array(seen.forces)
+        for k in np.flatnonzero(resting & (side != 0) & ~(side * seen.acceleration >= -least * sizes)):
+            # where friction and loads cancel: what its effort the other way round would do
+            other, _ = _first(self.frictions.look(np.where(np.arange(len(side)) == k, -side, side), held, at, now))
+            sizes[k] = max(sizes[k], abs(other.acceleration[k] - seen.acceleration[k]))
+        slips = (side != 0) & ~(side * seen.acceleration >= -least * sizes)
         return resting & (stuck | slips)
 
     def exchanged(self, t, state: State, side, held, wrong, leaving) -> np.ndarray:
@@ -594,6 +641,16 @@ def states_between(run: Callable[..., Solution], solution: Solution, times: np.n
             found.append((np.asarray(part.q), np.asarray(part.v)))
         q[here], v[here] = (np.concatenate(x)[back] for x in zip(*found, strict=True))
     return State(q, v)
+
+
+def corners(system: AbstractSystem) -> np.ndarray:
+    """Times at which functions of time have corners: points of their data, begin and end of steps."""
+    found = [np.zeros(0)]
+    for path, x in jax.tree_util.tree_flatten_with_path(system)[0]:
+        name = str(getattr(path[-1], "key", "")).split("_")[-1]
+        if name in ("breaks", "begin", "end"):
+            found.append(np.ravel(np.asarray(x, float)))
+    return np.unique(np.concatenate(found))
 
 
 def _many(state: State) -> State:
