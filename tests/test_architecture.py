@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 ORDER = [
     "_runtime", "_typing", "_results", "errors", "_disk", "kernels", "view", "model", "functions", "io", "linalg",
     "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation",
-    "results", "analysis", "reports", "mechanisms", "_streams", "cli", "__main__",
+    "results", "analysis", "studies", "reports", "mechanisms", "_streams", "cli", "__main__",
 ]  # fmt: skip
 UPWARD = {
     "simulation/_solution.py": {"results"},  # a solution answers what is computed from its motion
