@@ -1,1 +1,8 @@
 """8 · studies: many machines: what varies, what is measured of each, and a folder that survives whatever happens."""
+
+from dalembert.studies._study import Study, open_study, resume, study
+from dalembert.studies._vary import Normal, Uniform, cases_of
+
+open = open_study
+
+__all__ = ["Normal", "Study", "Uniform", "cases_of", "open", "open_study", "resume", "study"]
