@@ -98,35 +98,44 @@ def _parsed(name: str, text: str, words: Mapping[str, int]) -> Measure:
 
 def _length(y: np.ndarray) -> np.ndarray:
     """The length of a vector at each time; of one channel its size."""
-    return np.abs(y[:, 0]) if y.shape[1] == 1 else np.sqrt(np.sum(y * y, axis=1))
+    return np.abs(y[..., 0]) if y.shape[2] == 1 else np.sqrt(np.sum(y * y, axis=2))
 
 
-def _over_time(t: np.ndarray, s: np.ndarray) -> float:
-    return float(np.sum(0.5 * (s[1:] + s[:-1]) * np.diff(t)))
+def _over_time(t: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """The integral by the trapezoidal rule on the saved times."""
+    return np.sum(0.5 * (s[:, 1:] + s[:, :-1]) * np.diff(t, axis=1), axis=1)
 
 
-def _top(t: np.ndarray, s: np.ndarray) -> float:
+def _over_end(t: np.ndarray, s: np.ndarray) -> np.ndarray:
+    return _over_time(t, s) / (t[:, -1] - t[:, 0])
+
+
+def _top(t: np.ndarray, s: np.ndarray) -> np.ndarray:
     """The largest value of a course; between saved times the top of the parabola through it and its neighbours."""
-    k = int(np.argmax(s))
-    if not 0 < k < len(s) - 1:
-        return float(s[k])
-    a, b, c, h, g = s[k - 1], s[k], s[k + 1], t[k] - t[k - 1], t[k + 1] - t[k]
+    rows, largest = np.arange(len(s)), np.argmax(s, axis=1)
+    if s.shape[1] < 3:
+        return s[rows, largest]
+    k = np.clip(largest, 1, s.shape[1] - 2)
+    a, b, c = (s[rows, k + d] for d in (-1, 0, 1))
+    h, g = t[rows, k] - t[rows, k - 1], t[rows, k + 1] - t[rows, k]
     slope = (g * (b - a) / h + h * (c - b) / g) / (h + g)
     bend = 2 * ((c - b) / g - (b - a) / h) / (h + g)
-    return float(b - 0.5 * slope**2 / bend) if bend < 0 else float(b)
+    inside = (largest == k) & (bend < 0)
+    return np.where(inside, b - 0.5 * slope**2 / np.where(inside, bend, -1.0), s[rows, largest])
 
 
 OF_COURSES: dict[str, tuple[int, Callable]] = {
-    "final": (1, lambda t, y, x: float(y[-1, 0])),
-    "largest": (1, lambda t, y, x: _top(t, y[:, 0])),
-    "least": (1, lambda t, y, x: -_top(t, -y[:, 0])),
+    "final": (1, lambda t, y, x: y[:, -1, 0]),
+    "largest": (1, lambda t, y, x: _top(t, y[..., 0])),
+    "least": (1, lambda t, y, x: -_top(t, -y[..., 0])),
     "peak": (-1, lambda t, y, x: _top(t, _length(y))),
-    "mean": (1, lambda t, y, x: _over_time(t, y[:, 0]) / (t[-1] - t[0])),
-    "rms": (-1, lambda t, y, x: float(np.sqrt(_over_time(t, np.sum(y * y, axis=1)) / (t[-1] - t[0])))),
-    "integral": (1, lambda t, y, x: _over_time(t, y[:, 0])),
-    "at_time": (-2, lambda t, y, x: float(np.interp(x, t, y[:, 0]))),
+    "mean": (1, lambda t, y, x: _over_end(t, y[..., 0])),
+    "rms": (-1, lambda t, y, x: np.sqrt(_over_end(t, np.sum(y * y, axis=2)))),
+    "integral": (1, lambda t, y, x: _over_time(t, y[..., 0])),
+    "at_time": (-2, lambda t, y, x: np.array([np.interp(x, a, b) for a, b in zip(t, y[..., 0], strict=True)])),
 }
-"""Functions of a course: how many names each takes, and its number of times and columns."""
+"""Functions of courses, (motions, times) and (motions, times, channels): how many names each takes, and its numbers,
+one for each motion. What they make of a motion does not depend on how many there are."""
 
 
 # ---- the courses of a motion -----------------------------------------------------------------------------------------
@@ -179,15 +188,23 @@ class Courses:
         kernel.drop_graph()
         return True
 
-    def of(self, one: Solution, row: np.ndarray | None = None) -> tuple[dict[str, np.ndarray], dict[str, bool]]:
-        """The course of each channel, and for each reaction whether it is unique at all times. `row`: all numbers of
-        the motion's system, where they are at hand."""
-        out: dict[str, np.ndarray] = {}
-        if self.quick and self._code is not None:
-            row = flat(eqx.filter(one.system, eqx.is_array)) if row is None else row
-            t, q, v = (np.asarray(x, float) for x in (one.t, one.q, one.v))
-            found = self._code.rows("courses", row, np.concatenate([t[:, None], q, v], axis=1))
-            out = {n: found[:, k] for k, n in enumerate(self.quick)}
+    def many(self, t: np.ndarray, q: np.ndarray, v: np.ndarray, lengths, rows: np.ndarray) -> np.ndarray:
+        """The quick channels of some motions, (motions, times, channels): `lengths` times of each are looked at, `rows`
+        has all numbers of each motion's system."""
+        out = np.full((*t.shape, len(self.quick)), np.nan)
+        if self._code is not None and self.quick:
+            inputs = np.concatenate([t[..., None], q, v], axis=2)
+            for k, n in enumerate(lengths):
+                if n:
+                    out[k, :n] = self._code.rows("courses", rows[k], inputs[k, :n])
+        return out
+
+    def of(self, one: Solution) -> tuple[dict[str, np.ndarray], dict[str, bool]]:
+        """The course of each channel of one motion, and for each slow one whether it is unique at all times."""
+        t, q, v = (np.asarray(x, float)[None] for x in (one.t, one.q, one.v))
+        row = flat(eqx.filter(one.system, eqx.is_array))[None] if self.quick else np.zeros((1, 0))
+        found = self.many(t, q, v, [t.shape[1]], row)[0]
+        out = {n: found[:, k] for k, n in enumerate(self.quick)}
         unique: dict[str, bool] = {}
         if self.slow:
             data = one.dataset

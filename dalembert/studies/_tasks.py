@@ -168,14 +168,14 @@ class Motion(Task):
     def may_be_open(self, m: Measure) -> bool:
         return any(n in self.courses.loads for n in m.names)
 
-    def read(self, one: Solution, row: np.ndarray | None = None) -> tuple[dict[str, Any], str, str]:
+    def read(self, one: Solution) -> tuple[dict[str, Any], str, str]:
         """What is measured of one motion. Numbers of a motion that ended early are not known; its courses are, so far
         as it came."""
         out: dict[str, Any] = {"reached": float(one.t_end)}
         done = one.status is Status.done
-        if len(one.t) and (done or any(m.course for m in self.measure)):
+        if len(one.t) and (done or self.keeps_courses):
             t = np.asarray(one.t, float)
-            courses, unique = self.courses.of(one, row)
+            courses, unique = self.courses.of(one)
             for m in self.measure:
                 if self.may_be_open(m):
                     out[f"unique {m.name}"] = all(unique.get(n, True) for n in m.names)
@@ -185,8 +185,33 @@ class Motion(Task):
                     out[m.name] = x
                 elif done:
                     y = np.stack([courses[n] for n in m.names], axis=1)
-                    out[m.name] = OF_COURSES[m.word][1](t, y, m.number)
+                    out[m.name] = OF_COURSES[m.word][1](t[None], y[None], m.number)[0]
         return out, one.status.name, "" if done else one.status.message
+
+    @property
+    def keeps_courses(self) -> bool:
+        return any(m.course for m in self.measure)
+
+    def read_many(self, runs: Solution, which: np.ndarray, found: Found) -> None:
+        """The same of a batch, where all channels are quick."""
+        t, ends, codes = (np.asarray(x) for x in (runs.t, runs.t_end, runs.status_code))
+        done = codes == Status.done.value
+        there = np.sum(np.isfinite(t) & (t <= ends[:, None]), axis=1)
+        lengths = np.where(done | self.keeps_courses, there, 0)
+        y = self.courses.many(t, np.asarray(runs.q), np.asarray(runs.v), lengths, rows_of(runs.system))
+        for m in self.measure:
+            picked = np.ascontiguousarray(y[..., [self.courses.quick.index(n) for n in m.names]])
+            if m.course:
+                found.numbers[m.name][which] = picked[..., 0]
+            elif np.any(done):
+                found.numbers[m.name][which[done]] = OF_COURSES[m.word][1](t[done], picked[done], m.number)
+        found.numbers["reached"][which] = ends
+        for k, code in zip(which.tolist(), codes.tolist(), strict=True):
+            found.status[k] = _WORDS[code][0]
+            found.message[k] = _WORDS[code][1]
+
+
+_WORDS = {s.value: (s.name, "" if s is Status.done else s.message) for s in Status}
 
 
 class Simulation(Motion):
@@ -272,30 +297,13 @@ class Simulation(Motion):
             self.machine, part.values, self.times_end, states=states, samples=self.times, threads=self.threads,
             device=self.settings.get("device", "cpu"), **self.given,
         )  # fmt: skip
-        rows = rows_of(runs.system)
-        light = not self.courses.slow
+        if not self.courses.slow:
+            self.read_many(runs, which, found)
+            return
         for j, k in enumerate(which):
-            one = _light(runs, j) if light else runs[j]
-            numbers, found.status[k], found.message[k] = self.read(one, rows[j])
+            numbers, found.status[k], found.message[k] = self.read(runs[j])
             for name, x in numbers.items():
                 found.numbers[name][k] = x
-
-
-@dataclass(frozen=True)
-class _One:
-    """As much of a motion as its courses need."""
-
-    t: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    t_end: float
-    status: Status
-
-
-def _light(runs: Solution, k: int) -> Any:
-    t, end = np.asarray(runs.t[k]), float(np.asarray(runs.t_end)[k])
-    n = int(np.sum(np.isfinite(t) & (t <= end)))
-    return _One(t[:n], runs.q[k][:n], runs.v[k][:n], end, Status(int(np.asarray(runs.status_code)[k])))
 
 
 class Kinematics(Motion):
