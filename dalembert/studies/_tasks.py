@@ -52,6 +52,7 @@ class Task(ABC):
     needs: ClassVar[tuple[str, ...]] = ()  # those that have no default
     at_once: ClassVar[int] = 32  # the largest chunk, unless one is asked for
     has_end: ClassVar[bool] = False
+    words_are_channels: ClassVar[bool] = True  # what is measured names channels of the model
 
     def __init__(self, model: Model, settings: Mapping[str, Any], measure: tuple[Measure, ...], function=None):
         self.settings, self.measure, self.function = dict(settings), measure, function
@@ -380,6 +381,7 @@ class Modes(Task):
     "growth", the largest real part of an eigenvalue in 1/s. `rest`: about its equilibrium, else about its start."""
 
     word = "modes"
+    words_are_channels = False
     words = {"frequency": -3, "damping": -3, "growth": 0}
     options = ("t", "rest", "anywhere", "rule")
 
@@ -412,6 +414,7 @@ class Function(Task):
     """A function of your own: given the system of a case, it returns the numbers that `measure` names, by name."""
 
     word = "function"
+    words_are_channels = False
 
     def prepare(self) -> None:
         if not all(m.course for m in self.measure):
