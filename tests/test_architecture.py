@@ -23,6 +23,7 @@ UPWARD = {
     "analysis/_equilibrium.py": {"reports"},  # and so does a machine at rest
     "analysis/_quasistatic.py": {"reports"},  # and a path
     "analysis/_linear_model.py": {"reports"},  # and a linear model
+    "studies/_study.py": {"reports"},  # and a study makes its page
 }
 """The only imports that run upward, each in one function and on first use: sugar for a person at a prompt."""
 FILES = sorted(ROOT.rglob("*.py"))
