@@ -26,6 +26,8 @@ KILLED = "killed"
 """Status of a case that ends the process that computes it."""
 KILLS = 3
 """How often a case alone must have ended its process to be marked."""
+PARTS = 8
+"""Into so many parts cases are split that have killed their worker together."""
 TAKEN = 2
 """A chunk that was begun so often and never finished is computed in a process of its own."""
 NOBODY = 60.0
@@ -153,8 +155,8 @@ class Run:
 
         def again(piece: _Piece, status: str, sentence: str) -> None:
             if len(piece.rows) > 1:
-                half = len(piece.rows) // 2
-                waiting.extend([_Piece(piece.chunk, piece.rows[half:]), _Piece(piece.chunk, piece.rows[:half])])
+                parts = np.array_split(piece.rows, min(PARTS, len(piece.rows)))
+                waiting.extend(_Piece(piece.chunk, rows) for rows in reversed(parts))
                 return
             piece.kills += 1
             if piece.kills < KILLS:

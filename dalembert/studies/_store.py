@@ -206,11 +206,16 @@ class Store:
         columns["status"] = np.array(found.status, object)
         columns["message"] = np.array(found.message, object)
         for name, values in columns.items():
-            for path, data in self._encoded(name, first, values):
-                try:
+            files = self._encoded(name, first, values)
+            try:
+                (self.folder / DATA / name / "c").mkdir(exist_ok=True)
+                for path, _ in files:
                     path.parent.mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise self._cannot(error) from None
+                if not files:  # zarr writes nothing where all is as in an empty chunk: nor may older files stand there
+                    self._remove(self.folder / DATA / name / "c" / str(chunk))
+            except OSError as error:
+                raise self._cannot(error) from None
+            for path, data in files:
                 self._write_bytes(path, data)
         note = {
             "cases": len(found.status), "failed": found.failed, "finished": time.time(), "wall_s": wall,
@@ -219,6 +224,13 @@ class Store:
         self._write_text(self.folder / DONE / f"{chunk:06d}.json", json.dumps(note))
         with contextlib.suppress(OSError):
             (self.folder / BEGUN / f"{chunk:06d}").unlink()
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
     def _encoded(self, name: str, first: int, values: np.ndarray) -> list[tuple[Path, bytes]]:
         """The files that hold some cases of a variable, as zarr writes them."""
@@ -232,7 +244,7 @@ class Store:
         held: dict[str, Any] = {
             "zarr.json": default_buffer_prototype().buffer.from_bytes(self._arrays[name][0])
         }
-        array = zarr.open_array(MemoryStore(held), mode="r+", config={"write_empty_chunks": True})
+        array = zarr.open_array(MemoryStore(held), mode="r+")
         array[first : first + len(values)] = values
         return [(folder / key, part.to_bytes()) for key, part in held.items() if key != "zarr.json"]
 
