@@ -61,7 +61,12 @@ def test_lists_make_a_grid_or_go_together():
 def test_load_cases_and_models_have_labels():
     loads = {"empty": {"m": 1.0, "k": 2.0}, "full": {"m": 9.0, "k": 3.0}}
     found = cases_of({"load": loads}, models=["a", "b"])
-    assert found.labels["load"].tolist() == ["empty", "full"] * 2 and found.labels["model"].tolist() == ["a", "a", "b", "b"]
+    assert found.labels["load"].tolist() == ["empty", "full"] * 2 and found.labels["model"].tolist() == [
+        "a",
+        "a",
+        "b",
+        "b",
+    ]
     assert found.values["m"].tolist() == [1, 9, 1, 9]
     with pytest.raises(DalembertError, match=r"case 'full' and case 'empty' must set the same names; see 'k'"):
         cases_of({"load": {"empty": {"m": 1.0, "k": 1.0}, "full": {"m": 2.0}}})
@@ -163,7 +168,13 @@ def test_a_motion_that_ends_early_keeps_its_course(tmp_path):
     assert "cannot be assembled" in str(data["message"].values[1])
     assert np.isfinite(data["final(A.angle)"]).values.tolist() == [True, False, True]
     short = study(
-        pendulum(), {"rod.mass": [1.0]}, ["final(tip.x)", "tip.x"], 5.0, out=tmp_path / "short", samples=51, max_steps=20
+        pendulum(),
+        {"rod.mass": [1.0]},
+        ["final(tip.x)", "tip.x"],
+        5.0,
+        out=tmp_path / "short",
+        samples=51,
+        max_steps=20,
     ).dataset.isel(case=0)
     reached = float(short["reached"])
     assert str(short["status"].values) == "max_steps" and 0 < reached < 5 and np.isnan(short["final(tip.x)"])
@@ -214,7 +225,9 @@ def test_alternative_models(tmp_path):
     light, heavy = pendulum(), pendulum()
     heavy.gravity *= 2
     vary = {"rod.mass": [1.0, 2.0]}
-    both = study({"light": light, "heavy": heavy}, vary, ["final(tip.x)"], 0.5, out=tmp_path / "both", **SETTINGS).dataset
+    both = study(
+        {"light": light, "heavy": heavy}, vary, ["final(tip.x)"], 0.5, out=tmp_path / "both", **SETTINGS
+    ).dataset
     assert both["model"].values.tolist() == ["light", "light", "heavy", "heavy"]
     for name, model, rows in (("light", light, [0, 1]), ("heavy", heavy, [2, 3])):
         alone = study(model, vary, ["final(tip.x)"], 0.5, out=tmp_path / name, **SETTINGS).dataset
@@ -225,7 +238,10 @@ def test_alternative_models(tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"vary": {"rod.mas": [1]}}, "'rod.mas' cannot vary: 'pendulum' has no such parameter. Did you mean 'rod.mass'?"),
+        (
+            {"vary": {"rod.mas": [1]}},
+            "'rod.mas' cannot vary: 'pendulum' has no such parameter. Did you mean 'rod.mass'?",
+        ),
         ({"vary": {"pin.point_j": [1.0]}}, "'pin.point_j' has shape (2,)"),
         ({"measure": []}, "Nothing is measured"),
         ({"measure": ["finl(tip.x)"]}, "there is no 'finl' here"),
@@ -256,7 +272,9 @@ def test_the_dataset_does_not_depend_on_chunks(whole, chunk, tmp_path):
     same(whole.dataset, found.dataset)
 
 
-@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.thorough), 7, pytest.param(64, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "chunk", [pytest.param(1, marks=pytest.mark.thorough), 7, pytest.param(64, marks=pytest.mark.thorough)]
+)
 def test_nor_on_processes(whole, cluster, chunk, tmp_path):
     same(whole.dataset, motions(tmp_path, chunk=chunk, client=cluster).dataset)
 
@@ -297,9 +315,10 @@ def test_what_was_finished_is_not_computed_again(tmp_path, monkeypatch):
     watched(tmp_path / "s")
     assert sorted(m for m, _ in log_of(tmp_path / "log")) == masses().tolist()
     data = open_study(tmp_path / "s").dataset
-    assert data["message"].values.tolist().count("The function failed: ValueError: too heavy") == open_study(
-        tmp_path / "s"
-    ).status()["failed"]
+    assert (
+        data["message"].values.tolist().count("The function failed: ValueError: too heavy")
+        == open_study(tmp_path / "s").status()["failed"]
+    )
     with pytest.raises(DalembertError, match=r"computes the Python function 'numbers', which is not in the folder"):
         resume(tmp_path / "s")
 
@@ -342,7 +361,14 @@ def test_a_disk_that_is_full_at_any_write(tmp_path, monkeypatch):
 def test_another_study_is_refused_by_what_changed(tmp_path, monkeypatch):
     def of(model=None, vary=None, measure=None, **other):
         settings = {"rtol": 1e-6, "samples": 5} | other
-        return study(model or pendulum(), vary or {"rod.mass": [1.0, 2.0]}, measure or ["final(tip.x)"], 0.1, out=tmp_path, **settings)
+        return study(
+            model or pendulum(),
+            vary or {"rod.mass": [1.0, 2.0]},
+            measure or ["final(tip.x)"],
+            0.1,
+            out=tmp_path,
+            **settings,
+        )
 
     of()
     changed = pendulum()
@@ -378,7 +404,7 @@ def test_one_process_at_a_time(tmp_path):
 
 
 def test_a_case_that_kills_its_worker_stands_alone(cluster, tmp_path):
-    """Case 5 ends the process that computes it; all others have their numbers, though they were in one chunk with it."""
+    """Case 5 ends the process that computes it; all others have their numbers, though they were in one chunk."""
 
     def deadly(system):
         mass = float(system.parameters()["rod.mass"])
@@ -426,8 +452,8 @@ def test_a_study_of_a_file(tmp_path):
         "load": {"left": {"pin.point_j": [-0.5, 0]}, "right": {"pin.point_j": [-0.45, 0]}},
     }  # fmt: skip
     own = study(
-        pendulum(), vary, ["final(tip.x)", "peak(tip.vx)"], 0.5, out=tmp_path / "own", count=4, sampling="sobol", seed=7,
-        rtol=1e-6, samples=11,
+        pendulum(), vary, ["final(tip.x)", "peak(tip.vx)"], 0.5, out=tmp_path / "own", count=4, sampling="sobol",
+        seed=7, rtol=1e-6, samples=11,
     )  # fmt: skip
     same(own.dataset, open_study(told["folder"]).dataset)
     line = in_process("status", told["folder"])
@@ -446,14 +472,23 @@ def test_mistakes_in_a_file_have_places(tmp_path):
     (tmp_path / "a.yaml").write_text(bad)
     ran = in_process("study", str(tmp_path / "a.yaml"))
     assert ran.returncode == 2 and "Traceback" not in ran.stderr
-    for words in ("a.yaml:6:3: 'pendulum' has no parameter 'rod.mas'. Did you mean 'rod.mass'?", "a.yaml:4:12: there is no setting 'rtl'",
+    for words in ("a.yaml:6:3: 'pendulum' has no parameter 'rod.mas'. Did you mean 'rod.mass'?",
+                  "a.yaml:4:12: there is no setting 'rtl'",
                   "a.yaml:12:25: 'peek(tip.vx)': there is no 'peek'"):  # fmt: skip
         assert words in ran.stderr
-    (tmp_path / "b.yaml").write_text(FILE.replace("t_end: 0.5", "t_end: soon").replace("{uniform: [0.5, 2]}", "{unifrm: [0.5, 2]}") + "extra: 1\n")
+    (tmp_path / "b.yaml").write_text(
+        FILE.replace("t_end: 0.5", "t_end: soon").replace("{uniform: [0.5, 2]}", "{unifrm: [0.5, 2]}") + "extra: 1\n"
+    )
     with pytest.raises(FileError) as caught:
         da.studies.study_file(tmp_path / "b.yaml")
     assert [c[:2] for c in caught.value.complaints] == [(3, 8), (6, 13), (13, 1)]
-    for text in ("study: 2\nmodel: a\nmeasure: [x]\n", "[]", "", "study: 1\nmodel: ../x.yaml\nmeasure: [x]\n", "model: 1\n"):
+    for text in (
+        "study: 2\nmodel: a\nmeasure: [x]\n",
+        "[]",
+        "",
+        "study: 1\nmodel: ../x.yaml\nmeasure: [x]\n",
+        "model: 1\n",
+    ):
         (tmp_path / "c.yaml").write_text(text)
         ran = in_process("study", str(tmp_path / "c.yaml"))
         assert ran.returncode == 2 and "Traceback" not in ran.stderr and "c.yaml" in ran.stderr

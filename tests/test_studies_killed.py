@@ -158,7 +158,9 @@ def test_a_killed_scheduler(seed, undisturbed, tmp_path):
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str):
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
+    )
     if made.returncode:
         pytest.skip("file systems cannot be mounted here")
     try:

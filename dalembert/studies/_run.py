@@ -56,8 +56,9 @@ def machines_of(plan: Mapping[str, Any], function: Callable | None) -> Machines:
 
 def compute_piece(plan: Mapping[str, Any], function: Callable | None, cases: Cases) -> Found:
     """Some cases, on a worker: one piece at a time, with all the cores that the worker has."""
-    import dalembert
     from distributed import get_worker
+
+    import dalembert
 
     own, wanted = dalembert.__version__, plan["versions"]["dalembert"]
     if own != wanted:

@@ -241,9 +241,7 @@ class Store:
         folder = self.folder / DATA / name
         if name not in self._arrays:
             self._arrays[name] = (folder / "zarr.json").read_bytes(), None
-        held: dict[str, Any] = {
-            "zarr.json": default_buffer_prototype().buffer.from_bytes(self._arrays[name][0])
-        }
+        held: dict[str, Any] = {"zarr.json": default_buffer_prototype().buffer.from_bytes(self._arrays[name][0])}
         array = zarr.open_array(MemoryStore(held), mode="r+")
         array[first : first + len(values)] = values
         return [(folder / key, part.to_bytes()) for key, part in held.items() if key != "zarr.json"]
@@ -304,4 +302,3 @@ class Store:
         finally:
             os.close(handle)
         return False
-

@@ -270,7 +270,9 @@ def _plan(models: Mapping[str, Model], word: str, function, measure, settings: M
         try:
             json.dumps(_plain(value), allow_nan=False)
         except (TypeError, ValueError):
-            raise DalembertError(f"study: {key}={value!r} must be a number, a name or a list, as a folder keeps it.") from None
+            raise DalembertError(
+                f"study: {key}={value!r} must be a number, a name or a list, as a folder keeps it."
+            ) from None
     for key in kind.needs:
         if settings.get(key) is None:
             raise DalembertError(f"study: task '{word}' needs {key}=.")
@@ -476,7 +478,12 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        words = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"))
+        words = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[failed]} failed"),
+        )
         self.failed = status["failed"]
         self.bar = Progress(*words, TimeRemainingColumn(), console=Console(file=sys.stderr))
         self.bar.start()
