@@ -106,8 +106,8 @@ def _dependence(data, varied: list[str], known: list[str]) -> list:
     if not np.any(np.isfinite(values)):
         return [Words(f"With fewer than {FEW} cases that differ nothing is said here.")]
     text = (
-        "Rank correlation over all cases (Spearman): 1 or −1 where a number rises or falls with a parameter throughout, "
-        "0 where there is no such trend. It does not see a dependence that rises and falls; the scatter plots do."
+        "Rank correlation over all cases (Spearman): 1 or −1 where a number rises or falls with a parameter "
+        "throughout, 0 where there is no such trend. It does not see what rises and falls; the scatter plots do."
     )
     figure = plot_dependence(varied, known, values)
     rows = [[name, *(f"{values[i, j]:.3f}" for i in range(len(known)))] for j, name in enumerate(varied)]

@@ -144,8 +144,9 @@ class Store:
         import xarray as xr
 
         data = xr.open_zarr(self.folder / DATA, consolidated=False, chunks=None)
-        names = data.attrs.pop("coordinates", [])
-        return data.set_coords([n for n in names if n in data])
+        names = [*data.attrs.pop("coordinates", []), "status", "message"]
+        texts = {n: x.astype(object) for n, x in data.variables.items() if x.dtype.kind == "T"}  # as xarray expects them
+        return data.assign(texts).set_coords([n for n in names if n in data])
 
     def cases(self) -> Cases:
         """The table of cases, bit for bit."""
