@@ -135,9 +135,10 @@ def test_a_killed_client_or_tree(seed, undisturbed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", [pytest.param(k, marks=pytest.mark.thorough) for k in range(20)])
-def test_a_killed_scheduler(seed, undisturbed, tmp_path):
+def test_a_killed_scheduler(seed, undisturbed, tmp_path, monkeypatch):
     """A cluster of its own, whose scheduler goes: the client tells so, in a sentence."""
     folder, log = tmp_path / "study", tmp_path / "log"
+    monkeypatch.setenv(LOG, str(log))  # the workers are no children of the study
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
