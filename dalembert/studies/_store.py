@@ -111,7 +111,7 @@ class Store:
             whole("time", ("time",), np.asarray(times, float), units="s")
         chunk = min(plan["chunk"], cases.count)
         for name, (dims, kind, unit) in layout.items():
-            steps = tuple(np.size(times) for _ in dims)
+            steps = tuple(0 if times is None else len(times) for _ in dims)
             group.create_array(
                 name, shape=(cases.count, *steps), chunks=(chunk, *steps), dtype=kind,
                 fill_value=False if kind == "?" else np.nan, dimension_names=("case", *dims),
