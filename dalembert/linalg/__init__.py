@@ -13,6 +13,7 @@ from dalembert.linalg._blocks import (
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
+from dalembert.linalg._ranges import Cone, Conflict, ConvexSet, Extremes, MissingSolver, analytic_centre, extremes
 from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
 from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
 
@@ -30,12 +31,19 @@ __all__ = [
     "BlockPattern",
     "BlockRows",
     "Combination",
+    "Cone",
+    "Conflict",
+    "ConvexSet",
     "DenseSaddle",
     "Dependence",
+    "Extremes",
     "Group",
+    "MissingSolver",
     "SparseSaddle",
+    "analytic_centre",
     "blocks_times",
     "dense_of_blocks",
+    "extremes",
     "factorise",
     "mass_metric_rows",
     "mass_root",
