@@ -30,9 +30,13 @@ def plane_joints() -> da.Model:
     ring = [(math.cos(x), math.sin(x)) for x in np.linspace(0, 2 * math.pi, 8)[:-1]]
     m.point_on_curve("ring", "ground", "a", points=ring, at=(1.0, 0.0), closed=True)
     m.distance("rod", "a", "c", at_i=(0.1, 0.2), at_j=(0, 0), length=0.75)
+    m.distance("cable", "a", "c", length=0.8, one_sided=True, restitution=0.25, impact="poisson")
+    m.point_on_line("ledge", "a", "c", at=(0, 0), axis=(0, 1), one_sided=True, restitution=1, impact="poisson")
+    m.contact("floor", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), radius=0.1, restitution=0.5)
     m.angle_lock("angle_lock", "a", "b", at=(1, 1))
     m.knife_edge("edge", "ground", "b", at=(1, 0), direction=(1, 0))
     m.rolling_disc("wheel", "ground", "a", radius=0.25, at=(0.5, 0.25), normal=(0, 1))
+    m.rolling_disc("tyre", "ground", "a", radius=0.25, one_sided=True, restitution=0, impact="poisson")
     m.no_slip("rims", "a", "b", radius_i=0.5, radius_j=-0.2, at_i=(0.5, 0), at_j=(1.5, 0))
     return m
 
@@ -59,6 +63,9 @@ def space_joints() -> da.Model:
     m.generic("generic", "a", "c", held=["x", "ry"], at=(0, 0, 0), axis=z, x=(0, 1, 0))
     m.point_on_line("point_on_line", "ground", "a", at=(0, 0, 0), axis=z)
     m.point_in_plane("point_in_plane", "ground", "b", at=(0, 0, 0), normal=z)
+    m.point_in_plane("leg", "ground", "b", at=(0, 0, 0), normal=z, one_sided=True, restitution=0.1, impact="poisson")
+    m.contact("in_hole", "b", "c", at=(0, 1, 0), radius=0.1, radius_i=-0.3, one_sided=True, impact="poisson")
+    m.rolling_sphere("marble", "ground", "c", radius=0.5, one_sided=True, restitution=0, impact="poisson")
     m.point_on_curve("curve", "ground", "c", points=np.arange(12.0).reshape(4, 3) ** 1.5, degree=3)
     m.revolute_spherical_rod("rod", "ground", "b", at_i=(0, 0, 0), at_j=(0, 1, 0), axis=z, length=1.0)
     m.parallel_axes("parallel", "a", "b", at=(0, 0, 0), axis=z)

@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from dalembert._results import DalembertError
-from dalembert.model._arguments import ANYTHING, Form, JointName, Name, Place
+from dalembert.model._arguments import ANYTHING, Flag, Form, Impact, JointName, Name, Number, Place
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function
 from dalembert.model._placed import Bearing, Constraint, Force, Input, Link, Look
@@ -219,6 +219,11 @@ class AbstractJoint(Element, abstract=True):
         """Whether a rack may slide on it."""
         return False
 
+    def signs(self, space: str) -> tuple[int, ...]:
+        """For each of its holonomic rows the sign that its multiplier must have: +1 where it may only push j along the
+        row, −1 where it may only pull; 0 for both. Empty: all rows do both."""
+        return ()
+
     def bearing(self, space: str) -> Bearing | None:
         """Which reactions press where it rubs; None: it has no bearing."""
         return None
@@ -255,6 +260,43 @@ class Joint(AbstractJoint, abstract=True):
     def numbers(self, on: Placing) -> dict[str, Any]:
         """Its parameters."""
         return {}
+
+
+class AbstractTouching(Joint, abstract=True):
+    """A joint that may be one-sided: its first row then only pushes (a cable: pulls), opens and closes again.
+
+    `restitution`, from 0 to 1, is that of its impacts, and `impact` their law: "newton" (speeds) or "poisson"
+    (impulses).
+    """
+
+    one_sided: Flag = False
+    restitution: Number | None = None
+    impact: Impact = "newton"
+    pushes: ClassVar[int] = 1  # the sign of the multiplier of its first row
+    bounces: ClassVar[bool] = True  # it may have a restitution
+
+    def touches(self, space: str) -> bool:
+        """Whether it is one-sided."""
+        return self.one_sided
+
+    def signs(self, space):
+        return (self.pushes,) if self.touches(space) else ()
+
+    def restituted(self, on: Placing) -> dict[str, Any]:
+        """The number of its impacts, checked; none of a joint that is not one-sided."""
+        if not self.touches(on.space):
+            if self.restitution is not None or self.impact != "newton":
+                key = "impact" if self.restitution is None else "restitution"
+                on.wrong(f"{key} belongs to a one-sided joint; give {on.arg('one_sided')} true too.", key)
+            return {}
+        found = on.number("restitution", default=0.0, negative=False)
+        if found > 1:
+            on.wrong(f"restitution must be from 0 to 1, not {found:g}: an impact gives no energy.", "restitution")
+        if found and not self.bounces:
+            on.wrong(
+                "restitution must be 0: it lands without slip, and such an impact could give energy.", "restitution"
+            )
+        return {"restitution": min(found, 1.0)}
 
 
 class AbstractForce(Element, abstract=True):

@@ -133,7 +133,7 @@ class AbsoluteSystem(BodySystem):
         number = {int(old): new for new, old in enumerate(kept)}
         families = some_rows(self.families, number)
         where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
-        owners = [RowOwner(o.name, o.nature, tuple(number[r] for r in o.rows if r in number)) for o in self.owners]
+        owners = [o.renumbered(number) for o in self.owners]
         joints = tuple(
             replace(j, family=where[j.name][0], member=where[j.name][1]) for j in self.joints if j.name in where
         )

@@ -6,6 +6,7 @@ A system provides what the equations of motion need at a state and, where it has
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,9 +61,16 @@ class RowOwner:
     name: str
     nature: Nature
     rows: tuple[int, ...]
+    signs: tuple[int, ...] = ()  # of each row: the sign its multiplier must have, 0 for both; empty: all 0
 
     def renamed(self, to: Renaming) -> RowOwner:
-        return RowOwner(to(self.name), self.nature, self.rows)
+        return dataclasses.replace(self, name=to(self.name))
+
+    def renumbered(self, number: Mapping[int, int]) -> RowOwner:
+        """With other numbers for its rows, without those that get none."""
+        kept = [k for k, r in enumerate(self.rows) if r in number]
+        signs = tuple(self.signs[k] for k in kept) if self.signs else ()
+        return dataclasses.replace(self, rows=tuple(number[self.rows[k]] for k in kept), signs=signs)
 
     @property
     def drives(self) -> bool:

@@ -74,7 +74,7 @@ def _absolute(
     m_holonomic, m, row_sets = _number_rows(rows)
     families = _families(model, constraints, rows, index, row_sets)
     joints = _joint_views(model, constraints, rows, index, families)
-    owners = tuple(RowOwner(c.name, _nature(c), row_sets[c.name]) for c in constraints.values())
+    owners = tuple(_owner(c, rows[c.name], row_sets[c.name], model.space) for c in constraints.values())
     bodies = list(model.bodies.values())
     dw = 1 if model.space == "plane" else 3
     width = 3 if model.space == "plane" else 6
@@ -130,6 +130,11 @@ def _nature(c: Constraint) -> Nature:
     brings_rows = type(element).rows_in is not AbstractJoint.rows_in  # a class of a person's own: time may enter
     timed = element.drives or element.own_rows or brings_rows
     return Nature(element.label, element.drives, element.own_rows, timed, element.assumption)
+
+
+def _owner(c: Constraint, rows: JointRows, numbers: tuple[int, ...], space: str) -> RowOwner:
+    signs = c.element.signs(space)
+    return RowOwner(c.name, _nature(c), numbers, (*signs, *[0] * (len(numbers) - len(signs))) if signs else ())
 
 
 def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:

@@ -224,6 +224,23 @@ def _tilt_y(i, j):
     return jnp.arctan2(dot(i.R[:, 0], j.R[:, 2]), dot(i.R[:, 2], j.R[:, 2]))
 
 
+# ---- contact -------------------------------------------------------------------------------------------------
+
+
+def _rounds(t, i, j, p):
+    """The gap of two round bodies; with a negative radius of i that of one in a hole."""
+    d = j.p - i.p
+    # in the middle of a hole there is no direction: the square root's derivative is kept finite
+    apart = jnp.sqrt(jnp.maximum(dot(d, d), 1e-300))
+    return (jnp.sign(p["radius_i"]) * apart - p["radius_i"] - p["radius"])[None]
+
+
+def _contact(c: m.Constraint, space: str) -> JointRows:
+    if "radius_i" in c.numbers:
+        return JointRows(1, 0, _rounds)
+    return JointRows(1, 0, _contact_2 if space == "plane" else _sphere_contact)
+
+
 # ---- wheels --------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +375,7 @@ ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint
     for cls, rows in {
         m.Generic: _generic,
         m.PointOnCurve: _on_curve,
+        m.Contact: _contact,
         m.Gear: _wheels,
         m.Belt: _wheels,
         m.RackAndPinion: _rows(1, 0, rack, axes=rack_axes),
