@@ -45,7 +45,8 @@ class Check:
     independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
     no joint holds. `misfit` is how far redundant joints are from closing (relative to the machine's size), where
     they do so only approximately. Components of reactions are along the joints' own axes (marker i).
-    `ranges` are the least and greatest possible values of all reactions here (`check(…, ranges=True)`).
+    `ranges` are the least and greatest possible values of all reactions here (`check(…, ranges=True)`), and
+    `lifts` says which supports that only push (or pull) cannot carry the load as the model holds them.
     `remarks` state which joints are nearly redundant (barely independent), and what is assumed about gears, belts and
     couplings: couplings that leave out the force of teeth or belts, the flank in contact.
     """
@@ -79,6 +80,7 @@ class Check:
     unheld: tuple[str, ...] = ()
     misfit: dict[str, float] = field(default_factory=dict)
     ranges: ReactionRanges | None = field(default=None, repr=False)
+    lifts: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:

@@ -17,7 +17,7 @@ from dalembert.analysis._remarks import assumptions, nearly_redundant, sticking
 from dalembert.analysis._solvability import Solvability, Solver, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import Instant, Known, PossibleSet, decide_loads, pressing
+from dalembert.reactions import Instant, Known, PossibleSet, decide_loads, one_sided_limits, pressing
 from dalembert.simulation import Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, assembled, check_tolerance, loosened, taut
 from dalembert.systems import AbstractSystem, build
@@ -105,6 +105,7 @@ def _check(
     if not contradictions and not singular and loose is None:
         contradictions = _contradictory_accelerations(first)
     found = found_here = possible = None
+    lifts: tuple[str, ...] = ()
     contradictory = bool(contradictions) and loose is None
     if reactions and not contradictory:
         # at a singular pose the equations give no values, and those of a neighbour are not what was requested
@@ -112,8 +113,10 @@ def _check(
         found = _solvability(best, [i for i in (first, *others) if i is not best], values=determined)
         found_here = _solvability(first, [], values=False) if singular else None
         known = ranges if isinstance(ranges, Known) else Known()
-        if determined and system.m and (ranges or known):
-            possible = PossibleSet.at(first.loaded, known).found()
+        if determined and system.m and (ranges or known or one_sided_limits(system.machine)):
+            every = PossibleSet.at(first.loaded, known)
+            lifts = every.empty()
+            possible = every.found() if ranges or known else None
     friction, load_rule = (), None
     bodies = system.bodies
     if bodies is not None and bodies.bearings and not contradictory:
@@ -155,6 +158,7 @@ def _check(
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
         ranges=possible,
+        lifts=lifts,
     )
 
 

@@ -8,6 +8,7 @@ unknown is solved in closed form, linear limits by HiGHS, cones by Clarabel. All
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -196,6 +197,8 @@ def _most_inside(A, b, cones) -> tuple[float, np.ndarray, tuple[np.ndarray, tupl
                 weights[k] = np.concatenate([[1.0], -x.f[1:] / size])
                 break
         return worst, np.zeros(p), (np.zeros(len(b)), tuple(weights))
+    if p == 1 and not cones:
+        return _most_inside_one(A[:, 0], b, moving)
     wide = np.column_stack([A, np.ones(len(A))])[moving]
     wide = np.vstack([wide, np.append(np.zeros(p), 1.0)])
     right = np.append(b[moving], 1.0)
@@ -206,6 +209,25 @@ def _most_inside(A, b, cones) -> tuple[float, np.ndarray, tuple[np.ndarray, tupl
     weights[moving] = z[:-1]
     fixed = float(-b[flat].min()) if np.any(flat) else -1.0
     return max(float(value), fixed), w[:p], (weights, of_cones)
+
+
+def _most_inside_one(a, b, moving) -> tuple[float, np.ndarray, tuple[np.ndarray, tuple[np.ndarray, ...]]]:
+    """`_most_inside` of one unknown: the middle of its interval, or the two limits that exclude each other."""
+    up, down = np.flatnonzero(moving & (a > 0)), np.flatnonzero(moving & (a < 0))
+    least = np.max(-b[up] / a[up], initial=-np.inf)
+    greatest = np.min(-b[down] / a[down], initial=np.inf)
+    weights = np.zeros(len(b))
+    if least <= greatest:
+        ends = [x for x in (least, greatest) if np.isfinite(x)]
+        away = 1.0 if np.isfinite(least) else -1.0
+        inside = 0.5 * (ends[0] + ends[1]) if len(ends) == 2 else ends[0] + away if ends else 0.0
+        return -1.0, np.array([inside]), (weights, ())
+    rise, fall = 1 / a[up], -1 / a[down]
+    short = -(b[up] * rise)[:, None] - (b[down] * fall)[None]
+    short = short / (rise[:, None] + fall[None])
+    i, j = np.unravel_index(int(np.argmax(short)), short.shape)
+    weights[up[i]], weights[down[j]] = rise[i] / (rise[i] + fall[j]), fall[j] / (rise[i] + fall[j])
+    return float(short[i, j]), np.array([0.5 * (least + greatest)]), (weights, ())
 
 
 def _ends(A, b, cones, costs, inside) -> tuple[np.ndarray, np.ndarray, float]:
@@ -290,7 +312,7 @@ def _least(A, b, cones, c) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ..
     found = solver.solve()
     w, z = np.array(found.x), np.array(found.z)
     cuts = np.cumsum([len(b), *(len(x.f) for x in cones)])
-    return w, z[: len(b)], tuple(z[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)), float(c @ w)
+    return w, z[: len(b)], tuple(z[i:j] for i, j in itertools.pairwise(cuts)), float(c @ w)
 
 
 def _linear(A, b, costs) -> tuple[np.ndarray, np.ndarray]:

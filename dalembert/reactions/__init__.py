@@ -11,7 +11,7 @@ axes of marker i. A driver's reaction is what it exerts on body j.
 from dalembert.reactions._flexible import AbstractFlexibility, Bar, Beam, Compliance
 from dalembert.reactions._instant import Instant
 from dalembert.reactions._joints import on_bodies, reaction_on_bodies
-from dalembert.reactions._known import Known, Limit, limits_of
+from dalembert.reactions._known import Known, Limit, limits_of, one_sided_limits
 from dalembert.reactions._loads import RULES, Pressing, decide_loads, named_rule, pressing, refusal, rule_of
 from dalembert.reactions._multipliers import (
     EquationSubset,
@@ -39,6 +39,6 @@ __all__ = [
     "Compliance", "Direction", "EquationSubset", "Instant", "JointRows", "Known", "Limit", "MinimumNorm",
     "OrthonormalMultipliers", "PenaltyLimit", "PossibleSet", "Pressing", "Range", "ReactionRanges", "RequireUnique",
     "RowElimination", "Uniqueness", "Weighted", "Worst", "Wrenches", "decide_loads", "joint_rows", "joint_wrenches",
-    "limits_of", "loads_of", "local_reactions", "named_rule", "on_bodies", "orthonormal_multipliers", "pressing",
+    "limits_of", "loads_of", "local_reactions", "named_rule", "on_bodies", "one_sided_limits", "orthonormal_multipliers", "pressing",
     "reaction_on_bodies", "refusal", "row_name", "row_numbers", "rule_of", "solve_chosen",
 ]  # fmt: skip

@@ -13,9 +13,14 @@ from dalembert.reactions._unique import JointRows
 from dalembert.systems import AbstractSystem
 
 
+_THIRD = {"push": "pushes", "pull": "pulls"}
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known of some joints' reactions, by name; all reactions that agree with it are possible.
+
+    What a model itself says (`one_sided=True` of a support, a cable, a wheel) is known besides, and need not be told.
 
     **Arguments**
 
@@ -62,13 +67,13 @@ class Limit(NamedTuple):
 
 
 def limits_of(known: Known, system: AbstractSystem, joints: Sequence[JointRows]) -> list[Limit]:
-    """Everything that is known as limits on the multipliers of the machine's rows."""
+    """Everything that is known as limits on the multipliers of the machine's rows; first what the model says."""
     reader = _Reader(system, {j.name: j for j in joints})
-    out: list[Limit] = []
+    out = one_sided_limits(system)
     for given, sign, word, other in ((known.push_only, 1.0, "pull", "push"), (known.pull_only, -1.0, "push", "pull")):
         for name, component in _named(given, f"{other}_only"):
             row, size = reader.one_sided(name, component, f"{other}_only")
-            out.append(Limit(name, f"{name} only {other}es", sign * row[None], np.zeros(1), pulls=word, size=size))
+            out.append(Limit(name, f"{name} only {_THIRD[other]}", sign * row[None], np.zeros(1), pulls=word, size=size))
     for name, given in _mapping(known.friction, "friction"):
         out += reader.cone(name, given)
     for name, given in _mapping(known.strength, "strength"):
@@ -77,6 +82,19 @@ def limits_of(known: Known, system: AbstractSystem, joints: Sequence[JointRows])
         for label in [given] if isinstance(given, str) else given:
             row = reader.component(name, str(label), "play")
             out.append(Limit(name, f"{label} of {name} is taken up by its play", row[None], np.zeros(1), equal=True))
+    return out
+
+
+def one_sided_limits(system: AbstractSystem) -> list[Limit]:
+    """The rows that the model says to be one-sided."""
+    out = []
+    for owner in system.owners:
+        for row, sign in zip(owner.rows, owner.signs, strict=False):
+            if sign:
+                word, other = ("pull", "push") if sign > 0 else ("push", "pull")
+                unit = np.zeros((1, system.m))
+                unit[0, row] = sign
+                out.append(Limit(owner.name, f"{owner.name} only {_THIRD[other]}", unit, np.zeros(1), pulls=word))
     return out
 
 

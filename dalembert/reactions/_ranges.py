@@ -94,6 +94,11 @@ class ReactionRanges:
         """Whether any reactions agree with what is known."""
         return not self.conflicts
 
+    @property
+    def limited(self) -> bool:
+        """Whether anything is known of the joints, told or by the model itself."""
+        return self.set_ is not None and bool(self.set_.limits)
+
     def of(self, joint: str) -> dict[str, Range]:
         """The ranges of one joint, by component."""
         return self.ranges[joint]
@@ -239,7 +244,7 @@ class PossibleSet:
         return () if found.empty is None else self.sentences(found.empty)
 
     def sentences(self, conflict: Conflict) -> tuple[str, ...]:
-        """What cannot be, in words: joints that alone would have to do what they cannot, else those that together do."""
+        """What cannot be, in words: joints that alone would have to do what they cannot, else several together."""
         alone = [x for x in self.limits if np.all(self._over_y(list(x.rows), list(x.at))[0] == 0.0)]
         out = [text for x in alone if (text := _violation(x, self.lam, self.load))]
         if out:

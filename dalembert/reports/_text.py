@@ -185,17 +185,17 @@ def friction_lines(check: Check) -> list[tuple[str, str]]:
 def range_lines(check: Check) -> list[tuple[str, str]]:
     """All possible reactions, or why there are none."""
     found = check.ranges
+    if check.lifts:
+        return [("  the supports cannot carry the load:", "bold red"), *((f"    {x}", "red") for x in check.lifts)]
     if found is None:
         return []
-    if not found.possible:
-        return [("  the supports cannot carry the load:", "bold red"), *((f"    {x}", "red") for x in found.conflicts)]
     lines = [
         f"    {name}: {', '.join(map(str, of.values()))}"
         for name, of in found.ranges.items()
         if any(not x.unique for x in of.values())
     ]
     if not lines:
-        return [("  all reactions are possible as they are", "green")] if found.known else []
+        return [("  the joints can carry these reactions", "green")] if found.limited else []
     head = "  possible reactions, along the joints' own axes" + (
         f" (proven to {max(found.gap, 1e-16):.0e} of the load):"
         if found.known

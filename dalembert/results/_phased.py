@@ -72,6 +72,10 @@ class PhasedResults(Results):
         free = Results.redundancy.func(self)  # pyright: ignore[reportFunctionMemberAccess]
         return max([free, *(i.among_joints.redundancy for i in self.stuck.values())])
 
+    @property
+    def friction_shares_load(self):
+        return self.redundancy > Results.redundancy.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+
     def _joint_rows(self, system) -> np.ndarray:
         """Where the rows of the machine built free are among those of a machine with friction that sticks."""
         more = system.machine.m - self.machine.m

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from dalembert._results import DalembertError, Status
 from dalembert._typing import Array, is_traced
 from dalembert.formulations import AbstractFormulation
-from dalembert.reactions import AbstractReactionRule
+from dalembert.reactions import AbstractReactionRule, Known
 from dalembert.simulation import _batch
 from dalembert.simulation._phases import Phases
 from dalembert.stabilise import AbstractStabilisation, State
@@ -271,6 +271,25 @@ class Solution(eqx.Module):
         """
         return self.results.reactions(joint, frame=frame, rule=rule)
 
+    def range(
+        self, joint: str, *, known: Known | None = None, frame: str = "joint", instants: int | None = None
+    ) -> xr.Dataset:
+        """The least and the greatest possible value of each component of a joint's reaction, at all saved times (or
+        at so many `instants` of them).
+
+        Over all reactions that have the same effect and agree with what is known: what the model says of supports that
+        only push or pull (`one_sided=True`), and `known` (`reactions.Known`: push only, friction, strength, play).
+        `lower` and `upper` are ±inf where unbounded and not a number where nothing is possible (`possible`, and in
+        words the attribute `conflicts`); `value` is what `rule` picked, and `inside` whether all that it picked
+        lies in the set (the attribute `rule_leaves` says where it does not). `duality_gap` (relative to the load) is the proof of the ends.
+        """
+        return self.results.range(joint, known=known, frame=frame, instants=instants)
+
+    @property
+    def lifts(self) -> tuple[str, ...]:
+        """Where one-sided supports would have to pull (cables: push), in words, each with its first time."""
+        return self.results.lifts
+
     def to_netcdf(self, path) -> Path:
         """Write the dataset as netCDF-4, with the model and the state of the march: `da.open(path)` is this again.
 
@@ -285,7 +304,7 @@ class Solution(eqx.Module):
     def plot(self, what=None, *, path=None, **options):
         """A matplotlib figure by its name; saved to `path` if given. Without a name, a page of four.
 
-        "coordinates", "velocities", "measurements" (names=), "reactions" (joint=, frame=), "violation", "energy",
+        "coordinates", "velocities", "measurements" (names=), "reactions" (joint=, frame=, known=), "violation", "energy",
         "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
         """
         return self.results.plot(what, path=path, **options)
