@@ -179,7 +179,7 @@ def test_cone_of_friction_in_space(tilt):
     feet = {"a": (1, 0, 0), "b": (-1, 1, 0), "c": (-1, -1, 0)}
     for name, at in feet.items():
         model.spherical(name, model.ground, block, at=at)
-    there = found(model, friction={name: (0.3, "Fz") for name in feet})
+    there = found(model, friction=dict.fromkeys(feet, (0.3, "Fz")))
     assert there.possible == (tilt < 0.3)
     if there.possible:
         assert there.gap < 1e-9

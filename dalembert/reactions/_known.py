@@ -12,7 +12,6 @@ from dalembert._results import DalembertError, did_you_mean
 from dalembert.reactions._unique import JointRows
 from dalembert.systems import AbstractSystem
 
-
 _THIRD = {"push": "pushes", "pull": "pulls"}
 
 
@@ -73,7 +72,9 @@ def limits_of(known: Known, system: AbstractSystem, joints: Sequence[JointRows])
     for given, sign, word, other in ((known.push_only, 1.0, "pull", "push"), (known.pull_only, -1.0, "push", "pull")):
         for name, component in _named(given, f"{other}_only"):
             row, size = reader.one_sided(name, component, f"{other}_only")
-            out.append(Limit(name, f"{name} only {_THIRD[other]}", sign * row[None], np.zeros(1), pulls=word, size=size))
+            out.append(
+                Limit(name, f"{name} only {_THIRD[other]}", sign * row[None], np.zeros(1), pulls=word, size=size)
+            )
     for name, given in _mapping(known.friction, "friction"):
         out += reader.cone(name, given)
     for name, given in _mapping(known.strength, "strength"):
