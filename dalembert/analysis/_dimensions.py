@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array
-from dalembert.systems import AbstractSystem, compiled
+from dalembert.systems import AbstractSystem, compiled_for_each
 
 AXES = ("x", "y", "z")
 TURNS = ("rx", "ry", "rz")
@@ -124,27 +124,24 @@ def sensitivities(
     return Sensitivities(*(np.asarray(x) for x in found))
 
 
-@compiled
-def _at_poses(system, tangents, outputs, t, q, v):
+def _at_pose(system, tangents, outputs, t, q, v):
     numbers, rest = eqx.partition(system, eqx.is_inexact_array)
     structure = jax.tree_util.tree_structure(numbers)
     nothing = jnp.zeros(system.n)
 
-    def one(pose):
-        t, q, v = pose
+    def looked(numbers, delta):
+        there = eqx.combine(numbers, rest)
+        moved = there.retract(q, delta)
+        y = there.measured(t, moved, nothing, only=outputs)
+        return (*there.residuals(t, moved, v), y)
 
-        def looked(numbers, delta):
-            there = eqx.combine(numbers, rest)
-            moved = there.retract(q, delta)
-            y = there.measured(t, moved, nothing, only=outputs)
-            return (*there.residuals(t, moved, v), y)
+    def along(*leaves):
+        direction = jax.tree_util.tree_unflatten(structure, leaves)
+        return jax.jvp(lambda x: looked(x, nothing), (numbers,), (direction,))[1]
 
-        def along(*leaves):
-            direction = jax.tree_util.tree_unflatten(structure, leaves)
-            return jax.jvp(lambda x: looked(x, nothing), (numbers,), (direction,))[1]
+    Phi, phi, y_p = jax.vmap(along)(*tangents)
+    y_q = jax.jacfwd(lambda d: looked(numbers, d)[2])(nothing)
+    return Phi.T, phi[:, system.m_holonomic :].T, y_p.T, y_q
 
-        Phi, phi, y_p = jax.vmap(along)(*tangents)
-        y_q = jax.jacfwd(lambda d: looked(numbers, d)[2])(nothing)
-        return Phi.T, phi[:, system.m_holonomic :].T, y_p.T, y_q
 
-    return jax.lax.map(one, (t, q, v))
+_at_poses = compiled_for_each(_at_pose, 3)
