@@ -223,7 +223,9 @@ def test_units_of_length_do_not_matter():
             da.mechanism("table", half=(0.6 * s, 0.4 * s), height=0.7 * s, off_centre=(0.15 * s, 0.05 * s), speed=0.0),
             errors={"leg2.point_j.z": 1e-3 * s},
             stiffness=1e5,
-        ).dataset["load"].values
+        )
+        .dataset["load"]
+        .values
         for s in (1.0, 1000.0)
     ]
     np.testing.assert_allclose(found[1], 1000 * found[0], rtol=1e-9)
@@ -249,7 +251,9 @@ def test_a_gap_between_rigid_joints_is_a_contradiction():
     found = assembly(
         da.mechanism("door-two-hinges"), errors={"bottom.point_j.z": 1e-4}, stiffness={"top": {"Fx": 1e7, "M": 1e5}}
     )
-    assert "leaves a gap between top, bottom, which are rigid along it: no elasticity closes it" in found.contradictions[0]
+    assert (
+        "leaves a gap between top, bottom, which are rigid along it: no elasticity closes it" in found.contradictions[0]
+    )
     assert np.isnan(found.dataset["load"].values).all()
     across = assembly(
         da.mechanism("door-two-hinges"), errors={"bottom.point_j.x": 1e-4}, stiffness={"top": {"Fx": 1e7, "M": 1e5}}

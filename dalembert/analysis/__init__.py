@@ -11,6 +11,7 @@ from dalembert.analysis._compensation import gravity_compensation
 from dalembert.analysis._contradictions import Contradiction
 from dalembert.analysis._efforts import InverseDynamics
 from dalembert.analysis._equilibrium import Equilibrium, LoadCases
+from dalembert.analysis._everywhere import EverywhereRelease
 from dalembert.analysis._inverse import inverse_dynamics
 from dalembert.analysis._kinematics import kinematics
 from dalembert.analysis._linear import linearise
@@ -45,7 +46,7 @@ from dalembert.analysis._statics import equilibrium
 from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
-    "ActuatorAuthority", "Assembly", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium",
+    "ActuatorAuthority", "Assembly", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium", "EverywhereRelease",
     "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation", "LoadCases", "Mode", "MotionCheck", "Pose",
     "Projectors", "Release", "ReleaseEffect", "Solvability", "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term",
     "UniqueSum", "Verdict", "actuator_authority", "assembly", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check",
