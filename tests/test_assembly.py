@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from _helpers_cli import in_process
 
 import dalembert as da
 from dalembert.analysis import assembly
@@ -66,8 +67,8 @@ def test_bushings_that_grow_stiff_converge_to_the_formula(name):
     rigid, soft = (machine(space, bodies, joints, elastic) for elastic in (False, True))
     last = joints[-1][0]
     errors = {f"{last}.point_j": 1e-3 * SIGNS[:d]}
-    true = {n: dict(zip("Fx Fy Fz Mx My Mz".split() if d == 3 else "Fx Fy Mz".split(), LOCKED[space, kind], strict=True))
-            for n, kind, *_ in joints}  # fmt: skip
+    labels = da.reactions.LABELS[6 if d == 3 else 3]
+    true = {n: dict(zip(labels, LOCKED[space, kind], strict=True)) for n, kind, *_ in joints}
     true = {n: {label: k for label, k in own.items() if k} for n, own in true.items()}
     found = assembly(rigid, errors=errors, stiffness=true)
     assert found.redundancy == da.check(rigid).redundancy > 0
@@ -116,8 +117,7 @@ def guide(**rail):
 
 EA, EI, GJ, L = 4e6, 7e3, 5e3, 1.0
 MISFIT = 1e-3
-# along the carriage, the rail's axis, up: which is which of the joint's axes is looked up in the test
-RAILS = {  # error of the right rail (displacement or turn in world axes) → force and moment of the right rail, world axes
+RAILS = {  # error of the right rail (displacement or turn) → its force and moment on the carriage, all in world axes
     "too far": ((0, 1, 0), None, (0, EA / L, 0), (0, 0, 0)),
     "too high": ((0, 0, 1), None, (0, 0, 12 * EI / L**3), (-6 * EI / L**2, 0, 0)),
     "twisted": (None, (0, 1, 0), (0, 0, 0), (0, GJ / L, 0)),
@@ -244,7 +244,7 @@ def test_joint_coordinates_and_a_motion_say_the_same():
         np.testing.assert_allclose(a.values, b.sel(component=a["component"]).values, rtol=1e-6)  # two integrations
 
 
-# ---- what no elasticity closes, and what is refused --------------------------------------------------------------------
+# ---- what no elasticity closes, and what is refused -----------------------------------------------------------------
 
 
 def test_a_gap_between_rigid_joints_is_a_contradiction():
@@ -283,3 +283,21 @@ def test_wheels_that_disagree_slip_on_and_on():
 def test_mistakes_are_named(given, says):
     with pytest.raises(da.DalembertError, match=says):
         assembly(da.mechanism("door-two-hinges"), **given)
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+
+def test_command_line():
+    error = ("assembly", "door-two-hinges", "--error", "bottom.point_j.z=1e-4", "--stiffness")
+    found = in_process(*error, "1e7", "--json")
+    assert found.returncode == 0
+    data = json.loads(found.stdout)
+    load = dict(zip(data["components"], data["load"][0], strict=True))
+    assert load["top:Fz"] == pytest.approx(500) and data["releases"][-1]["left"] < 1e-9
+    text = in_process(*error[:-1], "--within", "top.point_j=1e-4")
+    assert text.returncode == 2 and "Say how far dimensions are off" in text.stderr
+    default = in_process(*error[:-1]).stdout
+    assert "pre-load Fz of top 5000 N" in default and "elastic with 1e8 N/m" in default
+    rigid = in_process(*error, "top.Fx=1e7")
+    assert rigid.returncode == 1 and "no elasticity closes it" in rigid.stdout

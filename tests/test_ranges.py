@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from _helpers_cli import in_process
 
 import dalembert as da
 from dalembert.linalg import Cone, ConvexSet, analytic_centre, extremes
@@ -206,7 +207,7 @@ def test_door_on_two_balls_by_hand():
 
 
 def test_door_on_two_hinges_by_hand():
-    """Hinges that bear moments up to m move the side force by 2m/1.5 either way; without moments it is that of balls."""
+    """Hinges that bear moments up to m move the side force by 2m/1.5 either way; without, it is that of balls."""
     model = da.mechanism("door-two-hinges", swing=0.0)
     W, m = 10 * 9.81, 3.0
     weak = {"Mx": m, "My": m, "Fz": 80.0}
@@ -376,3 +377,27 @@ def test_centre_of_a_triangle():
     A, b = np.array([[1.0, 0], [0, 1], [-1, -1]]), np.array([0.0, 0, 1])
     at = analytic_centre(ConvexSet(2, A, b, np.zeros((0, 2)), np.zeros(0)), np.array([0.1, 0.2]))
     np.testing.assert_allclose(at, 1 / 3, rtol=1e-9)
+
+
+# ---- the command line and the report ------------------------------------------------------------------------------
+
+
+def test_command_line():
+    push = [x for leg in LEGS for x in ("--push-only", leg)]
+    found = json.loads(in_process("check", "table", *push, "--json").stdout)["ranges"]
+    assert found["possible"] and found["duality_gap"] < 1e-9
+    for x in found["ranges"]:
+        np.testing.assert_allclose((x["lower"], x["upper"]), TABLE[x["joint"]], atol=1e-9)
+    text = in_process("check", "table", *push, "--strength", "leg1=30").stdout
+    assert "the supports cannot carry the load" in text and "F of leg1 exceeds its strength" in text
+    assert "Fz unbounded" in in_process("check", "table", "--ranges").stdout
+    wrong = in_process("check", "table", "--play", "leg1")
+    assert wrong.returncode == 2 and "write JOINT.COMPONENT" in wrong.stderr
+    wrong = in_process("check", "table", "--friction", "leg9=0.5")
+    assert wrong.returncode == 2 and "There is no joint 'leg9'" in wrong.stderr
+
+
+def test_report_shows_bands_and_warnings(slid, tmp_path):
+    page = da.report(slid.with_rule("eliminated"), tmp_path / "table.html", known=Known(push_only=LEGS)).read_text()
+    assert "all values that are possible" in page and "36.79 … 110.4" in page
+    assert "leaves what is possible" not in page

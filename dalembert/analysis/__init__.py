@@ -46,10 +46,11 @@ from dalembert.analysis._statics import equilibrium
 from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
-    "ActuatorAuthority", "Assembly", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium", "EverywhereRelease",
-    "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation", "LoadCases", "Mode", "MotionCheck", "Pose",
-    "Projectors", "Release", "ReleaseEffect", "Solvability", "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term",
-    "UniqueSum", "Verdict", "actuator_authority", "assembly", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check",
-    "compare", "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
+    "ActuatorAuthority", "Assembly", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry",
+    "Equilibrium", "EverywhereRelease", "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation",
+    "LoadCases", "Mode", "MotionCheck", "Pose", "Projectors", "Release", "ReleaseEffect", "Solvability",
+    "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict",
+    "actuator_authority", "assembly", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare",
+    "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
     "quasistatic", "solve_pose", "split_motion", "sweep_pose",
 ]  # fmt: skip

@@ -272,7 +272,7 @@ class _Fitted:
         null = np.zeros((machine.m, held.redundancy))
         null[:h] = held.null / held.sizes[:, None]
         # orthonormal in the forces that they are: nothing depends on units
-        U, s, Vt = np.linalg.svd(self.forces @ null, full_matrices=False)
+        _, s, Vt = np.linalg.svd(self.forces @ null, full_matrices=False)
         felt = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
         self.N = null @ (Vt[felt].T / s[felt])
         self.misfit = np.zeros((machine.m, len(sizes)))

@@ -39,6 +39,7 @@ __all__ = [
     "Compliance", "Direction", "EquationSubset", "Instant", "JointRows", "Known", "Limit", "MinimumNorm",
     "OrthonormalMultipliers", "PenaltyLimit", "PossibleSet", "Pressing", "Range", "ReactionRanges", "RequireUnique",
     "RowElimination", "Uniqueness", "Weighted", "Worst", "Wrenches", "decide_loads", "joint_rows", "joint_wrenches",
-    "limits_of", "loads_of", "local_reactions", "named_rule", "on_bodies", "one_sided_limits", "orthonormal_multipliers", "pressing",
-    "reaction_on_bodies", "refusal", "row_name", "row_numbers", "rule_of", "solve_chosen",
+    "limits_of", "loads_of", "local_reactions", "named_rule", "on_bodies", "one_sided_limits",
+    "orthonormal_multipliers", "pressing", "reaction_on_bodies", "refusal", "row_name", "row_numbers", "rule_of",
+    "solve_chosen",
 ]  # fmt: skip

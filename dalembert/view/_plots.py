@@ -111,7 +111,8 @@ def _measurements(data, names: str | Sequence[str] | None = None) -> Any:
 
 def _reactions(data, joint: str | None = None, frame: str = "joint", band=None) -> Any:
     """Force and torque of one joint, or of all. Unique components are solid; the others are dashed, with the rule that
-    picked them in the legend. `band` (by component) is half the width of the undetermined range, or both ends of the possible one."""
+    picked them in the legend. `band` (by component) is half the width of the undetermined range, or both ends of the
+    possible one."""
     if "reaction_force" not in data:
         raise DalembertError("This result has no joint reactions; the multipliers are in its variable 'multiplier'.")
     if frame not in ("world", "joint"):
