@@ -1,6 +1,6 @@
 """5c· r → λ and joint wrenches, each under a named rule, and which of them the rigid-body model determines.
 
-Equations (5c.1)–(5c.9): docs/theory/reactions.md.
+Equations (5c.1)–(5c.9): docs/theory/reactions.md. Equations (5d.1)–(5d.12): docs/theory/ranges.md.
 
 Signs, once: λ and r = Cᵀλ act on the bodies as forces. The reaction of a joint is the force and the torque
 **on body j** (the second one named), the torque about marker j's point; body i gets the opposite force and the

@@ -379,7 +379,9 @@ def _components(data, joint: str, frame: str, what: str) -> list[tuple[str, np.n
     letter = "F" if what == "force" else "M"
     axes = "xyz"[: values.shape[1]] if values.shape[1] > 1 else "z"
     everything = data[f"reaction_{what}{suffix}"].values
-    least = 1e-10 * float(np.nanmax(np.abs(everything), initial=0.0))
+    # torques that are all rounding are far below the forces in any unit of length
+    force = float(np.nanmax(np.abs(data[f"reaction_force{suffix}"].values), initial=0.0))
+    least = max(1e-10 * float(np.nanmax(np.abs(everything), initial=0.0)), 1e-20 * force)
     found = [(f"{letter}{a}", values[:, k], bool(sure[k])) for k, a in enumerate(axes)]
     return [c for c in found if np.nanmax(np.abs(c[1]), initial=0.0) > least or not c[2]]
 
