@@ -203,9 +203,8 @@ def assembly(
     machine = system.machine
     if machine.bodies is None:
         raise DalembertError("A FunctionSystem has no joints and dimensions; assembly needs a model of bodies.")
-    chosen = (
-        numbers_of(machine, errors, "errors") if errors is not None else numbers_of(machine, tolerances, "tolerances")
-    )
+    given, what = (errors, "errors") if tolerances is None else (tolerances, "tolerances")
+    chosen = numbers_of(machine, given or {}, what)
     dimensions, sizes = [d for d, _ in chosen.values()], np.array([x for _, x in chosen.values()])
     rule = Weighted(stiffness, None if bodies is None else dict(bodies), length)
     rule.check_names(machine)
