@@ -224,6 +224,11 @@ class AbstractJoint(Element, abstract=True):
         row, −1 where it may only pull; 0 for both. Empty: all rows do both."""
         return ()
 
+    @property
+    def impact_law(self) -> str:
+        """Of a one-sided joint the law of its impacts."""
+        return ""
+
     def bearing(self, space: str) -> Bearing | None:
         """Which reactions press where it rubs; None: it has no bearing."""
         return None
@@ -278,6 +283,10 @@ class AbstractTouching(Joint, abstract=True):
     def touches(self, space: str) -> bool:
         """Whether it is one-sided."""
         return self.one_sided
+
+    @property
+    def impact_law(self):
+        return self.impact
 
     def signs(self, space):
         return (self.pushes,) if self.touches(space) else ()

@@ -28,6 +28,7 @@ from dalembert.systems._precision import in_double, require_float64
 from dalembert.systems._prescribed import Prescription, prescription
 from dalembert.systems._rows import Family
 from dalembert.systems._sticking import friction_efforts
+from dalembert.systems._touching import INSIDE, TOUCHING, Touch, all_closed, gaps_of
 from dalembert.systems._switch import is_on, is_switchable, set_active, with_switches
 from dalembert.systems._tree import TreeSystem
 

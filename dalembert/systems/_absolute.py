@@ -25,6 +25,7 @@ from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._origin import Origin
 from dalembert.systems._rows import Family, some_rows
 from dalembert.systems._sticking import sticking_members, sticking_values, with_phases
+from dalembert.systems._touching import Contacts, touches_of, with_closed
 
 
 class AbsoluteSystem(BodySystem):
@@ -59,6 +60,7 @@ class AbsoluteSystem(BodySystem):
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
     measures: tuple[Measure, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
     control: Control = NO_CONTROL  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    contacts: Contacts | None = None  # of one-sided joints: the rows of all of them
 
     @property
     def coordinates(self) -> str:
@@ -126,6 +128,26 @@ class AbsoluteSystem(BodySystem):
     def sticking_values(self, q):
         return sticking_values(self, self.places(q))
 
+    # ---- one-sided joints ----------------------------------------------------------------------------------
+
+    @property
+    def touches(self):
+        return () if self.contacts is None else touches_of(self.contacts.owners, self.contacts.m_holonomic)
+
+    @property
+    def closed(self):
+        return () if self.contacts is None else self.contacts.closed
+
+    def with_closed(self, closed):
+        return self if self.contacts is None else with_closed(self, closed)
+
+    def restitutions(self):
+        found = {}
+        for f in () if self.contacts is None else self.contacts.families:
+            if "restitution" in f.p:
+                found |= dict(zip(f.names, np.asarray(f.p["restitution"], float), strict=True))
+        return np.array([found.get(t.joint, 0.0) for t in self.touches])
+
     # ---- fewer rows --------------------------------------------------------------------------------------
 
     def without_rows(self, rows):
@@ -185,6 +207,11 @@ class AbsoluteSystem(BodySystem):
                     for member, name in enumerate(family.names):
                         leaf = Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
                         slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
+        for f, family in enumerate(() if self.contacts is None else self.contacts.families):
+            for key in family.p:
+                for member, name in enumerate(family.names):
+                    leaf = Leaf(lambda s, f=f, key=key: s.contacts.families[f].p[key], member)
+                    slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
         return slots | control_slots(self)
 
     # ---- names -------------------------------------------------------------------------------------------
@@ -210,6 +237,7 @@ class AbsoluteSystem(BodySystem):
             load_rule=rule,
             measures=tuple(x.renamed(to) for x in self.measures),
             control=self.control.renamed(to),
+            contacts=None,  # what is closed is among the rows, and nothing else is known of what is open
             shapes=(),  # pictures are not used inside compiled programs
         )
 
