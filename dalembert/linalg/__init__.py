@@ -12,6 +12,7 @@ from dalembert.linalg._blocks import (
 )
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
+from dalembert.linalg._least import Least, least
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
 from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
 from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
@@ -33,10 +34,12 @@ __all__ = [
     "DenseSaddle",
     "Dependence",
     "Group",
+    "Least",
     "SparseSaddle",
     "blocks_times",
     "dense_of_blocks",
     "factorise",
+    "least",
     "mass_metric_rows",
     "mass_root",
     "null_by_qr",

@@ -141,6 +141,9 @@ class AbsoluteSystem(BodySystem):
     def with_closed(self, closed):
         return self if self.contacts is None else with_closed(self, closed)
 
+    def plain(self):
+        return self if self.contacts is None else replace(self, contacts=None)
+
     def restitutions(self):
         found = {}
         for f in () if self.contacts is None else self.contacts.families:

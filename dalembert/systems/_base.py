@@ -509,6 +509,10 @@ class AbstractSystem(Named):
         """The system with the rows of these contacts; the others are open."""
         return self
 
+    def plain(self) -> AbstractSystem:
+        """The same machine, which does not know that contacts could open and close."""
+        return self
+
     def restitutions(self) -> np.ndarray:
         """Of each contact the restitution of its impacts; on the host."""
         return np.zeros(0)

@@ -71,8 +71,8 @@ def _closed_at_start(model: Model, system):
         return system
     gaps = gaps_of(system, np.zeros(()), system.q0) / float(system.size)
     mistakes = [
-        f"Joint '{t.joint}' starts {-gap * float(system.size):.4g} beyond its limit: a one-sided joint must be closed or "
-        "open at the start. Move its bodies apart, or change its numbers."
+        f"Joint '{t.joint}' starts {-gap * float(system.size):.4g} beyond its limit: a one-sided joint must be closed "
+        "or open at the start. Move its bodies, or change its numbers."
         for t, gap in zip(system.touches, gaps, strict=True)
         if gap < -INSIDE
     ]

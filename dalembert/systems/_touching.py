@@ -83,6 +83,17 @@ def with_contacts(system: AbsoluteSystem) -> AbsoluteSystem:
     return replace(system, contacts=Contacts(*own, (True,) * count))
 
 
+def rows_among_all(system: AbstractSystem, closed: Sequence[bool]) -> np.ndarray:
+    """For each row of the machine with all contacts closed its number with these closed, −1 for those of open ones."""
+    touches = system.touches
+    open_ = {r for t, on in zip(touches, closed, strict=True) if not on for r in (t.row, *t.tied)}
+    count = all_closed(system).m
+    kept = np.array([r for r in range(count) if r not in open_], int)
+    out = np.full(count, -1)
+    out[kept] = np.arange(len(kept))
+    return out
+
+
 def all_closed(system: AbstractSystem) -> AbstractSystem:
     """The system with the rows of all contacts."""
     return system.with_closed((True,) * len(system.touches))

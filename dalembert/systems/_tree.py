@@ -434,6 +434,9 @@ class TreeSystem(AbstractSystem):
         carrier, absolute = (part.with_closed(closed) for part in (self.carrier, self.absolute))
         return replace(self._carried_by(carrier), absolute=absolute)
 
+    def plain(self):
+        return replace(self, carrier=self.carrier.plain(), absolute=self.absolute.plain())
+
     def restitutions(self):
         return self.carrier.restitutions()
 
