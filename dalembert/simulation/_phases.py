@@ -1,4 +1,4 @@
-"""6 · simulation: `Phases`, when dry friction stuck and slipped along a motion, and `ContactPhases`, what was closed."""
+"""6 · simulation: `Phases`, when dry friction stuck and slipped, and `ContactPhases`, when contacts were closed."""
 
 from __future__ import annotations
 
@@ -149,9 +149,8 @@ class ContactPhases:
         for t, impulse, unique, energy in zip(*map(np.asarray, rows), strict=True):
             acting = np.flatnonzero(impulse > 0)
             impulses = {self.names[k]: float(impulse[k]) for k in acting}
-            out.append(
-                Impact(float(t), impulses, {self.names[k]: bool(unique[k]) for k in acting}, *map(float, energy))
-            )
+            sure = {self.names[k]: bool(unique[k]) for k in acting}
+            out.append(Impact(float(t), impulses, sure, *map(float, energy)))
         return out
 
     @property

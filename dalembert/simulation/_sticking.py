@@ -309,13 +309,8 @@ class _March(PartMarch):
                 a = State(*(np.asarray(x)[first - 1] for x in (whole.q, whole.v)))
                 span = float(whole.t[first - 1]), float(whole.t[first])
                 who = np.flatnonzero(late[first])
-
-                def own_gap(k: int, times: np.ndarray, states: State) -> np.ndarray:
-                    return self.gaps(side, *self.frictions.look(side, held, states, times, a))[:, k]
-
-                found = [
-                    self.locate(ready, functools.partial(own_gap, int(k)), *span, a, gap[first - 1, k]) for k in who
-                ]
+                own = functools.partial(self.own_gap, side, held, a)
+                found = [self.locate(ready, functools.partial(own, int(k)), *span, a, gap[first - 1, k]) for k in who]
                 until = min(x[0] for x in found)
                 after = next(x[1] for x in found if x[0] == until)
                 near = 1e-12 * max(abs(until), end - t)
@@ -335,6 +330,10 @@ class _March(PartMarch):
     def gaps(self, side, seen: Rubbing, effort: np.ndarray) -> np.ndarray:
         """Positive while a friction stays in its phase: what is left of its limit, or its speed."""
         return np.where(side == 0, seen.held - np.abs(effort), side * seen.rate)
+
+    def own_gap(self, side, held, of: State, k: int, times: np.ndarray, states: State) -> np.ndarray:
+        """The gap of friction k at some instants; prepared for the state `of`."""
+        return self.gaps(side, *self.frictions.look(side, held, states, times, of))[:, k]
 
     def still(self, top: np.ndarray, speeds: Any) -> np.ndarray:
         """The rate below which a coordinate is at rest."""

@@ -382,8 +382,8 @@ class _March(PartMarch):
         if F.system.scleronomic and after.after > after.before * (1 + 1e-9):
             names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
             raise self.failed(
-                f"At t = {t:.6g} s the impact of {names} would gain energy ({after.before:.6g} to {after.after:.6g} J): "
-                "their laws and restitutions do not go together. Give them the same, or impact='newton'."
+                f"At t = {t:.6g} s the impact of {names} would gain energy ({after.before:.6g} to {after.after:.6g} "
+                "J): their laws and restitutions do not go together. Give them the same, or impact='newton'."
             )
         return after
 

@@ -38,6 +38,6 @@ __all__ = [
     "Known", "Loads", "Measure", "Named", "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State", "Terms",
     "Touch", "TreeSystem", "all_closed", "build", "compiled", "compiled_for_each", "compiled_quickly",
     "friction_efforts", "gaps_of", "geometry", "in_double", "is_angle", "is_on", "is_switchable", "marker_frames",
-    "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all", "rows_of", "set_active", "with_fields",
-    "with_switches", "without_names", "wrapped",
+    "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all", "rows_of", "set_active",
+    "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip
