@@ -35,6 +35,8 @@ def plane_joints() -> da.Model:
     m.distance("cable", "a", "c", length=0.8, one_sided=True, restitution=0.25, impact="poisson")
     m.point_on_line("ledge", "a", "c", at=(0, 0), axis=(0, 1), one_sided=True, restitution=1, impact="poisson")
     m.contact("floor", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), radius=0.1, restitution=0.5)
+    m.contact("rough", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), friction=0.5)
+    m.contact("rougher", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), slips=False)
     m.angle_lock("angle_lock", "a", "b", at=(1, 1))
     m.knife_edge("edge", "ground", "b", at=(1, 0), direction=(1, 0))
     m.rolling_disc("wheel", "ground", "a", radius=0.25, at=(0.5, 0.25), normal=(0, 1))

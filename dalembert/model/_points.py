@@ -63,7 +63,9 @@ class Contact(AbstractTouching):
 
     With a `radius` it is the lowest point of a circle or sphere around `at`, so that i only pushes along `normal`. With
     `radius_i` too, i has a circle or sphere around `point`, and both push each other apart; a negative `radius_i` is a
-    hole in i, in which j is. Frictionless, and open or closed at the start as it is placed.
+    hole in i, in which j is. Open or closed at the start, as it is placed. It slips without friction; with
+    `slips=False` what touches a plane holds without slip while it is closed; with a coefficient of `friction` it does
+    up to Coulomb's limit (by time steps only, `simulation.simulate_stepping`).
     """
 
     drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
@@ -74,13 +76,23 @@ class Contact(AbstractTouching):
     normal: Vector | None = None
     radius: Number = 0.0
     radius_i: Number | None = None
+    slips: Flag = True
+    friction: Number = 0.0
 
-    def touches(self, space):
-        return True
+    @property
+    def holds(self) -> bool:
+        """Whether it transmits forces along the plane."""
+        return not self.slips or self.friction != 0.0
 
     def place(self, on):
         d = on.dimension
+        if self.holds and self.radius_i is not None:
+            on.wrong("two round bodies slip without friction.", "slips", "friction")
+        if not self.slips and (self.friction != 0.0 or self.restitution):
+            on.wrong("what does not slip has no friction and no restitution.", "slips")
         numbers = {"radius": on.number("radius", negative=False)} | self.restituted(on)
+        if self.friction != 0.0:
+            numbers["friction"] = on.number("friction", negative=False)
         if self.radius_i is not None:
             numbers["radius_i"] = on.number("radius_i")
             if numbers["radius_i"] < 0 and numbers["radius"] >= -numbers["radius_i"]:

@@ -15,6 +15,7 @@ from dalembert.simulation._resume import Restart, parameter_changes, system_chan
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
+from dalembert.simulation._stepping import Stepped, simulate_stepping
 from dalembert.simulation._steps import Mark
 from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
@@ -38,6 +39,7 @@ __all__ = [
     "SingularPosition",
     "Solution",
     "Status",
+    "Stepped",
     "Switch",
     "SwitchedSolution",
     "close_constraint",
@@ -53,6 +55,7 @@ __all__ = [
     "shared_efforts",
     "simulate",
     "simulate_many",
+    "simulate_stepping",
     "simulate_switching",
     "singular_positions",
     "statuses",

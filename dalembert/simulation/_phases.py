@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
@@ -156,7 +157,11 @@ class ContactPhases:
     @property
     def lift_offs(self) -> list[tuple[float, str]]:
         """Time and contact where one that was closed opened."""
-        return [(p.start, p.contact) for p in self if p.state == "open" and p.start > float(np.asarray(self.t)[0])]
+        out = []
+        for name in self.names:
+            own = self.of(name)
+            out += [(b.start, name) for a, b in itertools.pairwise(own) if (a.state, b.state) == ("closed", "open")]
+        return sorted(out)
 
     def energy_lost(self, times) -> np.ndarray:
         """The kinetic energy lost in all impacts until each time."""

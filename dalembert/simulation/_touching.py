@@ -43,6 +43,8 @@ LOW = 1e-13
 """Bounces lower than this share of the machine's size are over: the contact closes."""
 UNSURE = 1e-7
 """Relative acceleration by which rounding may decide against a contact that lifts off."""
+TOGETHER = 1e-14
+"""Gaps smaller than this share of the machine's size close at the same instant: rounding."""
 SHORT, CHATTER = 1e-13, 60
 """A part shorter than this share of the run has no length; so many in turn end it."""
 CROWD, CROWDED = 1000, 1e-6
@@ -95,6 +97,12 @@ def refuse_touching(system: AbstractSystem, t_end, state, t0, save, settings: di
     if system.control.sampled:
         raise DalembertError(f"{who}, and '{system.name}' has sampled controllers: they are not marched together.")
     bodies = system.bodies
+    rough = [t.name for t, mu in zip(system.touches, system.frictions(), strict=True) if mu > 0]
+    if rough:
+        raise DalembertError(
+            f"Contact '{rough[0]}' of '{system.name}' has friction, which is not marched by events; by time steps it is: "
+            "da.simulation.simulate_stepping(model, t_end, dt=…), or leave friction out; with slips=False it holds."
+        )
     rubbing = system.sticking or (bodies.bearings[0].names if bodies is not None and bodies.bearings else ())
     if rubbing:
         raise DalembertError(
@@ -299,10 +307,11 @@ class _March(PartMarch):
             found = self.march(ready, a, b, state, times)
             states = State(np.asarray(found.q), np.asarray(found.v))
             seen = value(times, states)
-            low = int(np.argmax(seen < 0))
-            risen = np.flatnonzero(seen[:low] > 0)
-            if not risen.size:
+            up = int(np.argmax(seen > 0.1 * LOW * self.contacts.size))  # above rounding
+            if not seen[up] > 0:
                 return a, state
+            low = up + int(np.argmax(seen[up:] < 0))
+            risen = up + np.flatnonzero(seen[up:low] > 0)
             k0 = int(risen[-1])
             a, b, at_a = float(times[k0]), float(times[low]), float(seen[k0])
             state = State(states.q[k0], states.v[k0])
@@ -318,7 +327,7 @@ class _March(PartMarch):
         """The state after what happens at this instant, and the contacts that are closed from now on."""
         F = self.contacts
         here = F.now(t, state)
-        near = broken | closed | (here.gap <= 1e-11 * F.size)
+        near = broken | closed | (here.gap <= TOGETHER * F.size)
         for _ in range(JUMPS):
             hits = near & (here.rate < -self.still(here))
             if not hits.any():

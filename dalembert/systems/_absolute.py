@@ -145,11 +145,19 @@ class AbsoluteSystem(BodySystem):
         return self if self.contacts is None else replace(self, contacts=None)
 
     def restitutions(self):
+        return self._of_contacts("restitution")
+
+    def frictions(self):
+        return self._of_contacts("friction")
+
+    def _of_contacts(self, key: str):
+        """A number of each contact, 0 where it has none."""
         found = {}
         for f in () if self.contacts is None else self.contacts.families:
-            if "restitution" in f.p:
-                found |= dict(zip(f.names, np.asarray(f.p["restitution"], float), strict=True))
-        return np.array([found.get(t.joint, 0.0) for t in self.touches])
+            if key in f.p:
+                found |= {name: f.p[key][k] for k, name in enumerate(f.names)}
+        values = [found.get(t.joint, 0.0) for t in self.touches]
+        return (jnp if is_traced(*values) else np).array(values, float)
 
     # ---- fewer rows --------------------------------------------------------------------------------------
 

@@ -513,8 +513,12 @@ class AbstractSystem(Named):
         """The same machine, which does not know that contacts could open and close."""
         return self
 
-    def restitutions(self) -> np.ndarray:
-        """Of each contact the restitution of its impacts; on the host."""
+    def restitutions(self) -> Array:
+        """Of each contact the restitution of its impacts."""
+        return np.zeros(0)
+
+    def frictions(self) -> Array:
+        """Of each contact its coefficient of friction."""
         return np.zeros(0)
 
     def sticking_values(self, q: Coordinates) -> Float[Array, " frictions"]:

@@ -304,7 +304,11 @@ def _rounds(t, i, j, p):
 def _contact(c: m.Constraint, space: str) -> JointRows:
     if "radius_i" in c.numbers:
         return JointRows(1, 0, _rounds)
-    return JointRows(1, 0, _contact_2 if space == "plane" else _sphere_contact)
+    assert isinstance(c.element, m.Contact)
+    plane = space == "plane"
+    if c.element.holds:
+        return JointRows(1, 1 if plane else 2, *((_contact_2, _roll_2) if plane else (_sphere_contact, _sphere_roll)))
+    return JointRows(1, 0, _contact_2 if plane else _sphere_contact)
 
 
 # ---- wheels --------------------------------------------------------------------------------------------------

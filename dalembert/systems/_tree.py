@@ -440,6 +440,9 @@ class TreeSystem(AbstractSystem):
     def restitutions(self):
         return self.carrier.restitutions()
 
+    def frictions(self):
+        return self.carrier.frictions()
+
     def sticking_values(self, q):
         return sticking_values(self.absolute, self.places(q))
 
