@@ -164,6 +164,13 @@ class Instantly:
         pressed: Least = least(G, -rate, self.W[E], -self.phi[E])
         if pressed.x is None:
             return None
+        shared = ~pressed.unique
+        if np.ptp(back[shared]) > 0 if shared.any() else False:
+            names = " and ".join(f"'{self.touches[k].name}'" for k in which[shared])
+            raise DalembertError(
+                f"{names} have an impact together, and the rigid-body model does not determine how they share it, which "
+                "Poisson's law needs for different restitutions. Give them the same one, or impact='newton'."
+            )
         zero = np.zeros(len(E))
         # what the impulses of expansion do to a machine whose other rows hold
         given = G.T @ (back * pressed.mu)

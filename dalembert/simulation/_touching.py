@@ -100,7 +100,7 @@ def refuse_touching(system: AbstractSystem, t_end, state, t0, save, settings: di
     rough = [t.name for t, mu in zip(system.touches, system.frictions(), strict=True) if mu > 0]
     if rough:
         raise DalembertError(
-            f"Contact '{rough[0]}' of '{system.name}' has friction, which is not marched by events; by time steps it is: "
+            f"Contact '{rough[0]}' of '{system.name}' has friction, which is not marched by events but by time steps: "
             "da.simulation.simulate_stepping(model, t_end, dt=…), or leave friction out; with slips=False it holds."
         )
     rubbing = system.sticking or (bodies.bearings[0].names if bodies is not None and bodies.bearings else ())
