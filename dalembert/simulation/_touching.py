@@ -49,6 +49,8 @@ SHORT, CHATTER = 1e-13, 60
 """A part shorter than this share of the run has no length; so many in turn end it."""
 CROWD, CROWDED = 1000, 1e-6
 """So many parts within so small a share of the run: they would come ever faster."""
+AHEAD = (1e-6, 1e-4, 1e-2)
+"""How much later, in shares of a stretch, it is looked at which of several contacts lifts off."""
 JUMPS = 60
 """Impacts at one instant, one set off by the other."""
 
@@ -190,7 +192,7 @@ class _March(PartMarch):
             k = int(first.sum())
             self.saved.append((self.times[first], *(np.repeat(x[None], k, 0) for x in (*state, self.work))))
         nothing = np.zeros(len(F.touches), bool)
-        state, closed = self.decide(t, state, nothing, nothing, None)
+        state, closed = self.decide(t, state, nothing, nothing, [])
         short, recent = 0, []
         while True:
             self.starts.append((t, closed, *state))
@@ -216,7 +218,7 @@ class _March(PartMarch):
     # ---- one part ------------------------------------------------------------------------------------------
 
     def part(self, t: float, state: State, closed: np.ndarray, report):
-        """Until a contact changes, or the end: time, state, the contacts that change, and the state a little later."""
+        """Until a contact changes, or the end: time, state, the contacts that change, and states a little later."""
         F = self.contacts
         ready = F.prepared(closed, state, t)
         sure = self.sure(t, state, closed)
@@ -237,7 +239,7 @@ class _March(PartMarch):
             values, limits = self.values(closed, sure, times, states)
             late = values < -limits
             late[0] = False  # the start was decided
-            broken, ahead = np.zeros(len(closed), bool), None
+            broken, ahead = np.zeros(len(closed), bool), []
             after, until = State(states.q[-1], states.v[-1]), end
             if late.any():
                 first = int(np.argmax(np.any(late, axis=1)))
@@ -253,10 +255,10 @@ class _March(PartMarch):
                 after = next(x[1] for x in found if x[0] == until)
                 near = 1e-12 * max(abs(until), end - t)
                 broken[[int(k) for k, x in zip(who, found, strict=True) if x[0] - until <= near]] = True
-                later = min(until + 1e-6 * (end - t), self.t_end)
-                if np.any(broken & closed & ~sure) and later > until:
-                    more = self.march(ready, until, later, after, [later])
-                    ahead = State(np.asarray(more.q)[-1], np.asarray(more.v)[-1])
+                if np.any(broken & closed & ~sure):
+                    later = until + (end - t) * np.array(AHEAD)
+                    more = self.march(ready, until, float(later[-1]), after, later)
+                    ahead = [(float(x), State(*own)) for x, *own in zip(later, more.q, more.v, strict=True)]
             opened = False
             self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready)
             count = len(ends) - 1
@@ -323,7 +325,7 @@ class _March(PartMarch):
         """The rates below which gaps do not change."""
         return STILL * here.speeds + CREEP * self.contacts.size / (self.t_end - self.t0)
 
-    def decide(self, t: float, state: State, closed, broken, ahead: State | None):
+    def decide(self, t: float, state: State, closed, broken, ahead: list[tuple[float, State]]):
         """The state after what happens at this instant, and the contacts that are closed from now on."""
         F = self.contacts
         here = F.now(t, state)
@@ -345,12 +347,11 @@ class _March(PartMarch):
         state = State(*(np.asarray(x) for x in assembled(F.closed(now), *state, t=t).state))
         return state, now
 
-    def bearing(self, t: float, here: Instantly, resting, forced, ahead: State | None) -> np.ndarray:
+    def bearing(self, t: float, here: Instantly, resting, forced, ahead) -> np.ndarray:
         """Which of the contacts at rest stay closed; `forced` would have to pull."""
         F = self.contacts
-        if ahead is not None:  # shared forces: a little later it is clear which of them lifts off
-            there = F.now(t, ahead)
-            lifts = there.lifting(resting)
+        for later, state in ahead:  # shared forces: a little later it is clear which of them lifts off
+            lifts = F.now(later, state).lifting(resting)
             if lifts is not None and np.any(lifts):
                 return resting & ~lifts
         if forced.any():
@@ -403,7 +404,7 @@ class _March(PartMarch):
 
     def solution(self, status: Status) -> Solution:
         F = self.contacts
-        system = F.whole
+        system = F.system
         n, nq, count = system.n, np.shape(system.q0)[-1], len(F.touches)
         none = (np.zeros(0), np.zeros((0, nq)), np.zeros((0, n)), np.zeros((0, 2)))
         t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
