@@ -401,3 +401,24 @@ def test_report_shows_bands_and_warnings(slid, tmp_path):
     page = da.report(slid.with_rule("eliminated"), tmp_path / "table.html", known=Known(push_only=LEGS)).read_text()
     assert "all values that are possible" in page and "36.79 … 110.4" in page
     assert "leaves what is possible" not in page
+
+
+def test_ranges_of_a_table_that_is_lifted():
+    """Pulled up at leg 1 by 200 t: leg 1 lifts when the largest force it could have is gone, at FRONT/200 s; what a
+    rule picks before that leaves the set, and it is said."""
+    model = da.Model("table", space="space", gravity=(0, 0, -9.81))
+    top = model.body("top", mass=20.0, inertia=(1.2, 2.5, 3.6), position=(0.15, 0.05, 0.7))
+    for k, (x, y) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)]):
+        at = (0.6 * x, 0.4 * y, 0)
+        model.point_in_plane(f"leg{k + 1}", model.ground, top, at=at, normal=(0, 0, 1), one_sided=True)
+    model.force("lift", top, (0, 0, "200*t"), at=(0.6, 0.4, 0.7))
+    lifted = da.simulate(model, 0.7, samples=15)
+    data = lifted.range("leg1")
+    t, upper = data["time"].values, data["upper"].sel(component="Fz").values
+    np.testing.assert_allclose(upper, np.maximum(FRONT - 200 * t, 0), atol=1e-7 * WEIGHT)  # of the event
+    np.testing.assert_allclose(
+        data["lower"].sel(component="Fz"), np.maximum(TABLE["leg1"][0] - 200 * t, 0), atol=1e-7 * WEIGHT
+    )
+    assert data["possible"].all() and lifted.lifts == ()
+    assert list(data["inside"].values) == [not 0.43 < x < FRONT / 200 for x in t]
+    assert "leg1 would have to pull" in data.attrs["rule_leaves"]

@@ -12,6 +12,7 @@ from dalembert.linalg._blocks import (
 )
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
+from dalembert.linalg._least import Least, least
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
 from dalembert.linalg._ranges import Cone, Conflict, ConvexSet, Extremes, MissingSolver, analytic_centre, extremes
 from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
@@ -38,6 +39,7 @@ __all__ = [
     "Dependence",
     "Extremes",
     "Group",
+    "Least",
     "MissingSolver",
     "SparseSaddle",
     "analytic_centre",
@@ -45,6 +47,7 @@ __all__ = [
     "dense_of_blocks",
     "extremes",
     "factorise",
+    "least",
     "mass_metric_rows",
     "mass_root",
     "null_by_qr",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from dalembert.model._arguments import Flag, Number, Positive, Vector, Vectors, Whole
-from dalembert.model._element import AbstractTouching, Cause, Joint
+from dalembert.model._element import AbstractOneSided, AbstractTouching, Cause, Joint
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import FormulaError, spline_through
 from dalembert.model._placed import Bearing, Look
 
 
-class PointOnLine(AbstractTouching):
+class PointOnLine(AbstractOneSided):
     """A point of j stays on a line of i through `at` along `axis`. Coordinate: displacement.
 
     In the plane it may be `one_sided`: the point then stays on the left of `axis`, and the line only pushes.
@@ -40,7 +40,7 @@ class PointOnLine(AbstractTouching):
         return Look("slot", rail=0 if space == "plane" else 2, slot=True, foot=False, holds=False)
 
 
-class PointInPlane(AbstractTouching):
+class PointInPlane(AbstractOneSided):
     """A point of j stays on a plane of i through `at`, across `normal`. Coordinates: x, y.
 
     With `one_sided` the plane only pushes, along `normal`, and the point may lift off on that side.
@@ -63,7 +63,9 @@ class Contact(AbstractTouching):
 
     With a `radius` it is the lowest point of a circle or sphere around `at`, so that i only pushes along `normal`. With
     `radius_i` too, i has a circle or sphere around `point`, and both push each other apart; a negative `radius_i` is a
-    hole in i, in which j is. Frictionless, and open or closed at the start as it is placed.
+    hole in i, in which j is. Open or closed at the start, as it is placed. It slips without friction; with
+    `slips=False` what touches a plane holds without slip while it is closed; with a coefficient of `friction` it does
+    up to Coulomb's limit (by time steps only, `simulation.simulate_stepping`).
     """
 
     drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
@@ -74,13 +76,23 @@ class Contact(AbstractTouching):
     normal: Vector | None = None
     radius: Number = 0.0
     radius_i: Number | None = None
+    slips: Flag = True
+    friction: Number = 0.0
 
-    def touches(self, space):
-        return True
+    @property
+    def holds(self) -> bool:
+        """Whether it transmits forces along the plane."""
+        return not self.slips or self.friction != 0.0
 
     def place(self, on):
         d = on.dimension
+        if self.holds and self.radius_i is not None:
+            on.wrong("two round bodies slip without friction.", "slips", "friction")
+        if not self.slips and (self.friction != 0.0 or self.restitution):
+            on.wrong("what does not slip has no friction and no restitution.", "slips")
         numbers = {"radius": on.number("radius", negative=False)} | self.restituted(on)
+        if self.friction != 0.0:
+            numbers["friction"] = on.number("friction", negative=False)
         if self.radius_i is not None:
             numbers["radius_i"] = on.number("radius_i")
             if numbers["radius_i"] < 0 and numbers["radius"] >= -numbers["radius_i"]:
@@ -152,7 +164,7 @@ def _curve_points(on) -> np.ndarray:
     return table
 
 
-class Distance(AbstractTouching):
+class Distance(AbstractOneSided):
     """A massless rod of fixed length between a point of i and a point of j (default: centres of mass).
 
     With `one_sided` it is a cable: it only pulls, and goes slack where its points are nearer than `length`.
@@ -214,7 +226,7 @@ class KnifeEdge(Joint):
         return on.joint_markers("direction", axis_is_x=True)
 
 
-class RollingDisc(AbstractTouching):
+class RollingDisc(AbstractOneSided):
     """A thin disc on body j (centre `at`, spin axis `axis`) rolls without slip on a plane fixed in i.
 
     The plane passes under the disc at the start, with `normal` pointing to the disc's side. In the plane
@@ -253,7 +265,7 @@ class RollingDisc(AbstractTouching):
         return on.constraint((on.fixed(bi, foot, Ri), on.fixed(bj, centre, Rj)), numbers)
 
 
-class RollingSphere(AbstractTouching):
+class RollingSphere(AbstractOneSided):
     """A sphere on body j (centre `at`) rolls without slip on a plane fixed in i; it may spin about `normal`.
 
     One holonomic row (contact) and two no-slip rows. By markers: z axis of marker i is the normal. With `one_sided` it

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -47,6 +48,18 @@ class Known:
         """The joints of which something is known."""
         said = (self.push_only, self.pull_only, self.friction, self.strength, self.play)
         return tuple(sorted({str(name) for x in said for name in x}))
+
+    def without(self, joints: Collection[str]) -> Known:
+        """The same without what is said of some joints."""
+        if not set(joints) & set(self.joints):
+            return self
+
+        def kept(given):
+            if isinstance(given, Mapping):
+                return {name: x for name, x in given.items() if name not in joints}
+            return given if isinstance(given, str) else [name for name in given if name not in joints]
+
+        return Known(*(kept(getattr(self, x.name)) for x in dataclasses.fields(self)))
 
     def __bool__(self) -> bool:
         return bool(self.joints)

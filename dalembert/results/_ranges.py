@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 NOTHING = Known()
 
 
-def possible_at(results: Results, k: int, known: Known) -> PossibleSet | None:
-    """All possible reactions at a saved time; None at a singular position, where the equations do not hold them."""
+def possible_at(results: Results, k: int, known: Known) -> tuple[PossibleSet, np.ndarray] | None:
+    """All possible reactions at a saved time, and the multipliers that the rule picked; None at a singular position,
+    where the equations do not hold them. Joints that are open then are none of it."""
     key = k, repr(known)
     if key not in results.possible_sets:
         instant = results.instant(k, loaded=True)
-        regular = instant.dependence.rank >= results.rank
-        lam = np.asarray(results.observed.lam[k], float)
-        results.possible_sets[key] = PossibleSet.at(instant, known, lam) if regular else None
+        found = None
+        if instant.dependence.rank >= results.rank_at(k):
+            rows, lam = results.rows_at(k), np.zeros(instant.machine.m)
+            lam[rows[rows >= 0]] = np.asarray(results.observed.lam[k], float)[rows >= 0]
+            absent = {o.name for o in results.machine.owners} - {o.name for o in instant.machine.owners}
+            found = PossibleSet.at(instant, known.without(absent), lam), lam
+        results.possible_sets[key] = found
     return results.possible_sets[key]
 
 
@@ -51,13 +56,16 @@ def ranged(results: Results, joint: str, known: Known | None, frame: str, instan
     none: dict[str, str] = {}
     left: dict[str, str] = {}
     for i, k in enumerate(picks):
-        there = possible_at(results, int(k), known)
-        if there is None:
+        at = possible_at(results, int(k), known)
+        if at is None:
             continue
-        rows, units = there.components(joint, frame), there.joints[joint].units
+        there, lam = at
+        rows, units = np.zeros((0, len(lam))), np.zeros(0)
+        if joint in there.joints:
+            rows, units = there.components(joint, frame), there.joints[joint].units
+            labels = there.joints[joint].labels
         ends = there.ends(rows, units)
-        labels, possible[i], gap = there.joints[joint].labels, ends.empty is None, max(gap, ends.gap)
-        lam = np.asarray(results.observed.lam[k], float)
+        possible[i], gap = ends.empty is None, max(gap, ends.gap)
         for name, values in (("lower", ends.lower), ("upper", ends.upper), ("value", rows @ lam / there.load * units)):
             small = np.abs(values) <= 1e-11
             tables[name].append((i, np.where(small, 0.0, values) * there.load / units))
@@ -71,7 +79,7 @@ def ranged(results: Results, joint: str, known: Known | None, frame: str, instan
     for name, found in tables.items():
         table = np.full((len(picks), size), np.nan)
         for i, values in found:
-            table[i] = values
+            table[i] = values if len(values) else 0.0  # an open contact
         data[name] = (("time", "component"), table)
     data["possible"], data["inside"] = ("time", possible), ("time", inside)
     units = ["N" if x.startswith("F") else "N m" if x.startswith("M") else "" for x in labels]
@@ -116,8 +124,8 @@ def lifts(results: Results, known: Known | None = None) -> tuple[str, ...]:
         times = np.flatnonzero(np.min(lam @ rows.T, axis=1) < 0)
     worst: dict[str, tuple[float, str]] = {}
     for k in times:
-        there = possible_at(results, int(k), known)
-        for text in there.empty() if there is not None else ():
+        at = possible_at(results, int(k), known)
+        for text in at[0].empty() if at is not None else ():
             worst.setdefault(text.partition(" ")[0], (float(t[k]), text))
     return tuple(f"{text}, first at t = {at:.6g} s" for at, text in sorted(worst.values()))
 

@@ -204,6 +204,14 @@ class Results:
         """Whether rows that hold what sticks are redundant with those of joints."""
         return False
 
+    def rank_at(self, k: int) -> int:
+        """The rank at a saved time if its pose is not singular."""
+        return self.rank
+
+    def rows_at(self, k: int) -> np.ndarray:
+        """For each row of the machine its number among those of `instant(k)`; −1 where it is open then."""
+        return np.arange(self.machine.m)
+
     @functools.cached_property
     def possible_sets(self) -> dict:
         """By saved time and what is known: all possible reactions, kept for all joints."""

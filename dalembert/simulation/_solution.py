@@ -17,7 +17,7 @@ from dalembert._typing import Array, is_traced
 from dalembert.formulations import AbstractFormulation
 from dalembert.reactions import AbstractReactionRule, Known
 from dalembert.simulation import _batch
-from dalembert.simulation._phases import Phases
+from dalembert.simulation._phases import ContactPhases, Phases
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbstractSystem, compiled, compiled_for_each
 
@@ -53,7 +53,7 @@ class Solution(eqx.Module):
     chosen: AbstractReactionRule | None = None
     restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
     derivatives: Any = None  # of a batch, by parameters: `simulate_many`
-    phases: Phases | None = None  # of dry friction that sticks: when it sticks and when it slips
+    phases: Phases | ContactPhases | None = None  # of dry friction that sticks, or of one-sided joints
 
     @classmethod
     def of(cls, **fields) -> Solution:
@@ -120,7 +120,7 @@ class Solution(eqx.Module):
         """The state at any time of the motion, on the constraints.
 
         With samples="dense" it is as exact as the integration; else a cubic between two saved states. With friction
-        that sticks it is marched again.
+        that sticks, and with one-sided joints, it is marched again.
         """
         q, v = self.states(np.array([t], float))
         return State(q[0], v[0])
@@ -137,8 +137,10 @@ class Solution(eqx.Module):
         if self.phases is not None:
             from dalembert.simulation._simulate import simulate
             from dalembert.simulation._sticking import states_between
+            from dalembert.simulation._touching import touching_between
 
-            return states_between(simulate, self, times)
+            between = touching_between if self.phases.of_contacts else states_between
+            return between(simulate, self, times)
         q, v = (
             _evaluate_dense(self.system, self.formulation, self.dense, times)
             if self.dense is not None

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dalembert.systems._bodies import BodySystem
     from dalembert.systems._measure import ChannelView, Loads, Measure
     from dalembert.systems._rows import Family
+    from dalembert.systems._touching import Touch
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Nature:
     own_rows: bool = False  # its rows are the user's own functions, without a joint frame
     timed: bool = False  # its rows may depend on time
     assumption: str = ""  # what is assumed about its force, as the end of a sentence
+    impact: str = ""  # of a one-sided joint: the law of its impacts
 
 
 @dataclass(frozen=True)
@@ -492,6 +494,32 @@ class AbstractSystem(Named):
         """A system built free, with friction that sticks (side 0), its coordinate held at a value by a row under the
         friction's name, or slips (side ±1, the sign of the rate)."""
         return self
+
+    @property
+    def touches(self) -> tuple[Touch, ...]:
+        """The one-sided rows of the machine, closed or open, in a fixed order."""
+        return ()
+
+    @property
+    def closed(self) -> tuple[bool, ...]:
+        """Which of them are rows now."""
+        return ()
+
+    def with_closed(self, closed: Sequence[bool]) -> AbstractSystem:
+        """The system with the rows of these contacts; the others are open."""
+        return self
+
+    def plain(self) -> AbstractSystem:
+        """The same machine, which does not know that contacts could open and close."""
+        return self
+
+    def restitutions(self) -> Array:
+        """Of each contact the restitution of its impacts."""
+        return np.zeros(0)
+
+    def frictions(self) -> Array:
+        """Of each contact its coefficient of friction."""
+        return np.zeros(0)
 
     def sticking_values(self, q: Coordinates) -> Float[Array, " frictions"]:
         """The coordinates on which such friction acts, in the order of `sticking`."""
