@@ -76,6 +76,8 @@ def extremes(on: ConvexSet, c: np.ndarray, c0: np.ndarray) -> Extremes:
 
     **Returns** `Extremes`. An empty set has `empty`, a proof of that, and values that are not numbers.
 
+        >>> import numpy as np
+        >>> from dalembert.linalg import ConvexSet, extremes
         >>> square = ConvexSet(2, np.vstack([np.eye(2), -np.eye(2)]), np.ones(4), np.zeros((0, 2)), np.zeros(0))
         >>> extremes(square, np.array([[1.0, 2.0]]), np.array([0.5])).upper
         array([3.5])

@@ -33,7 +33,8 @@ class Known:
       "Fx": (-100.0, 300.0)}} ("F" and "M" are resultants).
     - `play`: {"hinge": ["Mx", "My"]}: components that a joint cannot transmit because its play takes them up.
 
-        >>> Known(push_only=["leg1", "leg2"], friction={"foot": (0.5, "Fz")}).joints
+        >>> import dalembert as da
+        >>> da.reactions.Known(push_only=["leg1", "leg2"], friction={"foot": (0.5, "Fz")}).joints
         ('foot', 'leg1', 'leg2')
     """
 
