@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dalembert._results import DalembertError
-from dalembert.linalg import ZERO, Cone, Conflict, ConvexSet, Dependence, Extremes, MissingSolver, analytic_centre
+from dalembert.linalg import GAP, ZERO, Cone, Conflict, ConvexSet, Dependence, Extremes, MissingSolver, analytic_centre
 from dalembert.linalg import extremes as extremes_on
 from dalembert.reactions._instant import Instant
 from dalembert.reactions._known import Known, Limit, limits_of
@@ -95,6 +95,11 @@ class ReactionRanges:
         return not self.conflicts
 
     @property
+    def proven(self) -> bool:
+        """Whether the duality gap of all ends is below 1e-9 of the load."""
+        return self.gap <= GAP
+
+    @property
     def limited(self) -> bool:
         """Whether anything is known of the joints, told or by the model itself."""
         return self.set_ is not None and bool(self.set_.limits)
@@ -119,6 +124,7 @@ class ReactionRanges:
             "possible": self.possible,
             "conflicts": list(self.conflicts),
             "duality_gap": self.gap,
+            "proven": self.proven,
             "known": {k: v for k, v in dataclasses.asdict(self.known).items() if v},
             "ranges": [
                 {"joint": x.joint, "component": x.component, "unique": x.unique}

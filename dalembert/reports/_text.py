@@ -197,7 +197,7 @@ def range_lines(check: Check) -> list[tuple[str, str]]:
     if not lines:
         return [("  the joints can carry these reactions", "green")] if found.limited else []
     head = "  possible reactions, along the joints' own axes" + (
-        f" (proven to {max(found.gap, 1e-16):.0e} of the load):"
+        f" ({'' if found.proven else 'only '}proven to {max(found.gap, 1e-16):.0e} of the load):"
         if found.known
         else " (nothing is known of the joints):"
     )
