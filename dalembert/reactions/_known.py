@@ -55,7 +55,7 @@ class Known:
         if not set(joints) & set(self.joints):
             return self
 
-        def kept(given):
+        def kept(given) -> Any:
             if isinstance(given, Mapping):
                 return {name: x for name, x in given.items() if name not in joints}
             return given if isinstance(given, str) else [name for name in given if name not in joints]
