@@ -17,7 +17,7 @@ import numpy as np
 
 from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
 from dalembert._typing import is_traced
-from dalembert.reactions import rule_of
+from dalembert.reactions import RowElimination, rule_of
 from dalembert.simulation._begin import start_warnings
 from dalembert.simulation._impacts import Instantly, Struck, terms_at
 from dalembert.simulation._parts import PartMarch, states_of_parts
@@ -25,7 +25,7 @@ from dalembert.simulation._phases import ContactPhases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State, assembled
-from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed
+from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, rows_among_all
 
 LOOKS = 6
 """Instants in each step at which gaps and forces are looked at."""
@@ -73,6 +73,11 @@ def simulate_touching(
     """`simulate` for a system with one-sided joints; `run` is `simulate` for a plain one, `save` the times that are
     saved, or "steps"."""
     refuse_touching(system, t_end, state, t0, save, settings)
+    if isinstance(rule_of(rule), RowElimination):
+        raise DalembertError(
+            f"rule=RowElimination drops rows, and joint '{system.touches[0].joint}' is one-sided; take 'weighted' or "
+            "'minimum_norm'."
+        )
     contacts = Closings(system, formulation, stabilisation, rule_of(rule))
     march = _March(run, contacts, float(t0), float(t_end), None if isinstance(save, str) else save, settings)
     try:
@@ -437,6 +442,28 @@ class _March(PartMarch):
             chosen=F.rule,
             phases=phases,
         )
+
+
+def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tuple[str, ...]:
+    """What contradicts one-sided joints where a machine rests with these multipliers of its rows: what would have to
+    pull, and what overlaps."""
+    if not system.touches:
+        return ()
+    contacts, closed, out = Closings(system, None, None, None), np.array(system.closed), []
+    here = contacts.now(t, State(np.asarray(q), np.zeros(system.n)))
+    place = rows_among_all(system, closed)[here.rows]
+    lam, null = np.where(closed, here.signs * np.asarray(lam)[np.maximum(place, 0)], 0.0), here.bearing(closed)[1]
+    rows = np.linalg.norm(here.W[here.rows], axis=1)
+    margin = _margin((lam * rows)[closed], (null * rows)[:, closed]) if closed.any() else 0.0
+    if margin < -BEYOND * np.linalg.norm(here.free):
+        pulls = [f"'{n}' by {-x:.6g}" for n, x in zip(contacts.names, lam, strict=True) if x < 0]
+        out.append(
+            f"one-sided joints would have to pull ({', '.join(pulls)} N): the machine does not rest so, they open"
+        )
+    inside = [n for n, gap in zip(contacts.names, here.gap, strict=True) if gap < -INSIDE * contacts.size]
+    if inside:
+        out.append(f"beyond the limit of one-sided joints that were open at the start: {', '.join(map(repr, inside))}")
+    return tuple(out)
 
 
 def touching_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:
