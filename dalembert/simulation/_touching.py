@@ -128,7 +128,7 @@ class Closings:
         self.touches, self.rule = system.touches, rule
         self.names = tuple(t.name for t in self.touches)
         self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
-        self.restitution = system.restitutions()
+        self.restitution = np.asarray(system.restitutions())
         self.size = float(system.bodies.size) if system.bodies is not None else 1.0
         self._prepared: dict[tuple[bool, ...], Prepared] = {}
 
@@ -415,15 +415,19 @@ class _March(PartMarch):
         t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
         starts = self.starts or [(self.t0, np.zeros(count, bool), np.zeros(nq), np.zeros(n))]
         struck = [x for _, x in self.impacts]
+        t_starts, closed, q_starts, v_starts = (np.array([x[k] for x in starts]) for k in range(4))
         phases = ContactPhases(
-            F.names,
-            tuple(x.joint for x in F.touches),
-            *(np.array([x[k] for x in starts]) for k in range(4)),
-            np.asarray(self.reached),
-            np.array([x for x, _ in self.impacts]),
-            np.array([x.impulse for x in struck]).reshape(-1, count),
-            np.array([x.unique for x in struck], bool).reshape(-1, count),
-            np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
+            names=F.names,
+            joints=tuple(x.joint for x in F.touches),
+            t=t_starts,
+            closed=closed,
+            q=q_starts,
+            v=v_starts,
+            t_end=np.asarray(self.reached),
+            impact_t=np.array([x for x, _ in self.impacts]),
+            impulse=np.array([x.impulse for x in struck]).reshape(-1, count),
+            unique=np.array([x.unique for x in struck], bool).reshape(-1, count),
+            energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
         )
         counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
         ready = next(iter(F._prepared.values()))
@@ -451,7 +455,7 @@ def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tup
         return ()
     contacts, closed, out = Closings(system, None, None, None), np.array(system.closed), []
     here = contacts.now(t, State(np.asarray(q), np.zeros(system.n)))
-    place = rows_among_all(system, closed)[here.rows]
+    place = rows_among_all(system, system.closed)[here.rows]
     lam, null = np.where(closed, here.signs * np.asarray(lam)[np.maximum(place, 0)], 0.0), here.bearing(closed)[1]
     rows = np.linalg.norm(here.W[here.rows], axis=1)
     margin = _margin((lam * rows)[closed], (null * rows)[:, closed]) if closed.any() else 0.0
