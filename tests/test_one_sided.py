@@ -185,13 +185,13 @@ def test_newtons_cradle_of_three(impact):
 def test_a_table_that_falls_flat_says_what_is_not_unique():
     m = da.Model("table", space="space", gravity=(0, 0, -G))
     top = m.body("top", mass=20, inertia=(1, 1, 2), position=(0.15, 0.05, 0.8))
-    floor = {"point": (0, 0, 0), "normal": (0, 0, 1), "restitution": 0.3}
+    floor = {"point": (0, 0, 0), "normal": (0, 0, 1), "restitution": 0.1}
     for k, (x, y) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)]):
         m.contact(f"leg{k + 1}", m.ground, top, at=(x * 0.6, y * 0.4, 0.1), **floor)
     s = da.simulate(m, 1.0, samples=5)
     first = s.phases.impacts[0]
     assert not any(first.unique.values())
-    assert sum(first.impulses.values()) == pytest.approx(20 * math.sqrt(2 * G * 0.1) * 1.3, rel=1e-12)
+    assert sum(first.impulses.values()) == pytest.approx(20 * math.sqrt(2 * G * 0.1) * 1.1, rel=1e-12)
     assert s.energy_drift < 1e-10
     assert s.redundancy == 1
     with pytest.warns(da.errors.RedundancyWarning):
@@ -462,7 +462,7 @@ def test_slider_in_a_guide_with_play():
 def test_play_in_space():
     """A pin, a ball, a rod in a sleeve and a slider fall through their play and come to rest in it."""
     m = da.Model("play", space="space", gravity=(0, 0, -G))
-    loose = {"clearance": 1e-3, "restitution": 0.2}
+    loose = {"clearance": 1e-3}
     bodies = [m.body(n, mass=1.0, inertia=(0.1, 0.2, 0.3), position=(0, k, 0)) for k, n in enumerate("abcd")]
     m.spherical("ball", m.ground, bodies[0], at=(0, 0, 0), **loose)
     m.revolute("pin", m.ground, bodies[1], at=(0, 1, 0), axis=(0, 1, 0), **loose)

@@ -135,7 +135,7 @@ class LimitEntry(Element):
         elif hard:
             hits = {"restitution": self.restitution, "impact": self.impact}
             on.model.add(RigidStop(name=self.name, joint=self.joint, **range_of, **hits))
-        elif soft:
+        elif self.stiffness is not None:
             damping = 0.0 if self.damping is None else self.damping
             on.model.add(Stop(name=self.name, joint=self.joint, stiffness=self.stiffness, damping=damping, **range_of))
 

@@ -151,7 +151,7 @@ def _frictions(results: Results, data, coords) -> None:
     data["friction_limit"] = (along, found.limit, {"long_name": "the largest effort while it sticks"})
     text = {"long_name": "whether the rigid-body model determines the effort of friction"}
     data["unique_friction"] = (along, found.unique, text)
-    table = list(phases)
+    table: Any = list(phases)
     data["phase_friction"] = ("phase", [p.friction for p in table], {"long_name": "friction of each phase"})
     data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "stick, slip + or slip −"})
     data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})
@@ -164,7 +164,7 @@ def _contacts(results: Results, data, coords) -> None:
     coords |= {"contact": list(phases.names), "contact_joint": ("contact", list(phases.joints))}
     closed = np.asarray(phases.closed)[phases.parts(results.solution.t)]
     data["contact_closed"] = (("time", "contact"), closed, {"long_name": "whether the contact is closed"})
-    table = list(phases)
+    table: Any = list(phases)
     data["phase_contact"] = ("phase", [p.contact for p in table], {"long_name": "contact of each phase"})
     data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "closed or open"})
     data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})

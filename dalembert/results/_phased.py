@@ -241,7 +241,7 @@ class TouchedResults(PartedResults):
         return found | {"lost_in_impacts": lost, "drift": found["drift"] + lost}
 
 
-def _taken(values: np.ndarray, rows: np.ndarray, fill: float | bool = 0.0) -> np.ndarray:
+def _taken(values: Any, rows: np.ndarray, fill: float | bool = 0.0) -> np.ndarray:
     """Some rows of an array; where there is none, `fill`."""
     values = np.asarray(values)
     if not len(values):

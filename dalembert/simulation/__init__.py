@@ -2,6 +2,7 @@
 
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 Equations (6c.1)–(6c.5): docs/theory/sticking.md.
+Equations (6d.1)–(6d.7): docs/theory/one_sided.md.
 """
 
 from dalembert._results import Status
@@ -19,7 +20,7 @@ from dalembert.simulation._stepping import Stepped, simulate_stepping
 from dalembert.simulation._steps import Mark
 from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
-from dalembert.simulation._touching import Closings
+from dalembert.simulation._touching import Closings, contact_remarks
 
 __all__ = [
     "INTEGRATORS",
@@ -43,6 +44,7 @@ __all__ = [
     "Switch",
     "SwitchedSolution",
     "close_constraint",
+    "contact_remarks",
     "how_many",
     "is_batch",
     "member",

@@ -110,7 +110,7 @@ class Instantly:
                 return None
             up = G @ (found.x + self.free) - bias
             lifts = which[up > LIFTS * self.forces[which]]
-            left = [k for k in held if not (k in lifts and self.touches[k].tied)]
+            left = [k for k in held if not (k in lifts and self.touches[int(k)].tied)]
             if left == held:
                 out = np.zeros(len(self.touches), bool)
                 out[lifts] = True
@@ -142,14 +142,15 @@ class Instantly:
             after = self.rate[which] + self.sided(which) @ x
             idle = impulse <= 1e-12 * np.max(impulse, initial=0.0)
             gone = which[idle & (after > LIFTS * self.speeds[which])]
-            left = [k for k in held if not (k in gone and self.touches[k].tied)]
+            left = [k for k in held if not (k in gone and self.touches[int(k)].tied)]
             if left == held:
                 break
             held = left
         impulses, sure = np.zeros(len(self.touches)), np.ones(len(self.touches), bool)
         impulses[which], sure[which] = impulse, unique
         v = self.v + np.linalg.solve(self.L.T, x)
-        return Struck(v, impulses, sure, 0.5 * self.v @ self.M @ self.v, 0.5 * v @ self.M @ v)
+        energies = (float(0.5 * x @ self.M @ x) for x in (self.v, v))
+        return Struck(v, impulses, sure, *energies)
 
     def _impulses(self, which, held, restitution) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         E = self.equations(held)

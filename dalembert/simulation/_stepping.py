@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +23,7 @@ from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble_known
 from dalembert.model import Model
 from dalembert.stabilise import assembled
-from dalembert.systems import AbstractSystem, all_closed, build
+from dalembert.systems import AbstractSystem, all_closed, build, compiled
 
 SWEEPS, EXACT = 400, 1e-12
 """The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
@@ -111,7 +110,7 @@ def simulate_stepping(
     return Stepped(t, q, v, impulse, tuple(x.name for x in system.touches))
 
 
-@eqx.filter_jit
+@compiled
 def _marched(system, sides: _Sides, count: int, every: int, t0, dt, q, v, mu, restitution):
     def one(carry, _):
         t, q, v, total = carry

@@ -17,7 +17,7 @@ import numpy as np
 
 from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
 from dalembert._typing import is_traced
-from dalembert.reactions import rule_of
+from dalembert.reactions import RowElimination, rule_of
 from dalembert.simulation._begin import start_warnings
 from dalembert.simulation._impacts import Instantly, Struck, terms_at
 from dalembert.simulation._parts import PartMarch, states_of_parts
@@ -25,7 +25,7 @@ from dalembert.simulation._phases import ContactPhases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State, assembled
-from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed
+from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, rows_among_all
 
 LOOKS = 6
 """Instants in each step at which gaps and forces are looked at."""
@@ -73,6 +73,11 @@ def simulate_touching(
     """`simulate` for a system with one-sided joints; `run` is `simulate` for a plain one, `save` the times that are
     saved, or "steps"."""
     refuse_touching(system, t_end, state, t0, save, settings)
+    if isinstance(rule_of(rule), RowElimination):
+        raise DalembertError(
+            f"rule=RowElimination drops rows, and joint '{system.touches[0].joint}' is one-sided; take 'weighted' or "
+            "'minimum_norm'."
+        )
     contacts = Closings(system, formulation, stabilisation, rule_of(rule))
     march = _March(run, contacts, float(t0), float(t_end), None if isinstance(save, str) else save, settings)
     try:
@@ -123,7 +128,7 @@ class Closings:
         self.touches, self.rule = system.touches, rule
         self.names = tuple(t.name for t in self.touches)
         self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
-        self.restitution = system.restitutions()
+        self.restitution = np.asarray(system.restitutions())
         self.size = float(system.bodies.size) if system.bodies is not None else 1.0
         self._prepared: dict[tuple[bool, ...], Prepared] = {}
 
@@ -410,15 +415,19 @@ class _March(PartMarch):
         t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
         starts = self.starts or [(self.t0, np.zeros(count, bool), np.zeros(nq), np.zeros(n))]
         struck = [x for _, x in self.impacts]
+        t_starts, closed, q_starts, v_starts = (np.array([x[k] for x in starts]) for k in range(4))
         phases = ContactPhases(
-            F.names,
-            tuple(x.joint for x in F.touches),
-            *(np.array([x[k] for x in starts]) for k in range(4)),
-            np.asarray(self.reached),
-            np.array([x for x, _ in self.impacts]),
-            np.array([x.impulse for x in struck]).reshape(-1, count),
-            np.array([x.unique for x in struck], bool).reshape(-1, count),
-            np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
+            names=F.names,
+            joints=tuple(x.joint for x in F.touches),
+            t=t_starts,
+            closed=closed,
+            q=q_starts,
+            v=v_starts,
+            t_end=np.asarray(self.reached),
+            impact_t=np.array([x for x, _ in self.impacts]),
+            impulse=np.array([x.impulse for x in struck]).reshape(-1, count),
+            unique=np.array([x.unique for x in struck], bool).reshape(-1, count),
+            energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
         )
         counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
         ready = next(iter(F._prepared.values()))
@@ -437,6 +446,28 @@ class _March(PartMarch):
             chosen=F.rule,
             phases=phases,
         )
+
+
+def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tuple[str, ...]:
+    """What contradicts one-sided joints where a machine rests with these multipliers of its rows: what would have to
+    pull, and what overlaps."""
+    if not system.touches:
+        return ()
+    contacts, closed, out = Closings(system, None, None, None), np.array(system.closed), []
+    here = contacts.now(t, State(np.asarray(q), np.zeros(system.n)))
+    place = rows_among_all(system, system.closed)[here.rows]
+    lam, null = np.where(closed, here.signs * np.asarray(lam)[np.maximum(place, 0)], 0.0), here.bearing(closed)[1]
+    rows = np.linalg.norm(here.W[here.rows], axis=1)
+    margin = _margin((lam * rows)[closed], (null * rows)[:, closed]) if closed.any() else 0.0
+    if margin < -BEYOND * np.linalg.norm(here.free):
+        pulls = [f"'{n}' by {-x:.6g}" for n, x in zip(contacts.names, lam, strict=True) if x < 0]
+        out.append(
+            f"one-sided joints would have to pull ({', '.join(pulls)} N): the machine does not rest so, they open"
+        )
+    inside = [n for n, gap in zip(contacts.names, here.gap, strict=True) if gap < -INSIDE * contacts.size]
+    if inside:
+        out.append(f"beyond the limit of one-sided joints that were open at the start: {', '.join(map(repr, inside))}")
+    return tuple(out)
 
 
 def touching_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.systems._base import AbstractSystem, RowOwner
 from dalembert.systems._bodies import JointView
-from dalembert.systems._names import Renaming, compiled_quickly, with_fields
+from dalembert.systems._names import compiled_quickly
 from dalembert.systems._rows import Family, some_rows
 
 if TYPE_CHECKING:
@@ -52,14 +52,6 @@ class Contacts(eqx.Module):
     m: int = eqx.field(static=True)
     m_holonomic: int = eqx.field(static=True)
     closed: tuple[bool, ...] = eqx.field(static=True)  # which of the contacts are closed now
-
-    def renamed(self, to: Renaming) -> Contacts:
-        return with_fields(
-            self,
-            families=tuple(f.renamed(to) for f in self.families),
-            joints=tuple(j.renamed(to) for j in self.joints),
-            owners=tuple(o.renamed(to) for o in self.owners),
-        )
 
 
 def touches_of(owners: Sequence[RowOwner], m_holonomic: int) -> tuple[Touch, ...]:
@@ -147,5 +139,5 @@ def with_closed(system: AbsoluteSystem, closed: Sequence[bool]) -> AbsoluteSyste
 
 def _without_rows(f: Family, members: list[int]) -> Family:
     group = Group(np.zeros((len(members), 0)), f.group.columns[members])
-    p = {key: np.asarray(x)[np.array(members)] for key, x in f.p.items()}
+    p: dict[str, Any] = {key: np.asarray(x)[np.array(members)] for key, x in f.p.items()}
     return Family(f.nature, tuple(f.names[k] for k in members), group, 0, 0, None, None, p, f.axes)
