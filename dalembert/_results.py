@@ -138,6 +138,10 @@ class SlackBeltWarning(UserWarning):
     """A belt transmits more than its pretension allows: its slack span would be compressed. Names belts and times."""
 
 
+class LiftOffWarning(UserWarning):
+    """A support that only pushes would have to pull, or a cable to push, to keep the motion: names them and times."""
+
+
 class RecordWarning(UserWarning):
     """Too little was saved of a run: a file holds its numbers but not all that is needed to compute with them, or the
     saved times are too far apart to count full turns. States what and why."""

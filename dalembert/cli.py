@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, statics, modes, run, kinematics, study, view, report, compare, …"""
+"""edge · the command line: list, check, statics, modes, assembly, run, kinematics, study, view, report, compare, …"""
 
 from __future__ import annotations
 
@@ -77,6 +77,27 @@ Closing = Annotated[
     float | None,
     typer.Option("--tolerance", help="How far redundant joints may be from closing, of the machine's size."),
 ]
+PushOnly = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--push-only", metavar="JOINT", help="A support that cannot pull: leg1, or a component, foot.Fz (foot.-Fz)."
+    ),
+]
+PullOnly = Annotated[list[str] | None, typer.Option("--pull-only", metavar="JOINT", help="A cable: it cannot push.")]
+Friction = Annotated[
+    list[str] | None,
+    typer.Option("--friction", metavar="JOINT=MU", help="A support that holds sideways by friction: foot.Fz=0.5."),
+]
+Strength = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strength", metavar="JOINT=MOST", help="What a joint can bear: bolt=500, bolt.Mz=20, bolt.Fx=-9,30."
+    ),
+]
+Play = Annotated[
+    list[str] | None,
+    typer.Option("--play", metavar="JOINT.COMPONENT", help="What a joint's play takes up: hinge.Mx."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -135,12 +156,22 @@ def check(
     motion: Annotated[bool, typer.Option("--motion", help="Look along the whole motion as well.")] = False,
     changes: Changes = None,
     tolerance: Closing = None,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="The least and the greatest possible value of every reaction.")
+    ] = False,
+    push_only: PushOnly = None,
+    pull_only: PullOnly = None,
+    friction: Friction = None,
+    strength: Strength = None,
+    play: Play = None,
     coordinates: Coordinates = "absolute",
     as_json: AsJson = False,
 ) -> None:
     """Mobility, redundancy, contradictions, and which reactions can be believed."""
+    known = _known(push_only, pull_only, friction, strength, play)
     entry = _entry(model)
-    found = _check(_built(entry, coordinates, changes), entry.t_end, entry.run, at, motion, tolerance)
+    system = _built(entry, coordinates, changes)
+    found = _check(system, entry.t_end, entry.run, at, motion, tolerance, _limits(known) if known else ranges)
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -357,7 +388,43 @@ def _changed(system, changes: list[str]):
     return system.replace(values)
 
 
-def _check(system, t_end, settings, at, motion, tolerance=None):
+def _split_component(name: str) -> tuple[str, str]:
+    """ "foot.Fz" → ("foot", "Fz"); a name alone has no component."""
+    joint, _, component = name.rpartition(".")
+    is_one = component.lstrip("-") in ("Fx", "Fy", "Fz", "Mx", "My", "Mz", "F", "M")
+    return (joint, component) if joint and is_one else (name, "")
+
+
+def _known(push_only, pull_only, friction, strength, play) -> dict[str, dict]:
+    """What the options say is known of joints, as the fields of `reactions.Known`."""
+    out: dict[str, dict] = {}
+    for field, names in (("push_only", push_only), ("pull_only", pull_only)):
+        for name in names or ():
+            joint, component = _split_component(name)
+            out.setdefault(field, {})[joint] = component or None
+    for text in friction or ():
+        ((name, mu),) = _assigned([text], "--friction").items()
+        joint, component = _split_component(name)
+        out.setdefault("friction", {})[joint] = (mu, component) if component else mu
+    for text in strength or ():
+        ((name, most),) = _assigned([text], "--strength").items()
+        joint, component = _split_component(name)
+        out.setdefault("strength", {}).setdefault(joint, {})[component or "F"] = most
+    for name in play or ():
+        joint, component = _split_component(name)
+        if not component:
+            raise DalembertError(f"--play {name}: write JOINT.COMPONENT, such as {name}.Mx.")
+        out.setdefault("play", {}).setdefault(joint, []).append(component)
+    return out
+
+
+def _limits(known: dict[str, dict]):
+    from dalembert.reactions import Known
+
+    return Known(**known)
+
+
+def _check(system, t_end, settings, at, motion, tolerance=None, ranges: Any = False):
     """The check of a system at its start, at a time of its motion, or along it."""
     from dalembert.analysis import check as check_model
     from dalembert.simulation import simulate
@@ -365,20 +432,103 @@ def _check(system, t_end, settings, at, motion, tolerance=None):
     settings = settings if tolerance is None else settings | {"tolerance": tolerance}
     closing = {"tolerance": settings["tolerance"]} if "tolerance" in settings else {}
     if not motion and at is None:
-        return check_model(system, **closing)
+        return check_model(system, ranges=ranges, **closing)
     first = check_model(system, reactions=False, **closing)
     if not first.consistent:  # nothing moves
         return first
     if at is not None and at < 0:
         raise DalembertError(f"--at {at:g}: the motion begins at 0.")
     if not motion and at == 0:
-        return check_model(system, **closing)
+        return check_model(system, ranges=ranges, **closing)
     end = max(t_end, at or 0.0) if motion or at is None else at
     solution = simulate(system, end, throw=False, **settings)
     if at is None:
-        return check_model(solution, **closing)
-    found = check_model(system, solution.at(at), t=at, **closing)
+        return check_model(solution, ranges=ranges, **closing)
+    found = check_model(system, solution.at(at), t=at, ranges=ranges, **closing)
     return dataclasses.replace(found, motion=check_model(solution, reactions=False).motion) if motion else found
+
+
+@app.command()
+def assembly(
+    model: ModelName,
+    errors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--error",
+            metavar="DIMENSION=VALUE",
+            help="How far a dimension is off: hinge.point_j=0,0,1e-4 or hinge.point_j.z=1e-4. Repeat for several.",
+        ),
+    ] = None,
+    tolerances: Annotated[
+        list[str] | None,
+        typer.Option("--within", metavar="DIMENSION=VALUE", help="The tolerance of a dimension: hinge.point_j=1e-4."),
+    ] = None,
+    stiffness: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stiffness",
+            metavar="JOINT=VALUE",
+            help="In N/m: a number for all joints, hinge=1e7 or hinge.Fx=1e7; joints not named are rigid. "
+            "Default: 1e8 for all, which is stated.",
+        ),
+    ] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", metavar="NAME", help="A measured position or joint coordinate.")
+    ] = None,
+    hold: Annotated[
+        list[str] | None, typer.Option("--hold", metavar="NAME", help="A position that stays as it is.")
+    ] = None,
+    motion: Annotated[bool, typer.Option("--motion", help="Over the whole motion.")] = False,
+    changes: Changes = None,
+    coordinates: Coordinates = "absolute",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the result: .nc (netCDF).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What joints have to bear because the parts do not quite fit: which dimension loads which joint by how much."""
+    check_output(output, (".nc",))
+    given = [_assigned(x, option) for x, option in ((errors or [], "--error"), (tolerances or [], "--within"))]
+    if bool(given[0]) == bool(given[1]):
+        raise DalembertError("Say how far dimensions are off, --error hinge.point_j.x=1e-4, or within what they are, "
+                             "--within hinge.point_j=1e-4.")  # fmt: skip
+    stiff = _stiffness(stiffness)
+    entry = _entry(model)
+    system = _built(entry, coordinates, changes)
+    from dalembert.analysis import assembly as assembled
+    from dalembert.io import write_netcdf
+    from dalembert.simulation import simulate
+
+    found = assembled(
+        simulate(system, entry.t_end, throw=False, **entry.run) if motion else system,
+        errors=given[0] or None, tolerances=given[1] or None, stiffness=1e8 if stiff is None else stiff,
+        measurements=measure, hold=hold or (),
+    )  # fmt: skip
+    if as_json:
+        print(json.dumps(found.as_dict()))
+    else:
+        print(found)
+        if stiff is None:
+            print("  every joint is taken as elastic with 1e8 N/m; say what it is with --stiffness")
+    _written([None if output is None else write_netcdf(found.dataset, output)], as_json)
+    if found.contradictions:
+        raise typer.Exit(1)
+
+
+def _stiffness(texts: list[str] | None):
+    """What `--stiffness` says: one number for all joints, or by joint and component."""
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _numbers(texts[0], f"--stiffness {texts[0]}")
+    out: dict[str, Any] = {}
+    for name, value in _assigned(texts, "--stiffness").items():
+        joint, component = _split_component(name)
+        if not component:
+            out[joint] = value
+        elif isinstance(out.setdefault(joint, {}), dict):
+            out[joint][component] = value
+        else:
+            raise DalembertError(f"--stiffness {name}: '{joint}' has one number for all its components already.")
+    return out
 
 
 @app.command()
@@ -782,6 +932,11 @@ def report(
         bool, typer.Option("--statics", help="Tell also where it rests, and what it bears there.")
     ] = False,
     modes: Annotated[bool, typer.Option("--modes", help="Tell also its modes, about its start or its rest.")] = False,
+    push_only: PushOnly = None,
+    pull_only: PullOnly = None,
+    friction: Friction = None,
+    strength: Strength = None,
+    play: Play = None,
 ) -> None:
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
@@ -793,6 +948,7 @@ def report(
         print(f"Written: {report_study(open_study(model), path)}")
         return
     settings = {"rtol": rtol, "max_steps": max_steps, "rule": _rule(rule)}
+    known = _known(push_only, pull_only, friction, strength, play)
     entry = _entry(model)
     machine = entry.model()
     from dalembert._results import RedundancyWarning
@@ -802,6 +958,8 @@ def report(
     chosen = entry.run | {k: v for k, v in settings.items() if v is not None}
     end = entry.t_end if t_end is None else t_end
     options = {"about": entry.summary, "samples": samples, "progress": True, "statics": statics, "modes": modes}
+    if known:
+        options["known"] = _limits(known)
     if changes:  # the model as a file would not be what was simulated
         machine = _built(entry, coordinates, changes)
         options["about"] = f"{entry.summary or machine.name}; changed: {', '.join(changes)}"

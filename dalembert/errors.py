@@ -9,6 +9,7 @@ from dalembert._results import (
     DataWarning,
     EquilibriumError,
     FileError,
+    LiftOffWarning,
     ModelError,
     PoseError,
     PrecisionWarning,
@@ -22,6 +23,6 @@ from dalembert._results import (
 
 __all__ = [
     "ActuationWarning", "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "DataWarning",
-    "EquilibriumError", "FileError", "ModelError", "PoseError", "PrecisionWarning", "RecordWarning",
+    "EquilibriumError", "FileError", "LiftOffWarning", "ModelError", "PoseError", "PrecisionWarning", "RecordWarning",
     "RedundancyWarning", "SimulationError", "SingularWarning", "SlackBeltWarning", "StiffnessWarning",
 ]  # fmt: skip

@@ -22,6 +22,8 @@ def plane_joints() -> da.Model:
     m.weld("weld", "a", "b", at=(1, 0))
     m.revolute("revolute", m.ground, a, at=(0, 0))
     m.revolute("by_markers", "tip", "foot")
+    m.revolute("loose_pin", "b", "c", at=(0, 1), clearance=0.01, restitution=0.5, impact="poisson")
+    m.prismatic("loose", "b", "c", at=(0, 1), axis=(1, 0), clearance=0.01, length=0.1, restitution=0, impact="poisson")
     m.prismatic("prismatic", "ground", "b", at=(1, 0), axis=(1, 0.5))
     m.pin_slot("pin_slot", "a", "b", at=(1, 0), slot=(0, 1))
     m.generic("generic", "b", "c", held=["x", "angle"], at=(0, 0))
@@ -30,9 +32,15 @@ def plane_joints() -> da.Model:
     ring = [(math.cos(x), math.sin(x)) for x in np.linspace(0, 2 * math.pi, 8)[:-1]]
     m.point_on_curve("ring", "ground", "a", points=ring, at=(1.0, 0.0), closed=True)
     m.distance("rod", "a", "c", at_i=(0.1, 0.2), at_j=(0, 0), length=0.75)
+    m.distance("cable", "a", "c", length=0.8, one_sided=True, restitution=0.25, impact="poisson")
+    m.point_on_line("ledge", "a", "c", at=(0, 0), axis=(0, 1), one_sided=True, restitution=1, impact="poisson")
+    m.contact("floor", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), radius=0.1, restitution=0.5)
+    m.contact("rough", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), friction=0.5)
+    m.contact("rougher", "ground", "c", at=(0, 1), normal=(0, 1), point=(0, 0), slips=False)
     m.angle_lock("angle_lock", "a", "b", at=(1, 1))
     m.knife_edge("edge", "ground", "b", at=(1, 0), direction=(1, 0))
     m.rolling_disc("wheel", "ground", "a", radius=0.25, at=(0.5, 0.25), normal=(0, 1))
+    m.rolling_disc("tyre", "ground", "a", radius=0.25, one_sided=True, restitution=0, impact="poisson")
     m.no_slip("rims", "a", "b", radius_i=0.5, radius_j=-0.2, at_i=(0.5, 0), at_j=(1.5, 0))
     return m
 
@@ -51,6 +59,10 @@ def space_joints() -> da.Model:
     m.cylindrical("cylindrical", "b", "c", at=(0, 1, 0), axis=z)
     m.screw("screw", "ground", "c", pitch=0.01, at=(0, 0, 0), axis=z)
     m.spherical("spherical", "on_a", "on_b")
+    m.spherical("loose_ball", "a", "c", at=(0, 0, 1), clearance=0.01, restitution=0.5, impact="poisson")
+    m.cylindrical(
+        "loose_rod", "a", "c", at=(0, 0, 1), axis=z, clearance=0.01, length=0.2, restitution=1, impact="poisson"
+    )
     m.spherical("ball", "b", "c", at=(0, 1, 1))
     m.universal("universal", "a", "c", at=(0, 0, 0), axis_i=(1, 0, 0), axis_j=(0, 1, 0))
     m.constant_velocity("homokinetic", "a", "b", at=(0, 0, 0), axis_i=z, axis_j=(0, 0.2, 1))
@@ -59,6 +71,9 @@ def space_joints() -> da.Model:
     m.generic("generic", "a", "c", held=["x", "ry"], at=(0, 0, 0), axis=z, x=(0, 1, 0))
     m.point_on_line("point_on_line", "ground", "a", at=(0, 0, 0), axis=z)
     m.point_in_plane("point_in_plane", "ground", "b", at=(0, 0, 0), normal=z)
+    m.point_in_plane("leg", "ground", "b", at=(0, 0, 0), normal=z, one_sided=True, restitution=0.1, impact="poisson")
+    m.contact("in_hole", "b", "c", at=(0, 1, 0), radius=0.1, radius_i=-0.3, impact="poisson")
+    m.rolling_sphere("marble", "ground", "c", radius=0.5, one_sided=True, restitution=0, impact="poisson")
     m.point_on_curve("curve", "ground", "c", points=np.arange(12.0).reshape(4, 3) ** 1.5, degree=3)
     m.revolute_spherical_rod("rod", "ground", "b", at_i=(0, 0, 0), at_j=(0, 1, 0), axis=z, length=1.0)
     m.parallel_axes("parallel", "a", "b", at=(0, 0, 0), axis=z)
@@ -159,6 +174,8 @@ def plane_forces() -> da.Model:
     m.motor("volts", "pin", voltage="12*t", torque_constant=0.1, resistance=2.0)
     m.limit("range", "slot", lower=-1.0, upper=2.0, effort=10.0, velocity=3.0, coordinate="displacement")
     m.limit("torque", "pin", effort=5.0)
+    m.limit("rigid_range", "pin", lower=-1.0, restitution=0.5, impact="poisson")
+    m.limit("soft_range", "pin", upper=1.0, stiffness=1e4, damping=2.0)
     m.shape("plate", "a", "box", size=(1.0, 0.1), position=(0.1, 0.0), angle=0.2, colour=(0.8, 0.1, 0.1, 1))
     return m
 

@@ -98,6 +98,7 @@ DIFFERENTIATING = {
     "formulations/_complementary.py": "rates of a complement",
     "simulation/_march.py": "energy; it asks residuals whether a step has closed",
     "analysis/_state_space.py": "residuals once more: the rows of a linearisation",
+    "analysis/_dimensions.py": "residuals and measurements by named dimensions",
     "analysis/_rest.py": "forces at rest along a path, and what is held; it asks residuals whether a step has closed",
 }
 """The files that differentiate and know rows or residuals at all, and what they differentiate."""

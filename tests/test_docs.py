@@ -145,7 +145,8 @@ def test_equations_are_numbered_in_order_and_cited_by_the_code(page):
     room = found[0].split(".")[0]
     assert found == [f"{room}.{k + 1}" for k in range(len(found))]
     analysis = dict.fromkeys(("statics", "kinematics", "inverse_dynamics", "linearisation"), "analysis")
-    home = ({"switching": "simulation", "sticking": "simulation"} | analysis).get(page.stem, page.stem)
+    marching = dict.fromkeys(("switching", "sticking", "one_sided"), "simulation")
+    home = ({"ranges": "reactions"} | marching | analysis).get(page.stem, page.stem)
     cited = f"({found[0]})–({found[-1]}): docs/theory/{page.name}"
     assert cited in (importlib.import_module(f"dalembert.{home}").__doc__ or "")
 

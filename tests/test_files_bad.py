@@ -99,6 +99,7 @@ WRONG = {
     "Positive": [*NUMBERS[:3], ("-1", "must be greater than zero, not -1"), ("0", "must be greater than zero, not 0")],
     "Whole": [("1.5", "must be a whole number, not 1.5"), ("one", "must be a whole number, not the text 'one'")],
     "Flag": [("yes", "must be true or false, not the text 'yes'"), ("1", "must be true or false, not 1")],
+    "Impact": [("hertz", "must be one of newton, poisson, not the text 'hertz'"), ("1", "must be one of newton")],
     "bool": [("on", "must be true or false, not the text 'on'")],
     "Vector": [
         ("[1]", "must be 2 numbers in the plane, 3 in space"),

@@ -692,4 +692,4 @@ def test_a_joint_has_the_coordinates_that_its_rows_measure(space):
         assert tuple(c.element.coordinates(space)) == tuple(dict(system_rows(c, space).coordinates)), c
         met.add(type(c.element))
     known = {e for e in ELEMENTS.values() if issubclass(e, AbstractJoint) and space in e.spaces}
-    assert {e.type for e in known - met} <= {"gear", "belt", "rack_and_pinion", "gear_ratio"}
+    assert {e.type for e in known - met} <= {"gear", "belt", "rack_and_pinion", "gear_ratio", "contact"}

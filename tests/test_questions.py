@@ -80,6 +80,18 @@ def sticking() -> da.Model:
     return model
 
 
+def standing() -> da.Model:
+    """A block on two one-sided feet without friction, held by a spring: closed contacts."""
+    model = da.Model("standing", gravity=(0, -G))
+    block = model.body("block", mass=2.0, inertia=0.3, position=(0.0, 0.5))
+    for k, x in enumerate((-0.5, 0.5)):
+        model.contact(f"foot{k}", model.ground, block, at=(x, 0), point=(0, 0), normal=(0, 1))
+    model.spring_damper("spring", model.ground, block, at_i=(-2, 0.5), stiffness=50.0, length=2.0)
+    model.force("push", block, (model.input("u"), 0))
+    model.measure("load", "reaction", "foot0", component="Fy")
+    return model
+
+
 def functions(*more: da.model.Element) -> da.FunctionSystem:
     """A point on a circle by its own functions, hanging."""
     return da.FunctionSystem(
@@ -101,7 +113,8 @@ STEADY = da.model.Controller("hold", states={"z": 0.1}, rates={"z": "-z"}, outpu
 
 MACHINES = {"cranks": cranks, "rotor": rotor, "ball": ball, "rubbing": rubbing}
 SYSTEMS = [*((name, c) for name in MACHINES for c in ("absolute", "joint")), ("functions", ""), ("sticking", "joint")]
-MACHINES["sticking"] = sticking
+SYSTEMS += [("standing", "absolute"), ("standing", "joint")]
+MACHINES |= {"sticking": sticking, "standing": standing}
 
 
 @functools.cache
@@ -184,6 +197,7 @@ def ask_modes(name, coordinates, tmp_path):
         "rubbing": "swing",
         "sticking": "load",
         "functions": "own",
+        "standing": "load",
     }
     lin = da.linearise(system_of(name, coordinates), inputs=["u"], outputs=[out[name]])
     assert str(lin) and lin.as_dict()["modes"]
@@ -248,6 +262,7 @@ def target_of(name, coordinates) -> dict:
         "ball": {"ball.x": 0.2},
         "rubbing": {"pin": 0.4},
         "sticking": {"pin": 0.4},
+        "standing": {"block.x": 0.2},
     }
     return q0.get(name, {"q[0]": 0.5})
 
@@ -303,6 +318,9 @@ REFUSED = {
     ("quasistatic", "ball"): "cannot be at rest: 'drive' prescribes a speed",
     ("inverse_dynamics", "rubbing"): "would depend on the efforts",
     ("inverse_motion", "rubbing"): "would depend on the efforts",
+    ("quasistatic", "standing"): "Joint 'foot0' of 'standing' is one-sided",
+    ("inverse_dynamics", "standing"): "Joint 'foot0' of 'standing' is one-sided",
+    ("kinematics", "standing"): "'standing' has 1 degree of freedom and no driver",
     ("inverse_dynamics", "sticking"): "Friction 'brake' of 'sticking' sticks",
     ("inverse_motion", "sticking"): "Friction 'brake' of 'sticking' sticks",
     ("linearise", "sticking"): "Friction 'brake' of 'sticking' sticks",

@@ -4,12 +4,14 @@ Equations (7.1)–(7.7): docs/theory/statics.md. Equations (7a.1)–(7a.8): docs
 Equations (7b.1)–(7b.5): docs/theory/inverse_dynamics.md. Equations (7c.1)–(7c.9): docs/theory/linearisation.md.
 """
 
+from dalembert.analysis._assembly import Assembly, ReleaseEffect, assembly
 from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._compare import Comparison, Entry, compare
 from dalembert.analysis._compensation import gravity_compensation
 from dalembert.analysis._contradictions import Contradiction
 from dalembert.analysis._efforts import InverseDynamics
 from dalembert.analysis._equilibrium import Equilibrium, LoadCases
+from dalembert.analysis._everywhere import EverywhereRelease
 from dalembert.analysis._inverse import inverse_dynamics
 from dalembert.analysis._kinematics import kinematics
 from dalembert.analysis._linear import linearise
@@ -44,10 +46,11 @@ from dalembert.analysis._statics import equilibrium
 from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
-    "ActuatorAuthority", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry", "Equilibrium",
-    "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation", "LoadCases", "Mode", "MotionCheck", "Pose",
-    "Projectors", "Release", "Solvability", "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term",
-    "UniqueSum", "Verdict", "actuator_authority", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check",
-    "compare", "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
+    "ActuatorAuthority", "Assembly", "Check", "Comparison", "Contradiction", "DependentGroup", "Effort", "Entry",
+    "Equilibrium", "EverywhereRelease", "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation",
+    "LoadCases", "Mode", "MotionCheck", "Pose", "Projectors", "Release", "ReleaseEffect", "Solvability",
+    "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict",
+    "actuator_authority", "assembly", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare",
+    "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
     "quasistatic", "solve_pose", "split_motion", "sweep_pose",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from dalembert.analysis._contradictions import Contradiction
 from dalembert.analysis._free import FreeMotion
 from dalembert.analysis._solvability import Solvability, Term
-from dalembert.reactions import Pressing
+from dalembert.reactions import Pressing, ReactionRanges
 from dalembert.simulation import SingularPosition
 
 
@@ -45,6 +45,8 @@ class Check:
     independent motions as there are degrees of freedom (none for large machines), and `unheld` names the bodies that
     no joint holds. `misfit` is how far redundant joints are from closing (relative to the machine's size), where
     they do so only approximately. Components of reactions are along the joints' own axes (marker i).
+    `ranges` are the least and greatest possible values of all reactions here (`check(…, ranges=True)`), and
+    `lifts` says which supports that only push (or pull) cannot carry the load as the model holds them.
     `remarks` state which joints are nearly redundant (barely independent), and what is assumed about gears, belts and
     couplings: couplings that leave out the force of teeth or belts, the flank in contact.
     """
@@ -77,6 +79,8 @@ class Check:
     free_motions: tuple[FreeMotion, ...] = ()
     unheld: tuple[str, ...] = ()
     misfit: dict[str, float] = field(default_factory=dict)
+    ranges: ReactionRanges | None = field(default=None, repr=False)
+    lifts: tuple[str, ...] = ()
 
     @property
     def consistent(self) -> bool:
@@ -92,7 +96,7 @@ class Check:
     def as_dict(self) -> dict:
         """Plain data, ready for JSON."""
         below = {"singular_values", "contradictions", "friction", "free_motions"}
-        below |= {"solvability", "solvability_here", "motion"}
+        below |= {"solvability", "solvability_here", "motion", "ranges"}
         out = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in below}
         values = self.singular_values
         out["consistent"] = self.consistent
@@ -103,6 +107,8 @@ class Check:
         ]
         out["friction"] = [p._asdict() for p in self.friction]
         out["free_motions"] = [[b._asdict() for b in m.bodies] for m in self.free_motions]
+        if self.ranges is not None:
+            out["ranges"] = self.ranges.as_dict()
         if self.solvability is not None:
             out |= _solvability(self.solvability)
         if self.solvability_here is not None:

@@ -199,7 +199,7 @@ def _refuse_freedoms(system: AbstractSystem, t: float, state: State) -> None:
         return
     drivers = [o.name for o in system.owners if o.drives and o.rows[0] < h]
     if free == 0:
-        names = [o.name for o in system.owners if o.rows[-1] >= h]
+        names = [o.name for o in system.owners if any(r >= h for r in o.rows)]
         raise DalembertError(
             f"The positions of '{system.name}' do not follow from its drivers: {listed(names)} prescribe{_s(names)} "
             "velocities (a speed driver, rolling), which must be integrated. Use da.simulate."

@@ -299,6 +299,11 @@ def quasistatic(
         array([ 0., -3.])
     """
     system = at_rest(build(model) if isinstance(model, Model) else model, find, inputs)
+    if system.touches:
+        raise DalembertError(
+            f"Joint '{system.touches[0].joint}' of '{system.name}' is one-sided: a path of equilibria on which it "
+            "opens or closes is not followed. Take system.plain(), whose contacts stay as they are at the start."
+        )
     if is_traced(system, state, t):
         raise DalembertError(
             "quasistatic follows a path on the host and cannot be traced; for derivatives take da.equilibrium at a "

@@ -17,7 +17,7 @@ from dalembert.analysis._remarks import assumptions, nearly_redundant, sticking
 from dalembert.analysis._solvability import Solvability, Solver, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import Instant, decide_loads, pressing
+from dalembert.reactions import Instant, Known, PossibleSet, decide_loads, one_sided_limits, pressing
 from dalembert.simulation import Solution
 from dalembert.stabilise import EXACT, NEARLY, Loosened, State, assembled, check_tolerance, loosened, taut
 from dalembert.systems import AbstractSystem, build
@@ -32,6 +32,7 @@ def check(
     *,
     t: float = 0.0,
     reactions: bool = True,
+    ranges: bool | Known = False,
     tolerance: float = EXACT,
 ) -> Check:
     """What a model is and which of its reactions are reliable; for a `Solution` also along its motion.
@@ -40,12 +41,13 @@ def check(
     contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of
     every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units. `tolerance`
     (relative to the machine's size) is how far redundant joints may be from closing, as in `simulate`.
-    Dense and on the host: about (rows/1000)³ × 5 s.
+    `ranges`: find the least and the greatest possible value of every reaction; a `reactions.Known` tells what is known
+    of supports that only push, of friction, strength and play. Dense and on the host: about (rows/1000)³ × 5 s.
     """
     if isinstance(model, Solution):
         first = State(model.q[0], model.v[0]) if state is None else state
         t = float(model.t[0]) if state is None else t
-        found = check(model.system, first, t=t, reactions=reactions, tolerance=_stated(model, tolerance))
+        found = check(model.system, first, t=t, reactions=reactions, ranges=ranges, tolerance=_stated(model, tolerance))
         return replace(found, motion=_along(model))
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
@@ -62,7 +64,7 @@ def check(
             raise error  # a start too rough to be closed, not contradictory constraints
         here = here if loose is None else loose.found.state
         assert here is not None  # only a loosened machine fits
-    return _check(system, t, here, contradictions, reactions, loose)
+    return _check(system, t, here, contradictions, reactions, ranges, loose)
 
 
 def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tuple[Contradiction, ...]]:
@@ -79,7 +81,13 @@ def _stated(solution: Solution, tolerance: float) -> float:
 
 
 def _check(
-    system: AbstractSystem, t: float, here: State, contradictions, reactions: bool, loose: Loosened | None = None
+    system: AbstractSystem,
+    t: float,
+    here: State,
+    contradictions,
+    reactions: bool,
+    ranges: bool | Known = False,
+    loose: Loosened | None = None,
 ) -> Check:
     contradictory = bool(contradictions) and loose is None  # then no further analysis is possible
     if not contradictory:
@@ -96,13 +104,19 @@ def _check(
     h = system.m_holonomic
     if not contradictions and not singular and loose is None:
         contradictions = _contradictory_accelerations(first)
-    found = found_here = None
+    found = found_here = possible = None
+    lifts: tuple[str, ...] = ()
     contradictory = bool(contradictions) and loose is None
     if reactions and not contradictory:
         # at a singular pose the equations give no values, and those of a neighbour are not what was requested
         determined = not singular and not (stuck and stuck.loaded)
         found = _solvability(best, [i for i in (first, *others) if i is not best], values=determined)
         found_here = _solvability(first, [], values=False) if singular else None
+        known = ranges if isinstance(ranges, Known) else Known()
+        if determined and system.m and (ranges or known or one_sided_limits(system.machine)):
+            every = PossibleSet.at(first.loaded, known)
+            lifts = every.empty()
+            possible = every.found() if ranges or known else None
     friction, load_rule = (), None
     bodies = system.bodies
     if bodies is not None and bodies.bearings and not contradictory:
@@ -143,6 +157,8 @@ def _check(
         free_motions=() if contradictory or stuck else free_motions(system, best.equations, best.dependence),
         unheld=unheld(system),
         misfit={} if loose is None else loose.gaps,
+        ranges=possible,
+        lifts=lifts,
     )
 
 
@@ -159,16 +175,7 @@ def _solvability(instant: Instant, others: list[Instant], *, values: bool = True
     elsewhere = [_solver(i) for i in others if i.dependence.rank == instant.dependence.rank]
     if instant.dependence.redundancy == 0:
         elsewhere = []
-    return solve_solvability(instant.joints, instant.among_joints, lam, elsewhere, _typical_force(instant))
-
-
-def _typical_force(instant: Instant) -> float:
-    """The force that turns the machine's momentum at its own rate: the scale of rounding."""
-    e, system = instant.equations, instant.system
-    v, scale = np.asarray(e.v), np.asarray(system.scale())
-    rate = np.max(np.abs(v) / scale, initial=0.0)
-    size = 1.0 if system.bodies is None else float(system.bodies.size)
-    return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
+    return solve_solvability(instant.joints, instant.among_joints, lam, elsewhere, instant.typical_force)
 
 
 def _contradictory_accelerations(instant: Instant) -> tuple[Contradiction, ...]:

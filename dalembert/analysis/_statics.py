@@ -19,6 +19,7 @@ from dalembert.analysis._trim import brought, held_by, named, trimmed
 from dalembert.equations import assemble_known
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, rule_of
+from dalembert.simulation import contact_remarks
 from dalembert.stabilise import State, consistent_state, row_sizes
 from dalembert.systems import AbstractSystem, build, compiled_quickly
 
@@ -206,7 +207,7 @@ def _found_remarks(found: Equilibrium) -> tuple[str, ...]:
             "this pose is singular: reactions that depend on each other here are open, and whether it is stable is "
             "told by the motions that the joints allow to first order"
         )
-    return tuple(out)
+    return (*out, *contact_remarks(found.system, float(found.t), found.q, np.asarray(found.lam)))
 
 
 def _why(rest: Rest, found: Settled) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.analysis._assemblies import places_of, unwound
+from dalembert.analysis._everywhere import EverywhereRelease, ranges_at, release_everywhere
 from dalembert.analysis._labels import labelled_poses
 from dalembert.analysis._pose import Posing, refuse_size, released_rows
 from dalembert.analysis._search import Goal, rows_at, search_to_all
@@ -26,7 +27,7 @@ from dalembert.analysis._targets import asked_for, target_named
 from dalembert.equations import assemble_known
 from dalembert.linalg import unit_rows
 from dalembert.model import Model
-from dalembert.reactions import Instant
+from dalembert.reactions import LABELS, Instant, Known
 from dalembert.stabilise import EXACT
 from dalembert.systems import AbstractSystem, State, build, compiled_for_each, in_double, require_float64
 
@@ -55,15 +56,19 @@ class Sweep:
     `rank` and `redundancy` of the constraints; `conditioning`, the weakest singular value of the constraints and the
     swept coordinates over the largest (unit rows, in the mass metric): 0 where these coordinates do not decide the
     motion (a dead point); and for each joint, along its own axes, whether the rigid-body model determines the
-    components of its reaction there (`unique_force`, `unique_torque`).
+    components of its reaction there (`unique_force`, `unique_torque`). `margin` is the weakest singular value of the
+    constraints alone over the largest, how far a pose is from a singular one. With `ranges`, of the machine at rest:
+    `range_lower` and `range_upper` of each component, `range_width`, the largest width of a joint as a force,
+    and `possible`. `release` is what to free so that every reaction is unique wherever the machine was examined.
     """
 
     dataset: xr.Dataset
     system: AbstractSystem = field(repr=False)
+    release: EverywhereRelease | None = None
 
     def plot(self, what: str = "conditioning", *, path=None):
         """A map (two coordinates) or curves (one) of "conditioning", "reachable", "mobility", "redundancy", "unique",
-        "sheet", or of a joint coordinate by its name; saved to `path` if given."""
+        "margin", "range_width", "sheet", or of a joint coordinate by its name; saved to `path` if given."""
         from dalembert.view import plot_sweep
 
         return plot_sweep(self.dataset, what, path=path)
@@ -86,6 +91,8 @@ class Sweep:
             "reachable": int(there.sum()),
             "sheets": int(data["sheet"].max()) + 1,
             "conditioning": [float(low.min()), float(low.max())] if low.size else [],
+            "margin": [float(f(data["margin"].values[there])) for f in (np.min, np.max)] if low.size else [],
+            "release": None if self.release is None else [str(x) for x in self.release.releases],
             **{n: sorted({int(x) for x in data[n].values[there]}) for n in ("mobility", "rank", "redundancy")},
         }
 
@@ -103,6 +110,10 @@ class Sweep:
             for name in ("mobility", "redundancy"):
                 values = np.unique(data[name].values[data["reachable"].values])
                 lines.append(f"  {name} {' … '.join(str(int(x)) for x in values[[0, -1]][: len(values)])}")
+            if "possible" in data and not (fine := data["possible"].values[data["reachable"].values]).all():
+                lines.append(f"  at {int((~fine).sum())} of these points no reactions respect what is known")
+        if self.release is not None:
+            lines.append(f"  {self.release}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -121,6 +132,7 @@ def sweep_pose(
     t: float = 0.0,
     release: Sequence[str] | bool = (),
     reactions: bool = True,
+    ranges: bool | Known = False,
 ) -> Sweep:
     """Poses over a grid of coordinates: a map of what a machine can reach, and how well.
 
@@ -133,6 +145,9 @@ def sweep_pose(
     - `t`: the time at which other drivers hold their coordinates; `release` names drivers to leave out (True: all). A
       driver whose coordinate is swept is left out.
     - `reactions`: find out which reactions are unique at every point; False saves that time for redundant machines.
+
+    - `ranges`: True or a `reactions.Known`: the least and greatest possible reactions at every point, of the machine at
+      rest (drivers hold it; what is free is let go).
 
     **Returns** a `Sweep`: its `dataset`, and `plot()`. On the host; inside programs use `solve_pose` under `jax.vmap`.
 
@@ -156,7 +171,8 @@ def sweep_pose(
         base = _open_machine(posing, np.asarray(q))
     filled = _Map(posing, axes, base)
     filled.fill()
-    return Sweep(_labelled(posing, names, axes, filled, reactions), system)
+    data, instants, values = _labelled(posing, names, axes, filled, reactions or bool(ranges), ranges)
+    return Sweep(data, system, release_everywhere(instants, values) if reactions else None)
 
 
 def _axes(system: AbstractSystem, grid: Mapping) -> tuple[list[str], list[np.ndarray]]:
@@ -349,7 +365,10 @@ def _seen(system, targets, goal: Goal, t, q) -> _Seen:
 _seen_all = compiled_for_each(_seen, 1)
 
 
-def _labelled(posing: Posing, names, axes, filled: _Map, reactions: bool) -> xr.Dataset:
+def _labelled(
+    posing: Posing, names, axes, filled: _Map, reactions: bool, ranges: bool | Known
+) -> tuple[xr.Dataset, list[Instant], np.ndarray]:
+    """The dataset; and the redundant poses, with their values of the swept coordinates."""
     import xarray as xr
 
     system, shape = posing.system, filled.shape
@@ -377,9 +396,20 @@ def _labelled(posing: Posing, names, axes, filled: _Map, reactions: bool) -> xr.
         values = variable.values if len(there) else np.zeros((0, *variable.shape[1:]))
         data[str(name)] = ((*dims, *variable.dims[1:]), on_grid(values, np.nan), variable.attrs)
     coords |= {str(k): v for k, v in poses.coords.items() if "pose" not in v.dims}
+    instants: list[Instant] = []
+    redundant = np.zeros(0, int)
     if reactions and system.bodies is not None and system.bodies.joints:
-        _add_unique(posing, filled, there, numbers["redundancy"][0], dims, on_grid, data, coords)
-    return xr.Dataset(data, coords=coords, attrs=poses.attrs | {"t": float(posing.t)})
+        redundant = np.flatnonzero(numbers["redundancy"][0] > 0)
+        instants = [_at_rest(posing, filled.q[there[i]]) for i in redundant]
+        _add_unique(system, instants, redundant, len(there), dims, on_grid, data, coords)
+    if ranges and "joint" in coords:
+        _add_ranges(posing, filled.q[there], ranges if isinstance(ranges, Known) else Known(), dims, on_grid, data)
+    dataset = xr.Dataset(data, coords=coords, attrs=poses.attrs | {"t": float(posing.t)})
+    return dataset, instants, filled.values[there[redundant]]
+
+
+def _at_rest(posing: Posing, q: np.ndarray) -> Instant:
+    return Instant.at_rest(posing.system, float(posing.t), q).loaded
 
 
 def _numbers(posing: Posing, filled: _Map, there: np.ndarray) -> dict[str, tuple[np.ndarray, Any, str]]:
@@ -399,10 +429,14 @@ def _numbers(posing: Posing, filled: _Map, there: np.ndarray) -> dict[str, tuple
     generic = int(np.max(whole, initial=0))
     weakest = values[:, generic - 1] / values[:, 0] if generic else np.ones(count)
     redundancy = machine.m - (machine.n - (system.n - own))
+    alone = np.linalg.svd(C, compute_uv=False) if C.size else np.zeros((count, 0))
+    most = int(np.max(own, initial=0))
+    margin = alone[:, most - 1] / alone[:, 0] if most else np.ones(count)
     return {
         "mobility": (system.n - whole, -1, "freedoms that are left with the swept values held"),
         "rank": (machine.n - (system.n - own), -1, "rank of the constraints"),
         "redundancy": (redundancy, -1, "constraint rows that depend on others"),
+        "margin": (margin, np.nan, "weakest singular value of the constraints over the largest; 0 at a singular pose"),
         "conditioning": (
             weakest,
             np.nan,
@@ -421,17 +455,34 @@ def _count(values: np.ndarray) -> np.ndarray:
     return np.sum(values > GAP * np.maximum(values[:, :1], 1e-300), axis=1)
 
 
-def _add_unique(posing: Posing, filled: _Map, there, redundancy, dims, on_grid, data, coords) -> None:
+def _add_unique(
+    system, instants: list[Instant], redundant: np.ndarray, count: int, dims, on_grid, data, coords
+) -> None:
     """Which components of each joint's reaction are unique at each point, along the joint's axes."""
-    system, bodies = posing.system, posing.system.bodies
+    bodies = system.bodies
     assert bodies is not None
     d, joints = bodies.kinematics.d, bodies.joints
-    sure = np.ones((len(there), len(joints), bodies.dv), bool)
-    for i in np.flatnonzero(redundancy > 0):
-        found = Instant(system, float(posing.t), State(filled.q[there[i]], np.zeros(system.n))).loaded.uniqueness
-        sure[i] = [found.mask(j.name) for j in joints]
+    sure = np.ones((count, len(joints), bodies.dv), bool)
+    for i, instant in zip(redundant, instants, strict=True):
+        sure[i] = [instant.uniqueness.mask(j.name) for j in joints]
     coords["joint"] = [j.name for j in joints]
     text = {"long_name": "whether the rigid-body model determines it, along the joint's axes; False where no pose is"}
     data["unique_force"] = ((*dims, "joint", "axis"), on_grid(sure[..., :d], False), text)
     torque = sure[..., d:] if d == 3 else sure[..., d]
     data["unique_torque"] = ((*dims, "joint", *(("axis",) if d == 3 else ())), on_grid(torque, False), text)
+
+
+def _add_ranges(posing: Posing, q: np.ndarray, known: Known, dims, on_grid, data) -> None:
+    """The ends of all possible reactions at each point."""
+    bodies = posing.system.bodies
+    assert bodies is not None
+    names = [j.name for j in bodies.joints]
+    found = ranges_at([_at_rest(posing, x) for x in q], known, names, bodies.dv)
+    for end in ("lower", "upper"):
+        text = {"long_name": f"{end} end of the possible reaction at rest, along the joint's axes"}
+        data[f"range_{end}"] = ((*dims, "joint", "reaction"), on_grid(found[end], np.nan), text)
+    data["reaction"] = ("reaction", list(LABELS[bodies.dv]))
+    text = {"long_name": "largest width of the possible reactions of a joint, as a force", "units": "N"}
+    data["range_width"] = ((*dims, "joint"), on_grid(found["width"], np.nan), text)
+    text = {"long_name": "whether any reactions respect what is known"}
+    data["possible"] = (dims, on_grid(found["possible"], False), text)

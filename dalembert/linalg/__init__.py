@@ -12,12 +12,15 @@ from dalembert.linalg._blocks import (
 )
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
+from dalembert.linalg._least import Least, least
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
+from dalembert.linalg._ranges import GAP, Cone, Conflict, ConvexSet, Extremes, MissingSolver, analytic_centre, extremes
 from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
 from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
 
 __all__ = [
     "EPS",
+    "GAP",
     "KLU",
     "LARGE",
     "NEAR",
@@ -30,13 +33,22 @@ __all__ = [
     "BlockPattern",
     "BlockRows",
     "Combination",
+    "Cone",
+    "Conflict",
+    "ConvexSet",
     "DenseSaddle",
     "Dependence",
+    "Extremes",
     "Group",
+    "Least",
+    "MissingSolver",
     "SparseSaddle",
+    "analytic_centre",
     "blocks_times",
     "dense_of_blocks",
+    "extremes",
     "factorise",
+    "least",
     "mass_metric_rows",
     "mass_root",
     "null_by_qr",

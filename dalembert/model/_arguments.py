@@ -26,6 +26,8 @@ from dalembert.model._placed import Constraint
 LARGEST_NUMBER = 1e60  # in SI units nothing is larger, and its cube is still a number
 LONGEST_NAME = 100
 LONGEST_TITLE = 300  # of the model's own name
+IMPACTS = ("newton", "poisson")
+"""Laws of impact."""
 RULES = ("minimum_norm", "weighted", "penalty_limit", "eliminated")
 """The reaction rules that can be given by name alone."""
 COMPONENTS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
@@ -492,6 +494,9 @@ Colour = Annotated[
 ]
 MeshFile = Annotated[str, Form(_mesh, TEXT, "the name of a file in the model file's folder")]
 Rule = Annotated[str, Form(_one_of(RULES), {"enum": list(RULES)}, "what picks a load that is not unique", RULES[0])]
+Impact = Annotated[
+    str, Form(_one_of(IMPACTS), {"enum": list(IMPACTS)}, "the law of its impacts: newton or poisson", IMPACTS[0])
+]
 Along = Annotated[
     str, Form(_one_of(("world", "body"), "world or body"), {"enum": ["world", "body"]}, "world or body", "world")
 ]

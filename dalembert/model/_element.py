@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from dalembert._results import DalembertError
-from dalembert.model._arguments import ANYTHING, Form, JointName, Name, Place
+from dalembert.model._arguments import ANYTHING, Flag, Form, Impact, JointName, Name, Number, Place, Positive
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function
 from dalembert.model._placed import Bearing, Constraint, Force, Input, Link, Look
@@ -219,6 +219,16 @@ class AbstractJoint(Element, abstract=True):
         """Whether a rack may slide on it."""
         return False
 
+    def signs(self, space: str) -> tuple[int, ...]:
+        """For each of its holonomic rows the sign that its multiplier must have: +1 where it may only push j along the
+        row, −1 where it may only pull; 0 for both. Empty: all rows do both."""
+        return ()
+
+    @property
+    def impact_law(self) -> str:
+        """Of a one-sided joint the law of its impacts."""
+        return ""
+
     def bearing(self, space: str) -> Bearing | None:
         """Which reactions press where it rubs; None: it has no bearing."""
         return None
@@ -255,6 +265,85 @@ class Joint(AbstractJoint, abstract=True):
     def numbers(self, on: Placing) -> dict[str, Any]:
         """Its parameters."""
         return {}
+
+
+class AbstractTouching(Joint, abstract=True):
+    """A joint that may be one-sided: its first rows then only push (a cable: pulls), open and close again.
+
+    `restitution`, from 0 to 1, is that of its impacts, and `impact` their law: "newton" (speeds) or "poisson"
+    (impulses).
+    """
+
+    restitution: Number | None = None
+    impact: Impact = "newton"
+    pushes: ClassVar[int] = 1  # the sign of the multiplier of its first row
+    bounces: ClassVar[bool] = True  # it may have a restitution
+    by: ClassVar[str] = ""  # the argument that makes it one-sided
+
+    def touches(self, space: str) -> bool:
+        """Whether it is one-sided."""
+        return True
+
+    @property
+    def impact_law(self):
+        return self.impact
+
+    def signs(self, space):
+        return (self.pushes,) if self.touches(space) else ()
+
+    def restituted(self, on: Placing) -> dict[str, Any]:
+        """The number of its impacts, checked; none of a joint that is not one-sided."""
+        if not self.touches(on.space):
+            if self.restitution is not None or self.impact != "newton":
+                key = "impact" if self.restitution is None else "restitution"
+                on.wrong(f"{key} belongs to a one-sided joint; give {on.arg(self.by)} too.", key)
+            return {}
+        found = on.number("restitution", default=0.0, negative=False)
+        if found > 1:
+            on.wrong(f"restitution must be from 0 to 1, not {found:g}: an impact gives no energy.", "restitution")
+        if found and not self.bounces:
+            on.wrong(
+                "restitution must be 0: it lands without slip, and such an impact could give energy.", "restitution"
+            )
+        return {"restitution": min(found, 1.0)}
+
+
+class AbstractOneSided(AbstractTouching, abstract=True):
+    """A joint that is one-sided if it says so."""
+
+    one_sided: Flag = False
+    by = "one_sided"
+
+    def touches(self, space):
+        return self.one_sided
+
+
+class AbstractPlay(AbstractTouching, abstract=True):
+    """A joint that may have play: with a `clearance` its pin moves in its hole, as far as that from the middle."""
+
+    clearance: Positive | None = None
+    by = "clearance"
+
+    def touches(self, space):
+        return self.clearance is not None
+
+    def links(self, space):
+        return None if self.touches(space) else self.free_links(space)
+
+    def free_links(self, space: str) -> tuple[Link, ...] | None:
+        """What it is in a tree without play."""
+        return self.tree_links
+
+    def signs(self, space):
+        return (1,) * self.gaps(space) if self.touches(space) else ()
+
+    def gaps(self, space: str) -> int:
+        """How many places it can touch at."""
+        return 1
+
+    def numbers(self, on):
+        found = self.restituted(on)
+        return found | {"clearance": on.positive("clearance")} if self.touches(on.space) else found
 
 
 class AbstractForce(Element, abstract=True):

@@ -1,4 +1,4 @@
-"""1 · model: what has no effect on the motion: pictures of bodies, and stated limits of joints."""
+"""1 · model: limits of joint coordinates, which may be enforced, and pictures of bodies, from which nothing follows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import numpy as np
 from dalembert.model._arguments import (
     Colour,
     Coordinate,
+    Impact,
     JointName,
     MeshFile,
     Number,
     Place,
+    Positive,
     Quaternion,
     ShapeKind,
     Sizes,
     Vector,
     inside_folder,
 )
-from dalembert.model._element import Element
+from dalembert.model._element import AbstractTouching, Element
 from dalembert.model._frames import Body, Marker
+from dalembert.model._joint_forces import Stop
 from dalembert.model._placed import Constraint
 from dalembert.model._placing import Placing
 
@@ -58,7 +61,7 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """Stated limits of a joint coordinate; information, not enforced (a `stop` does that)."""
+    """Stated limits of a joint coordinate."""
 
     name: str
     joint: Constraint
@@ -69,8 +72,38 @@ class Limit:
     velocity: float | None = None
 
 
+class RigidStop(AbstractTouching, abstract=True):
+    """The rows of a limit that is enforced rigidly: coordinate − lower and upper − coordinate, never negative."""
+
+    joint: JointName
+    lower: Number | None = None
+    upper: Number | None = None
+    coordinate: Coordinate | None = None
+
+    i: Place = field(default="ground", kw_only=False)
+    j: Place = field(default="ground", kw_only=False)
+
+    def touches(self, space):
+        return True
+
+    def signs(self, space):
+        return (1,) * sum(x is not None for x in (self.lower, self.upper))
+
+    def place(self, on):
+        numbers = {k: on.number(k) for k in ("lower", "upper") if getattr(self, k) is not None}
+        numbers |= self.restituted(on)
+        if (target := on.target()) is None:
+            return on.constraint((on.centre(on.model.ground),) * 2, numbers)
+        joint, which = target
+        return on.constraint(joint.markers, numbers, target=joint, coordinate=which)
+
+
 class LimitEntry(Element):
-    """What a joint coordinate is said to allow: its range, largest effort and speed. Information, not enforced."""
+    """What a joint coordinate is said to allow: its range, largest effort and speed.
+
+    With a `restitution` (0 to 1) the range is enforced by rigid stops, whose impacts follow the law `impact`; with a
+    `stiffness` (and `damping`) by elastic ones, as by `stop`. With neither it is information.
+    """
 
     type = "limit"
     section = "limits"
@@ -82,6 +115,29 @@ class LimitEntry(Element):
     effort: Number | None = None
     velocity: Number | None = None
     coordinate: Coordinate | None = None
+    restitution: Number | None = None
+    impact: Impact = "newton"
+    stiffness: Positive | None = None
+    damping: Number | None = None
+
+    def _enforced(self, on: Placing) -> None:
+        """Add the stops."""
+        range_of = {k: getattr(self, k) for k in ("lower", "upper", "coordinate")}
+        hard, soft = self.restitution is not None, self.stiffness is not None
+        if hard and soft:
+            on.wrong("give restitution (rigid stops) or stiffness (elastic ones), not both.", "stiffness")
+        elif self.damping is not None and not soft:
+            on.wrong(f"damping belongs to elastic stops; give {on.arg('stiffness')} too.", "damping")
+        elif self.impact != "newton" and not hard:
+            on.wrong(f"impact belongs to rigid stops; give {on.arg('restitution')} too.", "impact")
+        elif (hard or soft) and self.lower is None and self.upper is None:
+            on.wrong(f"give {on.arg('lower')}, {on.arg('upper')} or both: a stop needs its place.", "lower", "upper")
+        elif hard:
+            hits = {"restitution": self.restitution, "impact": self.impact}
+            on.model.add(RigidStop(name=self.name, joint=self.joint, **range_of, **hits))
+        elif self.stiffness is not None:
+            damping = 0.0 if self.damping is None else self.damping
+            on.model.add(Stop(name=self.name, joint=self.joint, stiffness=self.stiffness, damping=damping, **range_of))
 
     def place(self, on: Placing) -> Limit | None:
         target = on.target()
@@ -94,7 +150,14 @@ class LimitEntry(Element):
             on.wrong(f"lower={given['lower']:g} must not be greater than upper={given['upper']:g}.", "lower")
         if target is None:
             return None
-        return on.register(on.model.limits, Limit(self.name, *target, **given))
+        made = Limit(self.name, *target, **given)
+        before = len(on.model.recorded)
+        self._enforced(on)
+        if self.name in on.model.constraints or self.name in on.model.forces:
+            if len(on.model.recorded) == before:  # the stop has the name
+                on.model.limits[self.name] = made
+            return made
+        return on.register(on.model.limits, made)
 
 
 class ShapeEntry(Element):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dalembert.model._arguments import Directions, Number, Vector
-from dalembert.model._element import Joint
+from dalembert.model._arguments import Directions, Number, Positive, Vector
+from dalembert.model._element import AbstractPlay, Joint
 from dalembert.model._frames import axis_angle, frame_on_axis
 from dalembert.model._placed import BALL, SCREW, WELD, Bearing, Look, slide_along, turn_about
 
@@ -31,8 +31,12 @@ class Weld(Joint):
     at: Vector | None = None
 
 
-class Revolute(Joint):
-    """A hinge at `at`; in space about `axis` (marker z axes). Coordinate: angle of j against i."""
+class Revolute(AbstractPlay):
+    """A hinge at `at`; in space about `axis` (marker z axes). Coordinate: angle of j against i.
+
+    With a `clearance` the centre of the pin (of j) stays within that distance of the centre of the hole (of i), across
+    the axis; in space what holds it along the axis, and its direction, have no play.
+    """
 
     free_coordinates = {"angle": 2}
     tree_links = (turn_about(),)
@@ -50,19 +54,30 @@ class Revolute(Joint):
         return on.joint_markers("axis", needs_axis=on.space == "space")
 
 
-class Prismatic(Joint):
-    """j slides along `axis` of i without turning. Coordinate: displacement."""
+class Prismatic(AbstractPlay):
+    """j slides along `axis` of i without turning. Coordinate: displacement.
+
+    With a `clearance` both ends of a slider of the given `length`, whose middle is at `at`, stay within that distance
+    of the axis of i; in space the slider does not turn about its axis.
+    """
 
     frame_axis = "axis"
 
     at: Vector | None = None
     axis: Vector | None = None
+    length: Positive | None = None
 
     def coordinates(self, space):
         return {"displacement": _along(space)}
 
-    def links(self, space):
+    def free_links(self, space):
         return (slide_along(_along(space)),)
+
+    def gaps(self, space):
+        return 4 if space == "plane" else 2
+
+    def numbers(self, on):
+        return super().numbers(on) | _length_in_play(self, on)
 
     def guides(self, space):
         return True
@@ -74,13 +89,29 @@ class Prismatic(Joint):
         return Look("sleeve", rail=_along(space), foot=False, holds=False)
 
 
+def _length_in_play(element, on) -> dict[str, float]:
+    """The length of a slider with play."""
+    if not element.touches(on.space):
+        if element.length is not None:
+            on.wrong(f"length belongs to a slider with play; give {on.arg('clearance')} too.", "length")
+        return {}
+    if element.length is None:
+        on.wrong(f"a slider with play needs its {on.arg('length')}.", "clearance")
+        return {"length": 1.0}
+    return {"length": on.positive("length")}
+
+
 def _along(space: str) -> int:
     """The axis of marker i along which sliders move."""
     return 0 if space == "plane" else 2
 
 
-class Cylindrical(Joint):
-    """j slides along and turns about `axis` of i. Coordinates: displacement, angle."""
+class Cylindrical(AbstractPlay):
+    """j slides along and turns about `axis` of i. Coordinates: displacement, angle.
+
+    With a `clearance` both ends of a pin of the given `length`, whose middle is at `at`, stay within that distance of
+    the axis of i.
+    """
 
     spaces = ("space",)
     free_coordinates = {"displacement": 2, "angle": 2}
@@ -90,9 +121,16 @@ class Cylindrical(Joint):
 
     at: Vector | None = None
     axis: Vector | None = None
+    length: Positive | None = None
 
     def guides(self, space):
         return True
+
+    def gaps(self, space):
+        return 2
+
+    def numbers(self, on):
+        return super().numbers(on) | _length_in_play(self, on)
 
     def bearing(self, space):
         return Bearing(("Fx", "Fy"), ("Mx", "My"))
@@ -119,8 +157,8 @@ class Screw(Joint):
         return {"pitch": pitch}
 
 
-class Spherical(Joint):
-    """A ball joint at `at`."""
+class Spherical(AbstractPlay):
+    """A ball joint at `at`. With a `clearance` the ball of j stays within that distance of the middle of its socket."""
 
     spaces = ("space",)
     tree_links = (BALL,)

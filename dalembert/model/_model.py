@@ -223,6 +223,7 @@ class Model(Solids):
     point_on_line = _adds(_points.PointOnLine, Constraint)
     point_in_plane = _adds(_points.PointInPlane, Constraint)
     point_on_curve = _adds(_points.PointOnCurve, Constraint)
+    contact = _adds(_points.Contact, Constraint)
     distance = _adds(_points.Distance, Constraint)
     revolute_spherical_rod = _adds(_points.RevoluteSphericalRod, Constraint)
     knife_edge = _adds(_points.KnifeEdge, Constraint)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from dalembert.model._arguments import Flag, Number, Positive, Vector, Vectors, Whole
-from dalembert.model._element import Cause, Joint
+from dalembert.model._element import AbstractOneSided, AbstractTouching, Cause, Joint
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import FormulaError, spline_through
 from dalembert.model._placed import Bearing, Look
 
 
-class PointOnLine(Joint):
-    """A point of j stays on a line of i through `at` along `axis`. Coordinate: displacement."""
+class PointOnLine(AbstractOneSided):
+    """A point of j stays on a line of i through `at` along `axis`. Coordinate: displacement.
+
+    In the plane it may be `one_sided`: the point then stays on the left of `axis`, and the line only pushes.
+    """
 
     frame_axis = "axis"
 
@@ -22,6 +25,14 @@ class PointOnLine(Joint):
     def coordinates(self, space):
         return {"displacement": 0 if space == "plane" else 2}
 
+    def numbers(self, on):
+        if self.one_sided and on.space == "space":
+            on.wrong("a line in space has no side; take point_in_plane or contact.", "one_sided")
+        return self.restituted(on)
+
+    def touches(self, space):
+        return self.one_sided and space == "plane"
+
     def bearing(self, space):
         return Bearing(("Fy",) if space == "plane" else ("Fx", "Fy"))
 
@@ -29,8 +40,11 @@ class PointOnLine(Joint):
         return Look("slot", rail=0 if space == "plane" else 2, slot=True, foot=False, holds=False)
 
 
-class PointInPlane(Joint):
-    """A point of j stays on a plane of i through `at`, across `normal`. Coordinates: x, y."""
+class PointInPlane(AbstractOneSided):
+    """A point of j stays on a plane of i through `at`, across `normal`. Coordinates: x, y.
+
+    With `one_sided` the plane only pushes, along `normal`, and the point may lift off on that side.
+    """
 
     spaces = ("space",)
     free_coordinates = {"x": 0, "y": 1}
@@ -39,6 +53,63 @@ class PointInPlane(Joint):
 
     at: Vector | None = None
     normal: Vector | None = None
+
+    def numbers(self, on):
+        return self.restituted(on)
+
+
+class Contact(AbstractTouching):
+    """A point of j (`at`) touches a plane of i through `point` (default: below `at`) across `normal`; it only pushes.
+
+    With a `radius` it is the lowest point of a circle or sphere around `at`, so that i only pushes along `normal`. With
+    `radius_i` too, i has a circle or sphere around `point`, and both push each other apart; a negative `radius_i` is a
+    hole in i, in which j is. Open or closed at the start, as it is placed. It slips without friction; with
+    `slips=False` what touches a plane holds without slip while it is closed; with a coefficient of `friction` it does
+    up to Coulomb's limit (by time steps only, `simulation.simulate_stepping`).
+    """
+
+    drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
+    frame_axis = "normal"
+
+    at: Vector | None = None
+    point: Vector | None = None
+    normal: Vector | None = None
+    radius: Number = 0.0
+    radius_i: Number | None = None
+    slips: Flag = True
+    friction: Number = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it transmits forces along the plane."""
+        return not self.slips or self.friction != 0.0
+
+    def place(self, on):
+        d = on.dimension
+        if self.holds and self.radius_i is not None:
+            on.wrong("two round bodies slip without friction.", "slips", "friction")
+        if not self.slips and (self.friction != 0.0 or self.restitution):
+            on.wrong("what does not slip has no friction and no restitution.", "slips")
+        numbers = {"radius": on.number("radius", negative=False)} | self.restituted(on)
+        if self.friction != 0.0:
+            numbers["friction"] = on.number("friction", negative=False)
+        if self.radius_i is not None:
+            numbers["radius_i"] = on.number("radius_i")
+            if numbers["radius_i"] < 0 and numbers["radius"] >= -numbers["radius_i"]:
+                on.wrong("a hole (radius_i negative) must be wider than what is in it.", "radius_i", "radius")
+            if self.normal is not None:
+                on.wrong(f"two round bodies have no {on.arg('normal')}; leave it out.", "normal")
+        if (pair := on.pair()) is not None:
+            return on.constraint(pair, numbers)
+        bi, bj = on.body("i"), on.body("j")
+        centre = on.vector("at", default=bj.position)
+        if self.radius_i is not None:
+            mi = on.fixed(bi, on.vector("point", default=bi.position))
+            return on.constraint((mi, on.fixed(bj, centre)), numbers)
+        up = on.axis("normal", np.eye(d)[-1] if self.normal is None else None)
+        Ri = frame_on_axis(up) if d == 3 else np.column_stack([[up[1], -up[0]], up])
+        foot = on.vector("point", default=centre - numbers["radius"] * up)
+        return on.constraint((on.fixed(bi, foot, Ri), on.fixed(bj, centre)), numbers)
 
 
 class PointOnCurve(Joint):
@@ -93,10 +164,14 @@ def _curve_points(on) -> np.ndarray:
     return table
 
 
-class Distance(Joint):
-    """A massless rod of fixed length between a point of i and a point of j (default: centres of mass)."""
+class Distance(AbstractOneSided):
+    """A massless rod of fixed length between a point of i and a point of j (default: centres of mass).
+
+    With `one_sided` it is a cable: it only pulls, and goes slack where its points are nearer than `length`.
+    """
 
     drawn_as = Look("rod_ends", between="rod")
+    pushes = -1
 
     at_i: Vector | None = None
     at_j: Vector | None = None
@@ -104,7 +179,7 @@ class Distance(Joint):
 
     def place(self, on):
         mi, mj = on.point_markers()
-        return on.constraint((mi, mj), {"length": on.length(mi, mj)})
+        return on.constraint((mi, mj), {"length": on.length(mi, mj)} | self.restituted(on))
 
 
 class RevoluteSphericalRod(Joint):
@@ -151,15 +226,17 @@ class KnifeEdge(Joint):
         return on.joint_markers("direction", axis_is_x=True)
 
 
-class RollingDisc(Joint):
+class RollingDisc(AbstractOneSided):
     """A thin disc on body j (centre `at`, spin axis `axis`) rolls without slip on a plane fixed in i.
 
     The plane passes under the disc at the start, with `normal` pointing to the disc's side. In the plane
-    the disc rolls on a line. One holonomic row (contact) and no-slip rows (1 in the plane, 2 in space).
+    the disc rolls on a line. One holonomic row (contact) and no-slip rows (1 in the plane, 2 in space). With
+    `one_sided` the disc may lift off; it lands without slip and without restitution.
     By markers: z axis of marker i is the normal (y axis in the plane), z axis of marker j the spin axis.
     """
 
     drawn_as = Look("hub", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),))
+    bounces = False
 
     radius: Positive
     at: Vector | None = None
@@ -168,7 +245,7 @@ class RollingDisc(Joint):
 
     def place(self, on):
         d, radius = on.dimension, on.positive("radius")
-        numbers = {"radius": radius}
+        numbers = {"radius": radius} | self.restituted(on)
         if (pair := on.pair()) is not None:
             return on.constraint(pair, numbers)
         bi, bj = on.body("i"), on.body("j")
@@ -188,21 +265,23 @@ class RollingDisc(Joint):
         return on.constraint((on.fixed(bi, foot, Ri), on.fixed(bj, centre, Rj)), numbers)
 
 
-class RollingSphere(Joint):
+class RollingSphere(AbstractOneSided):
     """A sphere on body j (centre `at`) rolls without slip on a plane fixed in i; it may spin about `normal`.
 
-    One holonomic row (contact) and two no-slip rows. By markers: z axis of marker i is the normal.
+    One holonomic row (contact) and two no-slip rows. By markers: z axis of marker i is the normal. With `one_sided` it
+    may lift off; it lands without slip and without restitution.
     """
 
     spaces = ("space",)
     drawn_as = Look("band", sides=(1,), foot=False, holds=False, wheels=((1, "radius"),), round=True)
+    bounces = False
 
     radius: Positive
     at: Vector | None = None
     normal: Vector | None = None
 
     def place(self, on):
-        d, numbers = on.dimension, {"radius": on.positive("radius")}
+        d, numbers = on.dimension, {"radius": on.positive("radius")} | self.restituted(on)
         if (pair := on.pair()) is not None:
             return on.constraint(pair, numbers)
         bi, bj = on.body("i"), on.body("j")

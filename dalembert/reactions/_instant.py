@@ -97,6 +97,15 @@ class Instant:
         return Uniqueness(self.joints, self.among_joints)
 
     @functools.cached_property
+    def typical_force(self) -> float:
+        """The force that turns the machine's momentum at its own rate: the scale of rounding."""
+        e, scale = self.equations, np.asarray(self.system.scale())
+        v = np.asarray(e.v)
+        rate = np.max(np.abs(v) / scale, initial=0.0)
+        size = 1.0 if self.system.bodies is None else float(self.system.bodies.size)
+        return float(np.max(np.abs(np.asarray(e.mass.mv(v))) * scale, initial=0.0) * rate / size)
+
+    @functools.cached_property
     def held(self) -> dict[str, bool]:
         """For each pair of teeth or belt whether the other rows hold the distance of its axes."""
         if not self.machine.sided:

@@ -231,13 +231,21 @@ class Weighted(AbstractQuadraticRule):
             return self.stiffness.get(name, self.stiffness.get("*"))
         return self.stiffness
 
-    def prepare(self, system, equations):
+    def check_names(self, system: AbstractSystem) -> None:
+        """Refuse joints and bodies that do not exist, with a message."""
         if isinstance(self.stiffness, Mapping):
             _check_names(system, self.stiffness)
         if self.bodies:
             if system.bodies is None:
                 raise DalembertError("Weighted: a FunctionSystem has no bodies.")
             check_flexible(system.bodies, self.bodies)
+
+    def compliance_at(self, system: AbstractSystem, equations: Equations) -> np.ndarray:
+        """`compliance` on the host: metres and radians per newton and newton metre, where stiffness is given so."""
+        return np.asarray(_compliance(self, system, equations))
+
+    def prepare(self, system, equations):
+        self.check_names(system)
         dependence = equations.dependence()
         A = np.asarray(_compliance(self, system, equations)) / np.outer(dependence.sizes, dependence.sizes)
         energy = dependence.null.T @ A @ dependence.null

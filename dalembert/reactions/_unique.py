@@ -166,9 +166,9 @@ class Uniqueness:
         d = self.dependence
         rows, scaled = list(self.joints[joint].rows), lam * d.sizes
         load = np.linalg.norm(scaled - d.null @ (d.null.T @ scaled))
-        return load * np.linalg.norm(self._wrench(joint, frame) / d.sizes[rows] @ d.null[rows], axis=1)
+        return load * np.linalg.norm(self.wrench(joint, frame) / d.sizes[rows] @ d.null[rows], axis=1)
 
-    def _wrench(self, joint: str, frame: str) -> np.ndarray:
+    def wrench(self, joint: str, frame: str) -> np.ndarray:
         """The joint's components as functions of its λ, in the joint's or in the world's axes."""
         j = self.joints[joint]
         if j.wrench is None or j.axes is None or frame == "joint":
@@ -181,7 +181,7 @@ class Uniqueness:
         j = self.joints[joint]
         if j.wrench is None or j.axes is None:
             return np.full(len(j.labels), self.reaction(joint))
-        d, W = len(j.axes), self._wrench(joint, frame)
+        d, W = len(j.axes), self.wrench(joint, frame)
         # round-off of a component that is not transmitted must not count as freedom; compared per multiplier of a unit
         # row and as forces, so that no unit enters
         scaled = W / self.dependence.sizes[list(j.rows)]

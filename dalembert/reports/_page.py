@@ -12,6 +12,7 @@ from dalembert._results import AssemblyError, DalembertError, check_output
 from dalembert.analysis import Check, check
 from dalembert.io import text_of, write_in_place
 from dalembert.model import Model
+from dalembert.reactions import Known, one_sided_limits
 from dalembert.simulation import Solution, simulate
 from dalembert.stabilise import State
 from dalembert.systems import AbstractSystem, build
@@ -28,6 +29,7 @@ def report(
     progress: bool = False,
     statics: bool = False,
     modes: bool = False,
+    known: Known | None = None,
     **settings,
 ) -> Path:
     """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
@@ -37,7 +39,8 @@ def report(
     as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
     that contradict each other are named without a motion. `statics` tells also where the machine rests (see
     `equilibrium`), `modes` its modes (see `linearise`) about its start, or where that is not steady
-    about its rest. Under 5 MB for a normal run.
+    about its rest. `known` (`reactions.Known`) tells where supports only push, what they bear: the report then shows
+    all possible reactions beside those that a rule picked. Under 5 MB for a normal run.
     """
     # loaded on first use: whoever prints a check needs none of it
     from dalembert.reports._sections import modes_section, rest_section, sections_of
@@ -59,9 +62,9 @@ def report(
         log(f"{system.name}: simulating")
         solution = _moved(system, 10.0 if t_end is None else t_end, samples, progress, settings)
     log(f"{system.name}: rank, redundancy and reactions")
-    found = _checked(system, solution)
+    found = _checked(system, solution, known)
     log(f"{system.name}: drawing")
-    sections = sections_of(found, system, solution)
+    sections = sections_of(found, system, solution, known)
     if statics:
         log(f"{system.name}: at rest")
         sections.insert(-1, rest_section(system))
@@ -77,15 +80,16 @@ def report(
     return write_in_place(path, ".html", lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
 
-def _checked(system: AbstractSystem, solution: Solution | None) -> Check:
+def _checked(system: AbstractSystem, solution: Solution | None, known: Known | None) -> Check:
     """The check along the motion; for many rows at its start alone, as ranks at many instants take minutes."""
     from dalembert.reports._sections import ROWS_ALONG
 
+    ranges = known if known else bool(one_sided_limits(system.machine))
     if solution is None:
-        return check(system)
+        return check(system, ranges=ranges)
     if system.m < ROWS_ALONG:
-        return check(solution)
-    return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]))
+        return check(solution, ranges=ranges)
+    return check(system, State(solution.q[0], solution.v[0]), t=float(solution.t[0]), ranges=ranges)
 
 
 def _moved(system: AbstractSystem, t_end: float, samples: int, progress: bool, settings: dict) -> Solution | None:

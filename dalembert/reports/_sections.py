@@ -12,7 +12,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, Status
 from dalembert.analysis import Check, equilibrium, linearise
-from dalembert.reactions import LABELS
+from dalembert.reactions import LABELS, Known
 from dalembert.reports._graph import plot_graph
 from dalembert.reports._modes import damping_words, frequency_words, modes_summary, shares
 from dalembert.reports._statics import statics_summary
@@ -29,12 +29,18 @@ GRAPH_UP_TO = 30
 """Largest number of joints for which the joint graph is readable."""
 MARKS = {"unique": "unique", "partly": "partly unique", "open": "not unique"}
 _listed = functools.partial(names_of, limit=12)
+BANDS = 6
+"""Joints whose possible reactions are drawn."""
+INSTANTS = 41
+"""Instants of a motion at which what a rule picked is compared with what is possible."""
 COUNTS = 7
 """Lines of one kind that are shown at first; the others unfold."""
 
 
-def sections_of(found: Check, system: AbstractSystem, solution: Solution | None) -> list[Section]:
-    """The parts of a report, from a check and a motion."""
+def sections_of(
+    found: Check, system: AbstractSystem, solution: Solution | None, known: Known | None = None
+) -> list[Section]:
+    """The parts of a report, from a check and a motion; `known` limits the possible reactions."""
     data = None if solution is None else _drawable(solution.dataset)
     out = [Section("In short", _in_short(found, solution))]
     if solution is not None and data is not None and "geometry" in data:
@@ -46,7 +52,7 @@ def sections_of(found: Check, system: AbstractSystem, solution: Solution | None)
         shown = [Motion(solution.dataset)] if "geometry" in data else []
         out.append(Section("The motion", [Words(_ended(solution), _tone(solution.status)), *shown]))
         if "joint" in data:
-            out.append(Section("Reactions", _reactions(found, solution, data)))
+            out.append(Section("Reactions", _reactions(found, solution, data, known)))
         if "measurement" in data or "input_value" in data:
             picture = Picture(plot_dataset(data, "measurements"), "measurements, inputs and states over time", 78)
             out.append(Section("Measurements", [picture]))
@@ -76,8 +82,10 @@ def _in_short(found: Check, solution: Solution | None) -> list:
             out.append(Words(f"Believe the reactions of {_listed(sure)}: the rigid-body model determines them."))
         out.append(Words(f"Not unique: {_listed(open_)}. Their values come from a rule, not from the model."))
     if solution is None:
+        out += [Words(f"{x}.", "bad") for x in found.lifts]
         out.append(Words("There is no motion to show: the constraints cannot hold together at the start.", "bad"))
         return out
+    out += [Words(f"{x}.", "bad") for x in solution.lifts or found.lifts]
     v = solution.violation
     out.append(Words(_ended(solution), _tone(solution.status)))
     out.append(
@@ -238,25 +246,54 @@ def _largest_load(found: Check, solution: Solution | None) -> tuple[str, dict[st
     return at, {n: dict(zip(LABELS[w.shape[1]], w[k].tolist(), strict=True)) for n, w in wrenches.items()}
 
 
-def _reactions(found: Check, solution: Solution, data) -> list:
-    """Least and largest values over the motion, component by component, along the joint's own axes."""
+def _reactions(found: Check, solution: Solution, data, known: Known | None) -> list:
+    """Least and largest values over the motion, component by component, along the joint's own axes; with limits also
+    the least and largest that are possible."""
     rule = solution.rule.describe(solution.machine)
     words = (
         Words(f"Not all reactions are unique. Those that are not were picked by: {rule}.", "open")
         if solution.redundancy
         else Words("All reactions are unique: no rule was needed.", "good")
     )
-    rows = []
+    rows, pictures, leaves = [], [], ""
+    ranged = found.ranges is not None and found.ranges.limited and solution.redundancy
     for joint, components in _components(found, solution).items():
         values = _wrench(solution, joint)
+        possible = {}
+        if ranged and not all(components.values()):
+            possible = solution.results.bands(joint, known)
+            leaves = leaves or str(solution.range(joint, known=known, instants=INSTANTS).attrs["rule_leaves"])
+            if len(pictures) < BANDS:
+                picture = solution.plot("reactions", joint=joint, known=known)
+                pictures.append(Picture(picture, f"reaction of {joint}; shaded: all values that are possible", 78))
         for label, y in zip(LABELS[values.shape[1]], values.T, strict=True):
             if label in components:
                 sure = Mark("unique", "unique") if components[label] else Mark("not unique: by the rule", "open")
                 unit = "N" if label.startswith("F") else "N m"
-                rows.append((joint, label, f"{y.min():.4g}", f"{y.max():.4g}", unit, sure))
+                row = (joint, label, f"{y.min():.4g}", f"{y.max():.4g}", unit, sure)
+                rows.append((*row, _possible(possible.get(label), components[label])) if ranged else row)
     where = "Force and torque of the joint on its second body, at its marker, along the joint's axes; over the motion."
-    table = Table(("joint", "", "least", "largest", "", "determined"), rows, (2, 3))
-    return [words, Words(where), table, Picture(plot_dataset(data, "reactions"), "reaction forces over time", 100)]
+    head = ("joint", "", "least", "largest", "", "determined")
+    table = Table((*head, "possible") if ranged else head, rows, (2, 3))
+    if leaves:
+        words = Words(f"{words.text} They leave what is possible: {leaves}.", "bad")
+    return [
+        words,
+        Words(where),
+        table,
+        Picture(plot_dataset(data, "reactions"), "reaction forces over time", 100),
+        *pictures,
+    ]
+
+
+def _possible(ends: tuple[np.ndarray, np.ndarray] | None, sure: bool) -> str:
+    """The least and the greatest possible value over the motion."""
+    if sure or ends is None:
+        return ""
+    low, high = np.nanmin(ends[0], initial=np.inf), np.nanmax(ends[1], initial=-np.inf)
+    if np.isinf(low) and np.isinf(high):
+        return "nothing" if low > high else "unbounded"
+    return f"{low:.4g} … {high:.4g}".replace("inf", "∞")
 
 
 def _settings(system: AbstractSystem, solution: Solution | None) -> list[tuple[str, str]]:

@@ -81,6 +81,7 @@ def renderable(check: Check):
         if not found.agree:
             odd = [j.name for j in found.joints if len(set(j.methods.values())) > 1]
             parts.append(Text(f"  the methods disagree about {', '.join(odd)}: near a change of rank", "red"))
+    parts += [Text(line, style) for line, style in range_lines(check)]
     if check.solvability_here is not None:
         open_ = [j.name for j in check.solvability_here.joints if not j.unique]
         parts.append(Text(f"  in this singular pose these reactions are open: {names_of(open_)}", "yellow"))
@@ -179,6 +180,29 @@ def friction_lines(check: Check) -> list[tuple[str, str]]:
         names = names_of([f"'{p.friction}'" for p in sure])
         out.append((f"  friction {names} depends on joint loads that are unique", "green"))
     return out
+
+
+def range_lines(check: Check) -> list[tuple[str, str]]:
+    """All possible reactions, or why there are none."""
+    found = check.ranges
+    if check.lifts:
+        return [("  the supports cannot carry the load:", "bold red"), *((f"    {x}", "red") for x in check.lifts)]
+    if found is None:
+        return []
+    lines = [
+        f"    {name}: {', '.join(map(str, of.values()))}"
+        for name, of in found.ranges.items()
+        if any(not x.unique for x in of.values())
+    ]
+    if not lines:
+        return [("  the joints can carry these reactions", "green")] if found.limited else []
+    head = "  possible reactions, along the joints' own axes" + (
+        f" ({'' if found.proven else 'only '}proven to {max(found.gap, 1e-16):.0e} of the load):"
+        if found.known
+        else " (nothing is known of the joints):"
+    )
+    few = lines if len(lines) <= SHOWN else [*lines[:FEW], f"    … and {len(lines) - FEW} more (all of them: --json)"]
+    return [(head, "bold"), *((x, "") for x in few)]
 
 
 def _motion(check: Check) -> list:

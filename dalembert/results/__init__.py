@@ -3,7 +3,7 @@
 from dalembert.results._batch import BatchResults
 from dalembert.results._instants import Instants
 from dalembert.results._observe import Observation, observe, observe_all
-from dalembert.results._phased import PhasedResults
+from dalembert.results._phased import PhasedResults, TouchedResults
 from dalembert.results._poses import Pose, labelled_poses, moving_bodies, pose_of, unique_channels
 from dalembert.results._recorded import RecordedRun
 from dalembert.results._results import Results
@@ -13,8 +13,9 @@ from dalembert.simulation import Solution, is_batch
 open = open_run
 
 __all__ = [
-    "BatchResults", "Instants", "Observation", "PhasedResults", "Pose", "RecordedRun", "Results", "labelled_poses",
-    "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of", "results_of", "unique_channels",
+    "BatchResults", "Instants", "Observation", "PhasedResults", "Pose", "RecordedRun", "Results", "TouchedResults",
+    "labelled_poses", "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of", "results_of",
+    "unique_channels",
 ]  # fmt: skip
 
 
@@ -22,4 +23,6 @@ def results_of(solution: Solution) -> Results | BatchResults:
     """What is computed from a motion, or from a batch of them."""
     if is_batch(solution):
         return BatchResults(solution)
-    return Results(solution) if solution.phases is None else PhasedResults(solution)
+    if solution.phases is None:
+        return Results(solution)
+    return TouchedResults(solution) if solution.phases.of_contacts else PhasedResults(solution)

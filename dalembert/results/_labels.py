@@ -46,7 +46,7 @@ def labelled(results: Results) -> xr.Dataset:
         data |= {"q": (("time", names), own), "v": (("time", "speed"), np.asarray(solution.v))}
         data["vdot"] = (("time", "speed"), o.rates)
     if solution.phases is not None:
-        _frictions(results, data, coords)
+        (_contacts if solution.phases.of_contacts else _frictions)(results, data, coords)
     add_measurements(results, data, coords)
     owner = {row: o.name for o in machine.owners for row in o.rows}
     coords |= {"row": np.arange(machine.m), "row_owner": ("row", [owner[row] for row in range(machine.m)])}
@@ -151,11 +151,31 @@ def _frictions(results: Results, data, coords) -> None:
     data["friction_limit"] = (along, found.limit, {"long_name": "the largest effort while it sticks"})
     text = {"long_name": "whether the rigid-body model determines the effort of friction"}
     data["unique_friction"] = (along, found.unique, text)
-    table = list(phases)
+    table: Any = list(phases)
     data["phase_friction"] = ("phase", [p.friction for p in table], {"long_name": "friction of each phase"})
     data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "stick, slip + or slip −"})
     data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})
     data["phase_end"] = ("phase", [p.end for p in table], {"units": "s"})
+
+
+def _contacts(results: Results, data, coords) -> None:
+    """One-sided joints: whether they are closed over time, the table of their phases, and their impacts."""
+    phases: Any = results.solution.phases
+    coords |= {"contact": list(phases.names), "contact_joint": ("contact", list(phases.joints))}
+    closed = np.asarray(phases.closed)[phases.parts(results.solution.t)]
+    data["contact_closed"] = (("time", "contact"), closed, {"long_name": "whether the contact is closed"})
+    table: Any = list(phases)
+    data["phase_contact"] = ("phase", [p.contact for p in table], {"long_name": "contact of each phase"})
+    data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "closed or open"})
+    data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})
+    data["phase_end"] = ("phase", [p.end for p in table], {"units": "s"})
+    data["impact_time"] = ("impact", np.asarray(phases.impact_t), {"units": "s"})
+    text = {"long_name": "impulse of each contact: a push on its body j, along its row"}
+    data["impulse"] = (("impact", "contact"), np.asarray(phases.impulse), text)
+    text = {"long_name": "whether the rigid-body model determines the impulse"}
+    data["unique_impulse"] = (("impact", "contact"), np.asarray(phases.unique), text)
+    lost = np.asarray(phases.energy)[:, 0] - np.asarray(phases.energy)[:, 1]
+    data["impact_energy_lost"] = ("impact", lost, {"units": "J"})
 
 
 def _counting_turns(results: Results, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:

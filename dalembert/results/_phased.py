@@ -1,26 +1,28 @@
-"""6b· results: of a motion with dry friction that sticks: each part is looked at as the plain machine that it is.
+"""6b· results: of a motion in parts: each is looked at as the plain machine that it is.
 
-Ranks, rules and labels are those of the machine built free, whose rows are the joints' alone. What sticks adds rows
-while it sticks; where these are independent of the others nothing changes about what is unique.
+With friction that sticks, ranks, rules and labels are those of the machine built free, whose rows are the joints'
+alone. What sticks adds rows while it sticks; where these are independent of the others nothing changes about what is
+unique. With one-sided joints they are those of the machine with all contacts closed; an open one has no force.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dalembert.linalg import ZERO
-from dalembert.reactions import Instant, Uniqueness
+from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, Uniqueness
 from dalembert.results._instants import Instants, look
 from dalembert.results._observe import Observation
 from dalembert.results._results import Results
-from dalembert.simulation import Frictions
+from dalembert.simulation import Closings, Frictions, Prepared
 from dalembert.stabilise import State
-from dalembert.systems import with_fields
+from dalembert.systems import AbstractSystem, all_closed, rows_among_all, with_fields
 
 
 class Rubbed(NamedTuple):
@@ -33,13 +35,20 @@ class Rubbed(NamedTuple):
     unique: np.ndarray
 
 
-class PhasedResults(Results):
-    """What follows from a motion with dry friction that sticks."""
+class PartedResults(Results):
+    """What follows from a motion in parts."""
 
-    @functools.cached_property
-    def frictions(self) -> Frictions:
-        s = self.solution
-        return Frictions(s.system, s.formulation, s.stabilisation, s.chosen)
+    @abstractmethod
+    def prepared(self, part: int, state: State, t: float) -> tuple[Prepared, AbstractReactionRule | None]:
+        """The plain machine of a part, and the rule that picks its multipliers; None for that of the motion."""
+
+    @abstractmethod
+    def key(self, part: int) -> tuple[bool, ...]:
+        """What the machine of a part is known by."""
+
+    @abstractmethod
+    def joint_rows(self, part: int, system: AbstractSystem) -> np.ndarray:
+        """For each row of the machine its number among those of a part's; −1 if it has none there."""
 
     @functools.cached_property
     def parts(self) -> list[tuple[int, np.ndarray]]:
@@ -48,50 +57,37 @@ class PhasedResults(Results):
         of = self.solution.phases.parts(self.solution.t)
         return [(int(k), np.flatnonzero(of == k)) for k in np.unique(of)]
 
-    def _prepared(self, part: int, times: np.ndarray):
+    def _first(self, times: np.ndarray) -> tuple[State, float]:
         s = self.solution
-        assert s.phases is not None
-        state = State(*(np.asarray(x)[times[0]] for x in (s.q, s.v)))
-        phase = s.phases.side[part], s.phases.held_at[part]
-        return phase, state, self.frictions.prepared(*phase, state, float(s.t[times[0]]))
+        return State(*(np.asarray(x)[times[0]] for x in (s.q, s.v))), float(s.t[times[0]])
 
     @functools.cached_property
-    def stuck(self) -> dict[tuple[bool, ...], Instant]:
-        """For each set of frictions that stick the machine at an instant."""
-        out: dict[tuple[bool, ...], Instant] = {}
+    def of_parts(self) -> dict[tuple[bool, ...], tuple[int, Instant]]:
+        """For each different machine one of its parts, and an instant of it."""
+        out: dict[tuple[bool, ...], tuple[int, Instant]] = {}
         for part, times in self.parts:
-            assert self.solution.phases is not None
-            key = tuple(bool(x) for x in np.asarray(self.solution.phases.side[part]) == 0)
-            if key not in out:
-                _, state, (ready, _, _) = self._prepared(part, times)
-                out[key] = Instant(ready.system, self.solution.t[times[0]], state).generic
+            if self.key(part) not in out:
+                state, t = self._first(times)
+                system = self.prepared(part, state, t)[0].system
+                out[self.key(part)] = part, Instant(system, self.solution.t[times[0]], state).generic
         return out
 
     @functools.cached_property
     def redundancy(self) -> int:
-        free = Results.redundancy.func(self)  # pyright: ignore[reportFunctionMemberAccess]
-        return max([free, *(i.among_joints.redundancy for i in self.stuck.values())])
-
-    def _joint_rows(self, system) -> np.ndarray:
-        """Where the rows of the machine built free are among those of a machine with friction that sticks."""
-        more = system.machine.m - self.machine.m
-        rows = np.arange(self.machine.m)
-        return np.where(rows < self.machine.m_holonomic, rows, rows + more)
+        return max((i.among_joints.redundancy for _, i in self.of_parts.values()), default=0)
 
     @functools.cached_property
     def unique_multipliers(self) -> np.ndarray:
         out = np.ones(self.machine.m, bool)
-        for instant in self.generic.values() if self.redundancy else ():
-            out &= np.linalg.norm(instant.among_joints.null, axis=1) <= ZERO
-        for instant in self.stuck.values() if self.redundancy else ():
-            null = instant.among_joints.null[self._joint_rows(instant.system)]
+        for part, instant in self.of_parts.values() if self.redundancy else ():
+            rows = self.joint_rows(part, instant.system)
+            null = _taken(instant.among_joints.null, rows)
             out &= np.linalg.norm(null, axis=1) <= ZERO
         return out
 
     @functools.cached_property
     def uniqueness(self) -> list[Uniqueness]:
-        free = Results.uniqueness.func(self)  # pyright: ignore[reportFunctionMemberAccess]
-        return [*free, *(i.uniqueness for i in self.stuck.values())]
+        return [i.uniqueness for _, i in self.of_parts.values()]
 
     @functools.cached_property
     def _examined(self) -> tuple[Observation, Instants]:
@@ -107,39 +103,149 @@ class PhasedResults(Results):
 
     def _look(self, part: int, times: np.ndarray) -> tuple[Observation, Instants]:
         s = self.solution
-        _, _, (ready, rule, _) = self._prepared(part, times)
+        ready, rule = self.prepared(part, *self._first(times))
+        rule = self._rule(part, ready) if rule is None else rule
         own = {"t": s.t[times], "q": s.q[times], "v": s.v[times], "work": s.work[times], "phases": None}
         own |= {"system": ready.system, "formulation": ready.formulation, "stabilisation": ready.stabilisation}
-        assert s.phases is not None
-        key = tuple(bool(x) for x in np.asarray(s.phases.side[part]) == 0)
-        observed, instants = look(dataclasses.replace(s, **own), rule, self.stuck[key].dependence.rank)
-        rows, joints = self._joint_rows(ready.system), slice(0, self._joints)
+        observed, instants = look(dataclasses.replace(s, **own), rule, self.of_parts[self.key(part)][1].dependence.rank)
+        rows, joints = self.joint_rows(part, ready.system), slice(0, self._joints)
         wrenches = observed.wrenches
         if wrenches is not None:
             wrenches = jax.tree_util.tree_map(lambda x: x[:, joints], wrenches)
         cut: Any = with_fields(  # not through the checks of shapes at one instant
             observed,
-            lam=observed.lam[:, rows],
-            sides=observed.sides[:, rows],
+            lam=_taken(observed.lam.T, rows).T,
+            sides=_taken(observed.sides.T, rows).T,
             sigma=np.ones((len(times), 1)),
             wrenches=wrenches,
         )
         believed = {k: x[:, joints] for k, x in instants.believed.items()}
-        return cut, Instants(instants.rank, instants.digits, believed, instants.multipliers[:, rows])
+        return cut, Instants(instants.rank, instants.digits, believed, _taken(instants.multipliers.T, rows, True).T)
+
+    def _rule(self, part: int, ready: Prepared) -> AbstractReactionRule:
+        if self.of_parts[self.key(part)][1].among_joints.redundancy == 0:
+            return RequireUnique()
+        chosen = ready.rule
+        return MinimumNorm() if chosen is None or isinstance(chosen, RequireUnique) else chosen
 
     @property
     def _joints(self) -> int:
         return 0 if self.system.bodies is None else len(self.system.bodies.joints)
 
+
+class PhasedResults(PartedResults):
+    """What follows from a motion with dry friction that sticks."""
+
+    @functools.cached_property
+    def frictions(self) -> Frictions:
+        s = self.solution
+        return Frictions(s.system, s.formulation, s.stabilisation, s.chosen)
+
+    def _phase(self, part: int) -> tuple[np.ndarray, np.ndarray]:
+        phases: Any = self.solution.phases
+        return phases.side[part], phases.held_at[part]
+
+    def key(self, part):
+        return tuple(bool(x) for x in np.asarray(self._phase(part)[0]) == 0)
+
+    def prepared(self, part, state, t):
+        ready, rule, _ = self.frictions.prepared(*self._phase(part), state, t)
+        return ready, rule
+
+    def joint_rows(self, part, system):
+        more = system.machine.m - self.machine.m
+        rows = np.arange(self.machine.m)
+        return np.where(rows < self.machine.m_holonomic, rows, rows + more)
+
+    @functools.cached_property
+    def redundancy(self) -> int:
+        free = Results.redundancy.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+        return max(free, PartedResults.redundancy.func(self))  # pyright: ignore[reportFunctionMemberAccess]
+
+    @functools.cached_property
+    def unique_multipliers(self) -> np.ndarray:
+        free = Results.unique_multipliers.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+        return free & PartedResults.unique_multipliers.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+
+    @functools.cached_property
+    def uniqueness(self) -> list[Uniqueness]:
+        free = Results.uniqueness.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+        return [*free, *PartedResults.uniqueness.func(self)]  # pyright: ignore[reportFunctionMemberAccess]
+
+    @property
+    def friction_shares_load(self):
+        return self.redundancy > Results.redundancy.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+
     @functools.cached_property
     def rubbed(self) -> Rubbed:
         """Friction at the saved times."""
         s, out = self.solution, []
-        assert s.phases is not None
+        phases: Any = s.phases
         for part, times in self.parts:
-            phase, state, (_, _, shared) = self._prepared(part, times)
+            phase, (state, t) = self._phase(part), self._first(times)
+            shared = self.frictions.prepared(*phase, state, t)[2]
             seen, effort = self.frictions.look(*phase, State(s.q[times], s.v[times]), np.asarray(s.t)[times], state)
-            sure = np.array([name not in shared for name in s.phases.names])
-            side, sure = (np.broadcast_to(x, effort.shape) for x in (s.phases.shown[part], sure))
+            sure = np.array([name not in shared for name in phases.names])
+            side, sure = (np.broadcast_to(x, effort.shape) for x in (phases.shown[part], sure))
             out.append((side, effort, seen.held, sure))
         return Rubbed(*(np.concatenate(x) for x in zip(*out, strict=True)))
+
+
+class TouchedResults(PartedResults):
+    """What follows from a motion of one-sided joints."""
+
+    @functools.cached_property
+    def system(self) -> AbstractSystem:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """With all contacts, of which the open ones have no forces."""
+        return all_closed(self.solution.system)
+
+    @property
+    def machine(self) -> AbstractSystem:
+        return self.system.machine
+
+    @functools.cached_property
+    def closings(self) -> Closings:
+        s = self.solution
+        return Closings(s.system, s.formulation, s.stabilisation, s.chosen)
+
+    def key(self, part):
+        phases: Any = self.solution.phases
+        return tuple(map(bool, phases.closed[part]))
+
+    def prepared(self, part, state, t):
+        return self.closings.prepared(self.key(part), state, t), None
+
+    def joint_rows(self, part, system):
+        return rows_among_all(self.machine, self.key(part))
+
+    def _part_at(self, k: int) -> int:
+        phases: Any = self.solution.phases
+        return int(phases.parts(self.solution.t[k : k + 1])[0])
+
+    def instant(self, k: int, *, loaded: bool = False) -> Instant:
+        s = self.solution
+        return Instant(self.closings.closed(self.key(self._part_at(k))), s.t[k], State(s.q[k], s.v[k]))
+
+    def rank_at(self, k):
+        return self.of_parts[self.key(self._part_at(k))][1].dependence.rank
+
+    def rows_at(self, k):
+        return rows_among_all(self.machine, self.key(self._part_at(k)))
+
+    @functools.cached_property
+    def energies(self) -> dict[str, np.ndarray]:
+        phases: Any = self.solution.phases
+        found = Results.energies.func(self)  # pyright: ignore[reportFunctionMemberAccess]
+        lost = phases.energy_lost(self.solution.t)
+        lost = lost - lost[0]
+        return found | {"lost_in_impacts": lost, "drift": found["drift"] + lost}
+
+
+def _taken(values: Any, rows: np.ndarray, fill: float | bool = 0.0) -> np.ndarray:
+    """Some rows of an array; where there is none, `fill`."""
+    values = np.asarray(values)
+    if not len(values):
+        return np.full((len(rows), *values.shape[1:]), fill, values.dtype)
+    out = values[np.maximum(rows, 0)]
+    out[rows < 0] = fill
+    return out

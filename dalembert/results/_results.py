@@ -13,8 +13,8 @@ import numpy as np
 from dalembert._results import DalembertError, RedundancyWarning
 from dalembert._typing import is_traced
 from dalembert.linalg import ZERO
-from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, Uniqueness, rule_of
-from dalembert.results import _reactions
+from dalembert.reactions import AbstractReactionRule, Instant, Known, MinimumNorm, RequireUnique, Uniqueness, rule_of
+from dalembert.results import _ranges, _reactions
 from dalembert.results._instants import Instants, look
 from dalembert.results._measurements import named
 from dalembert.results._observe import Observation, coordinate_rates, energies, energy_drift
@@ -190,11 +190,45 @@ class Results:
     ) -> xr.Dataset:
         picked = self if rule is None else self.with_rule(rule).results
         assert isinstance(picked, Results)  # one motion stays one motion
+        _ranges.warn_lifts(self)
         return _reactions.reactions(picked, joint, frame)
 
     def band(self, joint: str, frame: str) -> dict[str, np.ndarray] | None:
         """For each component of a joint's reaction half the width of its undetermined range; None if it is unique."""
         return _reactions.band(self, joint, frame)
+
+    # ---- all that are possible ----------------------------------------------------------------------------
+
+    @property
+    def friction_shares_load(self) -> bool:
+        """Whether rows that hold what sticks are redundant with those of joints."""
+        return False
+
+    def rank_at(self, k: int) -> int:
+        """The rank at a saved time if its pose is not singular."""
+        return self.rank
+
+    def rows_at(self, k: int) -> np.ndarray:
+        """For each row of the machine its number among those of `instant(k)`; −1 where it is open then."""
+        return np.arange(self.machine.m)
+
+    @functools.cached_property
+    def possible_sets(self) -> dict:
+        """By saved time and what is known: all possible reactions, kept for all joints."""
+        return {}
+
+    def range(
+        self, joint: str, *, known: Known | None = None, frame: str = "joint", instants: int | None = None
+    ) -> xr.Dataset:
+        return _ranges.ranged(self, joint, known, frame, instants)
+
+    def bands(self, joint: str, known: Known | None = None, frame: str = "joint") -> dict:
+        """Both ends of each component over the motion, from a number of instants."""
+        return _ranges.bands(self, joint, known, frame)
+
+    @functools.cached_property
+    def lifts(self) -> tuple[str, ...]:
+        return _ranges.lifts(self)
 
     # ---- files and pictures ------------------------------------------------------------------------------
 
@@ -217,9 +251,10 @@ class Results:
         if what in ("velocities", "phase") and bodies is not None and "coordinate" in data:
             rates = np.asarray(coordinate_rates(bodies, self.observed.q, self.observed.v))
             data = data.assign(coordinate_rate=(("time", "joint_coordinate"), rates))
-        joint, frame = options.get("joint"), options.get("frame", "joint")
+        joint, frame, known = options.get("joint"), options.get("frame", "joint"), options.pop("known", None)
         if what == "reactions" and joint is not None and joint in data.get("joint", ()) and "band" not in options:
-            options["band"] = self.band(joint, frame)
+            limited = _ranges.is_limited(self, known) and not self.unique(joint, frame=frame).all()
+            options["band"] = _ranges.bands(self, joint, known, frame) if limited else self.band(joint, frame)
         return plot_dataset(data, what, path=path, **options)
 
     def animate(self, path, **options) -> Path:

@@ -20,7 +20,7 @@ from dalembert._results import DalembertError, RecordWarning, Status, warn_calle
 from dalembert.io import read_from_text, read_netcdf, text_of, write_netcdf
 from dalembert.results._record import NotPlain, decode, encode
 from dalembert.results._recorded import RecordedRun
-from dalembert.simulation import Mark, Phases, Restart, Solution, parameter_changes, system_changes
+from dalembert.simulation import ContactPhases, Mark, Phases, Restart, Solution, parameter_changes, system_changes
 from dalembert.systems import AbstractSystem, build, is_switchable, with_switches
 
 if TYPE_CHECKING:
@@ -281,7 +281,10 @@ def _solution(record, arrays, system: AbstractSystem) -> Solution:
     if record.get("restart") is not None:
         data = decode(record["restart"], arrays)
         restart = Restart(**(data | {"mark": Mark(**data["mark"])}))
-    phases = None if record.get("phases") is None else Phases(**decode(record["phases"], arrays))
+    phases = None
+    if record.get("phases") is not None:
+        fields = decode(record["phases"], arrays)
+        phases = (ContactPhases if "closed" in fields else Phases)(**fields)
     return Solution(
         system=system,
         **methods,

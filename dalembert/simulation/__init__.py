@@ -2,28 +2,35 @@
 
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 Equations (6c.1)–(6c.5): docs/theory/sticking.md.
+Equations (6d.1)–(6d.7): docs/theory/one_sided.md.
 """
 
 from dalembert._results import Status
 from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
 from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
-from dalembert.simulation._phases import Phase, Phases
+from dalembert.simulation._phases import ContactPhase, ContactPhases, Impact, Phase, Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
+from dalembert.simulation._stepping import Stepped, simulate_stepping
 from dalembert.simulation._steps import Mark
 from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
+from dalembert.simulation._touching import Closings, contact_remarks
 
 __all__ = [
     "INTEGRATORS",
     "SAVED",
     "Carried",
+    "Closings",
+    "ContactPhase",
+    "ContactPhases",
     "Frictions",
+    "Impact",
     "Jump",
     "Mark",
     "Phase",
@@ -33,9 +40,11 @@ __all__ = [
     "SingularPosition",
     "Solution",
     "Status",
+    "Stepped",
     "Switch",
     "SwitchedSolution",
     "close_constraint",
+    "contact_remarks",
     "how_many",
     "is_batch",
     "member",
@@ -48,6 +57,7 @@ __all__ = [
     "shared_efforts",
     "simulate",
     "simulate_many",
+    "simulate_stepping",
     "simulate_switching",
     "singular_positions",
     "statuses",

@@ -1,10 +1,11 @@
-"""6 · simulation: `Phases`: when dry friction stuck and when it slipped along a motion."""
+"""6 · simulation: `Phases`, when dry friction stuck and slipped, and `ContactPhases`, when contacts were closed."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Phases:
     the rate in each (0: it sticks), `held_at` the value of a coordinate that sticks. A friction that has reached its
     limit while another holds the same coordinate has a side and no speed (`moves` is False): it sticks.
     """
+
+    of_contacts: ClassVar[bool] = False
 
     names: tuple[str, ...]
     joints: tuple[str, ...]
@@ -87,3 +90,114 @@ class Phases:
 
     def __repr__(self) -> str:
         return "\n".join(f"{p.start:12.6g} … {p.end:<12.6g} s  {p.state:7} {p.friction} ({p.joint})" for p in self)
+
+
+class ContactPhase(NamedTuple):
+    """From `start` to `end` the contact of this name is "closed" or "open"."""
+
+    contact: str
+    joint: str
+    state: str
+    start: float
+    end: float
+
+
+class Impact(NamedTuple):
+    """An impact: its time, the impulse at each contact that took part (a push on j along its row, in N s), whether the
+    rigid-body model determines it (where not, the shortest is given), and the kinetic energy before and after."""
+
+    t: float
+    impulses: dict[str, float]
+    unique: dict[str, bool]
+    energy_before: float
+    energy_after: float
+
+    @property
+    def energy_lost(self) -> float:
+        return self.energy_before - self.energy_after
+
+
+@record("names", "joints")
+@dataclasses.dataclass(frozen=True, eq=False)
+class ContactPhases:
+    """When one-sided joints were closed: `for phase in solution.phases`, `solution.phases.of(name)`; and `impacts`.
+
+    A part of the motion lies between two changes: `t` are the starts of the parts, `closed` which contacts are closed
+    in each.
+    """
+
+    of_contacts: ClassVar[bool] = True
+
+    names: tuple[str, ...]
+    joints: tuple[str, ...]
+    t: Any
+    closed: Any  # (parts, contacts)
+    q: Any  # states at the starts
+    v: Any
+    t_end: Any
+    impact_t: Any
+    impulse: Any  # (impacts, contacts)
+    unique: Any
+    energy: Any  # (impacts, before and after)
+
+    parts = Phases.parts
+
+    @property
+    def impacts(self) -> list[Impact]:
+        """All impacts in turn."""
+        out = []
+        rows = (self.impact_t, self.impulse, self.unique, self.energy)
+        for t, impulse, unique, energy in zip(*map(np.asarray, rows), strict=True):
+            acting = np.flatnonzero(impulse > 0)
+            impulses = {self.names[k]: float(impulse[k]) for k in acting}
+            sure = {self.names[k]: bool(unique[k]) for k in acting}
+            out.append(Impact(float(t), impulses, sure, *map(float, energy)))
+        return out
+
+    @property
+    def lift_offs(self) -> list[tuple[float, str]]:
+        """Time and contact where one that was closed opened."""
+        out = []
+        for name in self.names:
+            own = self.of(name)
+            out += [(b.start, name) for a, b in itertools.pairwise(own) if (a.state, b.state) == ("closed", "open")]
+        return sorted(out)
+
+    def energy_lost(self, times) -> np.ndarray:
+        """The kinetic energy lost in all impacts until each time."""
+        energy = np.asarray(self.energy)
+        lost = np.append(0.0, np.cumsum(energy[:, 0] - energy[:, 1]))
+        return lost[np.searchsorted(np.asarray(self.impact_t), np.asarray(times), side="left")]
+
+    def of(self, name: str) -> list[ContactPhase]:
+        """The phases of one contact, in turn."""
+        if name not in self.names:
+            raise DalembertError(f"There is no contact '{name}'; there is {', '.join(self.names)}.")
+        k, ends = self.names.index(name), np.append(np.asarray(self.t)[1:], float(self.t_end))
+        out: list[ContactPhase] = []
+        struck = np.asarray(self.impact_t)[np.asarray(self.impulse)[:, k] > 0]
+        for on, start, end in zip(np.asarray(self.closed)[:, k], np.asarray(self.t), ends, strict=True):
+            state = "closed" if on else "open"
+            if out and out[-1].state == state and not (state == "open" and np.any(struck == start)):
+                out[-1] = out[-1]._replace(end=float(end))
+            else:
+                out.append(ContactPhase(name, self.joints[k], state, float(start), float(end)))
+        return out
+
+    def __iter__(self) -> Iterator[ContactPhase]:
+        return iter(sorted((p for name in self.names for p in self.of(name)), key=lambda p: (p.start, p.contact)))
+
+    def __len__(self) -> int:
+        return sum(len(self.of(name)) for name in self.names)
+
+    def __str__(self) -> str:
+        """One line: impacts, and how long each contact was closed."""
+        count = len(np.asarray(self.impact_t))
+        out = ["1 impact" if count == 1 else f"{count} impacts"]
+        for name in self.names:
+            shut = sum(p.end - p.start for p in self.of(name) if p.state == "closed")
+            out.append(f"'{name}' is closed for {shut:.6g} s in all")
+        return "contact: " + "; ".join(out)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{p.start:12.6g} … {p.end:<12.6g} s  {p.state:7} {p.contact}" for p in self)

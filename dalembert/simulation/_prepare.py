@@ -59,6 +59,12 @@ def prepare(
     picks it.
     """
     system = build(system) if isinstance(system, Model) else system
+    if system.touches:
+        raise DalembertError(
+            f"Joint '{system.touches[0].joint}' of '{system.name}' is one-sided: when it opens and closes is found "
+            "along one motion, by da.simulate, not in batches and not under jit, vmap and grad. There take "
+            "da.simulation.simulate_stepping, or system.plain(), whose contacts stay as they are at the start."
+        )
     if not system.phases_stated:
         raise DalembertError(
             f"Friction '{system.sticking[0]}' of '{system.name}' sticks: its phases are found along one motion, by "

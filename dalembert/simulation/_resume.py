@@ -118,6 +118,11 @@ def joined(after: Solution, more: Solution, now: Resumed) -> Solution:
 def _restart_of(after: Solution) -> Restart:
     if np.ndim(after.status_code):
         raise DalembertError("after= is a batch of runs; take one of them up: after=solution[0].")
+    if after.phases is not None and after.phases.of_contacts:
+        raise DalembertError(
+            f"This run cannot go on: joint '{after.phases.joints[0]}' is one-sided. Start from its last state instead: "
+            "simulate(system, t_end, solution.state, t0=…)."
+        )
     if after.phases is not None:
         raise DalembertError(
             f"This run cannot go on: friction '{after.phases.names[0]}' sticks. Start from its last state instead: "

@@ -32,6 +32,7 @@ from dalembert.simulation._steps import Mark, first_step
 from dalembert.simulation._sticking import simulate_sticking
 from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
+from dalembert.simulation._touching import simulate_touching
 from dalembert.stabilise import EXACT, AbstractStabilisation, State, check_tolerance
 from dalembert.systems import AbstractSystem, build
 
@@ -149,7 +150,7 @@ def simulate(
     if not is_traced(t0, t_end):
         for sentence in system.control.not_covered(float(t0), float(t_end)):
             warn_caller(f"{system.name}: {sentence}", DataWarning)
-    if not system.phases_stated:
+    if system.touches or not system.phases_stated:
         settings = {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "engine": engine}
         settings |= {"stepsize_controller": stepsize_controller, "event": event}
         settings |= {} if max_steps is None else {"max_steps": max_steps}
@@ -158,7 +159,8 @@ def simulate(
         save = plan.save if plan.save != "times" else times
         report = reporter(progress)
         try:
-            solution = simulate_sticking(simulate, system, t0, t_end, state, save, report, settings, **how)
+            parted = simulate_touching if system.touches else simulate_sticking
+            solution = parted(simulate, system, t0, t_end, state, save, report, settings, **how)
         finally:
             getattr(report, "close", lambda: None)()
         return solution if singular == "pass" else _stop_at_singular(solution, throw)

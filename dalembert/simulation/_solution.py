@@ -15,9 +15,9 @@ from jaxtyping import Float
 from dalembert._results import DalembertError, Status
 from dalembert._typing import Array, is_traced
 from dalembert.formulations import AbstractFormulation
-from dalembert.reactions import AbstractReactionRule
+from dalembert.reactions import AbstractReactionRule, Known
 from dalembert.simulation import _batch
-from dalembert.simulation._phases import Phases
+from dalembert.simulation._phases import ContactPhases, Phases
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbstractSystem, compiled, compiled_for_each
 
@@ -53,7 +53,7 @@ class Solution(eqx.Module):
     chosen: AbstractReactionRule | None = None
     restart: Any = None  # what `simulate(…, after=solution)` goes on from (`Restart`)
     derivatives: Any = None  # of a batch, by parameters: `simulate_many`
-    phases: Phases | None = None  # of dry friction that sticks: when it sticks and when it slips
+    phases: Phases | ContactPhases | None = None  # of dry friction that sticks, or of one-sided joints
 
     @classmethod
     def of(cls, **fields) -> Solution:
@@ -120,7 +120,7 @@ class Solution(eqx.Module):
         """The state at any time of the motion, on the constraints.
 
         With samples="dense" it is as exact as the integration; else a cubic between two saved states. With friction
-        that sticks it is marched again.
+        that sticks, and with one-sided joints, it is marched again.
         """
         q, v = self.states(np.array([t], float))
         return State(q[0], v[0])
@@ -137,8 +137,10 @@ class Solution(eqx.Module):
         if self.phases is not None:
             from dalembert.simulation._simulate import simulate
             from dalembert.simulation._sticking import states_between
+            from dalembert.simulation._touching import touching_between
 
-            return states_between(simulate, self, times)
+            between = touching_between if self.phases.of_contacts else states_between
+            return between(simulate, self, times)
         q, v = (
             _evaluate_dense(self.system, self.formulation, self.dense, times)
             if self.dense is not None
@@ -271,6 +273,26 @@ class Solution(eqx.Module):
         """
         return self.results.reactions(joint, frame=frame, rule=rule)
 
+    def range(
+        self, joint: str, *, known: Known | None = None, frame: str = "joint", instants: int | None = None
+    ) -> xr.Dataset:
+        """The least and the greatest possible value of each component of a joint's reaction, at all saved times (or
+        at so many `instants` of them).
+
+        Over all reactions that have the same effect and agree with what is known: what the model says of supports that
+        only push or pull (`one_sided=True`), and `known` (`reactions.Known`: push only, friction, strength, play).
+        `lower` and `upper` are ±inf where unbounded and not a number where nothing is possible (`possible`, and in
+        words the attribute `conflicts`); `value` is what `rule` picked, and `inside` whether all that it picked lies in
+        the set (the attribute `rule_leaves` says where it does not). `duality_gap` (relative to the load) is the proof
+        of the ends.
+        """
+        return self.results.range(joint, known=known, frame=frame, instants=instants)
+
+    @property
+    def lifts(self) -> tuple[str, ...]:
+        """Where one-sided supports would have to pull (cables: push), in words, each with its first time."""
+        return self.results.lifts
+
     def to_netcdf(self, path) -> Path:
         """Write the dataset as netCDF-4, with the model and the state of the march: `da.open(path)` is this again.
 
@@ -285,8 +307,9 @@ class Solution(eqx.Module):
     def plot(self, what=None, *, path=None, **options):
         """A matplotlib figure by its name; saved to `path` if given. Without a name, a page of four.
 
-        "coordinates", "velocities", "measurements" (names=), "reactions" (joint=, frame=), "violation", "energy",
-        "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the page.
+        "coordinates", "velocities", "measurements" (names=), "reactions" (joint=, frame=, known=), "violation",
+        "energy", "phase" (coordinate=), "path" (body=, point=), "mechanism" (t=), "page". `plot("run.png")` saves the
+        page.
         """
         return self.results.plot(what, path=path, **options)
 

@@ -14,6 +14,7 @@ for all frictions at once, found by trying and exchanging those that do not fit.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,7 @@ from dalembert.reactions import (
 )
 from dalembert.simulation._begin import start_warnings
 from dalembert.simulation._between import Crowded, first_suspect
+from dalembert.simulation._parts import PartMarch, states_of_parts
 from dalembert.simulation._phases import Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
@@ -241,20 +243,14 @@ _examine_all = compiled_for_each(_examine, 3)
 # ---- the march -----------------------------------------------------------------------------------------------------
 
 
-class _March:
+class _March(PartMarch):
     """A motion, part after part."""
 
     def __init__(self, run, frictions: Frictions, t0: float, t_end: float, times, settings: dict[str, Any]):
-        self.run, self.frictions, self.settings = run, frictions, settings
-        self.t0, self.t_end, self.times = t0, t_end, times
-        self.saved: list[tuple] = []  # (t, q, v, work) of each stretch
+        super().__init__(run, t0, t_end, times, settings)
+        self.frictions = frictions
         self.starts: list[tuple] = []  # (t, side, held_at, q, v) of each part
         self.moves: list[np.ndarray] = []
-        self.work = np.zeros(2)
-        self.reached = t0
-        self.stretch = (t_end - t0) / 16
-        self.stats: dict[str, Any] = {}
-        self.integrator, self.engine = "", ""
         self.corners = corners(frictions.free)
 
     def go(self, state: State, report) -> None:
@@ -321,12 +317,13 @@ class _March:
                 a = State(*(np.asarray(x)[first - 1] for x in (whole.q, whole.v)))
                 span = float(whole.t[first - 1]), float(whole.t[first])
                 who = np.flatnonzero(late[first])
-                found = [self.locate(ready, side, held, int(k), *span, a, gap[first - 1, k]) for k in who]
+                own = functools.partial(self.own_gap, side, held, a)
+                found = [self.locate(ready, functools.partial(own, int(k)), *span, a, gap[first - 1, k]) for k in who]
                 until = min(x[0] for x in found)
                 after = next(x[1] for x in found if x[0] == until)
                 near = 1e-12 * max(abs(until), end - t)
                 broken = tuple(int(k) for k, x in zip(who, found, strict=True) if x[0] - until <= near)
-            self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready, side, held)
+            self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready)
             count = len(ends) - 1
             self.stretch *= 2.0 if count < FEW else 0.5 if count > MANY else 1.0
             if report is not None:
@@ -369,49 +366,15 @@ class _March:
         even = step * np.arange(np.floor(t[0] / step), np.ceil(t[-1] / step) + 1) + self.t0 % step
         return first_suspect(look, t[:first], np.concatenate([q, v], axis=1)[:first], np.append(even, self.corners))
 
-    def march(self, ready: Prepared, t: float, end: float, state: State, samples, **more) -> Solution:
-        """A stretch of one part."""
-        settings = self.settings | more
-        if settings.get("dt") is not None:
-            settings["dt"] = min(settings["dt"], end - t)
-        return self.run(ready, end, tuple(state), t0=t, samples=samples, **settings)
-
-    def wanted(self, t: float, end: float, ends: np.ndarray) -> np.ndarray:
-        """The times of a stretch that are saved, without its start."""
-        times = ends if self.times is None else self.times
-        return np.unique(times[(times > t) & (times <= end)])
-
-    def keep(self, whole: Solution, until: float, wanted, after: State, ready, side, held) -> None:
-        """Save what was wanted of a stretch, and its work."""
-        t, q, v, work = (np.asarray(x) for x in (whole.t, whole.q, whole.v, whole.work))
-        times = self.times if self.times is not None else wanted
-        here = np.isin(t, times) & (t > t[0]) & (t <= until)
-        # a time may be asked for more than once
-        again = np.repeat(np.flatnonzero(here), [int(np.sum(times == x)) for x in t[here]])
-        self.saved.append((t[again], q[again], v[again], self.work + work[again]))
-        if self.times is None and until < t[-1]:
-            last = self.march(ready, float(t[0]), until, State(q[0], v[0]), [until])
-            self.saved.append((np.array([until]), after.q[None], after.v[None], self.work + np.asarray(last.work)))
-            self.work = self.work + np.asarray(last.work)[-1]
-        elif until < t[-1]:
-            k = int(np.searchsorted(t, until, side="right")) - 1
-            rest = np.zeros(2)
-            if until > t[k]:
-                last = self.march(ready, float(t[k]), until, State(q[k], v[k]), [until])
-                rest = np.asarray(last.work)[-1]
-            self.work = self.work + work[k] + rest
-        else:
-            self.work = self.work + work[-1]
-        for name in ("accepted", "rejected", "steps", "wall_s", "compile_s"):
-            self.stats[name] = self.stats.get(name, 0) + whole.stats[name]
-        self.stats |= {k: x for k, x in whole.stats.items() if k in ("rtol", "atol", "dt")}
-        self.integrator = whole.integrator
-
     # ---- what ends a part ------------------------------------------------------------------------------------------
 
     def gaps(self, side, seen: Rubbing, effort: np.ndarray) -> np.ndarray:
         """Positive while a friction stays in its phase: what is left of its limit, or its speed."""
         return np.where(side == 0, seen.held - np.abs(effort), side * seen.rate)
+
+    def own_gap(self, side, held, of: State, k: int, times: np.ndarray, states: State) -> np.ndarray:
+        """The gap of friction k at some instants; prepared for the state `of`."""
+        return self.gaps(side, *self.frictions.look(side, held, states, times, of))[:, k]
 
     def still(self, top: np.ndarray, speeds: Any) -> np.ndarray:
         """The rate below which a coordinate is at rest."""
@@ -425,55 +388,6 @@ class _March:
         gap = self.gaps(side, seen, effort)
         beyond = BEYOND * (seen.held + np.abs(effort))
         return gap < -np.where(side == 0, beyond, self.still(top, seen.speeds))
-
-    def locate(self, ready, side, held, k: int, a: float, b: float, state: State, at_a: float) -> tuple[float, State]:
-        """Where the gap of friction k passes zero between a and b: by a polynomial through some instants, corrected by
-        marching there, or by Brent's method."""
-        from scipy.optimize import brentq  # takes a second to import
-
-        seen: dict[float, tuple[float, State]] = {a: (at_a, state)}
-
-        def gap(times) -> np.ndarray:
-            found = self.march(ready, a, float(times[-1]), state, np.asarray(times))
-            states = State(np.asarray(found.q), np.asarray(found.v))
-            values = self.gaps(side, *self.frictions.look(side, held, states, np.asarray(times), state))[:, k]
-            for t, value, q, v in zip(times, values, *states, strict=True):
-                seen[float(t)] = (float(value), State(q, v))
-            return values
-
-        exact = 4 * np.spacing(max(abs(a), abs(b)))
-        if b - a <= exact:
-            gap([b])
-            return b, seen[b][1]
-        x = np.linspace(0.0, 1.0, 9)
-        inside = np.append(a + (b - a) * x[1:-1], b)
-        values = np.append(at_a, gap(inside))
-        below = np.flatnonzero(values[1:] < 0)
-        if not below.size or not at_a >= 0:  # it leaves its phase at once
-            return (b, seen[b][1]) if at_a >= 0 else (a, state)
-        high = int(below[0]) + 1
-        curve = np.polynomial.Polynomial.fit(x, values, 8)
-        low, top = x[high - 1], x[high]
-        if curve(low) * curve(top) < 0:
-            found: Any = brentq(curve, low, top, xtol=1e-15)
-            root = float(found)
-            for _ in range(4):
-                t = a + (b - a) * root
-                if not a < t <= b:
-                    break
-                value = gap([t])[0]
-                slope = float(curve.deriv()(root))
-                step = -float(value) / slope if slope else np.inf
-                if abs(step) * (b - a) <= max(exact, 1e-13 * (b - a)):
-                    return t, seen[t][1]
-                root = min(max(root + step, 0.0), 1.0)
-        t0, t1 = (a, *inside)[high - 1], float(inside[high - 1])
-        known = {t: value for t, (value, _) in seen.items()}
-        found = brentq(lambda t: known[t] if t in known else gap([t])[0], t0, t1, xtol=exact)
-        t = float(found)
-        if t not in seen:
-            gap([t])
-        return t, seen[t][1]
 
     # ---- what follows ----------------------------------------------------------------------------------------------
 
@@ -620,27 +534,14 @@ class _March:
 
 def states_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:
     """The states at any times of a motion with dry friction that sticks: each part is marched again from its start."""
-    phases = solution.phases
-    assert phases is not None
+    phases: Any = solution.phases
     frictions = Frictions(solution.system, solution.formulation, solution.stabilisation, solution.chosen)
-    settings = {k: x for k, x in solution.stats.items() if k in ("rtol", "atol", "dt")}
-    q, v = np.zeros((len(times), phases.q.shape[1])), np.zeros((len(times), phases.v.shape[1]))
-    of = phases.parts(times)
-    for k in np.unique(of):
-        here = np.flatnonzero(of == k)
-        start, state = float(phases.t[k]), State(phases.q[k], phases.v[k])
-        ready = frictions.prepared(phases.side[k], phases.held_at[k], state, start)[0]
-        own, back = np.unique(times[here], return_inverse=True)
-        found = [(state.q[None], state.v[None])] if own[0] <= start else []
-        later = own[own > start]
-        if later.size:
-            more = dict(settings)
-            more |= {"dt": min(settings["dt"], later[-1] - start)} if "dt" in settings else {}
-            part = run(ready, float(later[-1]), tuple(state), t0=start, samples=later,
-                       integrator=solution.integrator, **more)  # fmt: skip
-            found.append((np.asarray(part.q), np.asarray(part.v)))
-        q[here], v[here] = (np.concatenate(x)[back] for x in zip(*found, strict=True))
-    return State(q, v)
+
+    def ready(k: int) -> Prepared:
+        state = State(phases.q[k], phases.v[k])
+        return frictions.prepared(phases.side[k], phases.held_at[k], state, float(phases.t[k]))[0]
+
+    return states_of_parts(run, solution, times, ready)
 
 
 def corners(system: AbstractSystem) -> np.ndarray:

@@ -25,6 +25,7 @@ from dalembert.systems._names import ANONYMOUS, with_fields
 from dalembert.systems._origin import Origin
 from dalembert.systems._rows import Family, some_rows
 from dalembert.systems._sticking import sticking_members, sticking_values, with_phases
+from dalembert.systems._touching import Contacts, touches_of, with_closed
 
 
 class AbsoluteSystem(BodySystem):
@@ -59,6 +60,7 @@ class AbsoluteSystem(BodySystem):
     origin: Origin = eqx.field(static=True, default=Origin())  # the model it was built from
     measures: tuple[Measure, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
     control: Control = NO_CONTROL  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    contacts: Contacts | None = None  # of one-sided joints: the rows of all of them
 
     @property
     def coordinates(self) -> str:
@@ -126,6 +128,37 @@ class AbsoluteSystem(BodySystem):
     def sticking_values(self, q):
         return sticking_values(self, self.places(q))
 
+    # ---- one-sided joints ----------------------------------------------------------------------------------
+
+    @property
+    def touches(self):
+        return () if self.contacts is None else touches_of(self.contacts.owners, self.contacts.m_holonomic)
+
+    @property
+    def closed(self):
+        return () if self.contacts is None else self.contacts.closed
+
+    def with_closed(self, closed):
+        return self if self.contacts is None else with_closed(self, closed)
+
+    def plain(self):
+        return self if self.contacts is None else replace(self, contacts=None)
+
+    def restitutions(self):
+        return self._of_contacts("restitution")
+
+    def frictions(self):
+        return self._of_contacts("friction")
+
+    def _of_contacts(self, key: str):
+        """A number of each contact, 0 where it has none."""
+        found = {}
+        for f in () if self.contacts is None else self.contacts.families:
+            if key in f.p:
+                found |= {name: f.p[key][k] for k, name in enumerate(f.names)}
+        values = [found.get(t.joint, 0.0) for t in self.touches]
+        return (jnp if is_traced(*values) else np).array(values, float)
+
     # ---- fewer rows --------------------------------------------------------------------------------------
 
     def without_rows(self, rows):
@@ -133,7 +166,7 @@ class AbsoluteSystem(BodySystem):
         number = {int(old): new for new, old in enumerate(kept)}
         families = some_rows(self.families, number)
         where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
-        owners = [RowOwner(o.name, o.nature, tuple(number[r] for r in o.rows if r in number)) for o in self.owners]
+        owners = [o.renumbered(number) for o in self.owners]
         joints = tuple(
             replace(j, family=where[j.name][0], member=where[j.name][1]) for j in self.joints if j.name in where
         )
@@ -185,6 +218,11 @@ class AbsoluteSystem(BodySystem):
                     for member, name in enumerate(family.names):
                         leaf = Leaf(lambda s, w=word, f=f, key=key: getattr(s, w)[f].p[key], member)
                         slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
+        for f, family in enumerate(() if self.contacts is None else self.contacts.families):
+            for key in family.p:
+                for member, name in enumerate(family.names):
+                    leaf = Leaf(lambda s, f=f, key=key: s.contacts.families[f].p[key], member)
+                    slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
         return slots | control_slots(self)
 
     # ---- names -------------------------------------------------------------------------------------------
@@ -210,6 +248,7 @@ class AbsoluteSystem(BodySystem):
             load_rule=rule,
             measures=tuple(x.renamed(to) for x in self.measures),
             control=self.control.renamed(to),
+            contacts=None,  # what is closed is among the rows, and nothing else is known of what is open
             shapes=(),  # pictures are not used inside compiled programs
         )
 

@@ -6,6 +6,7 @@ A system provides what the equations of motion need at a state and, where it has
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from dalembert.systems._bodies import BodySystem
     from dalembert.systems._measure import ChannelView, Loads, Measure
     from dalembert.systems._rows import Family
+    from dalembert.systems._touching import Touch
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Nature:
     own_rows: bool = False  # its rows are the user's own functions, without a joint frame
     timed: bool = False  # its rows may depend on time
     assumption: str = ""  # what is assumed about its force, as the end of a sentence
+    impact: str = ""  # of a one-sided joint: the law of its impacts
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,16 @@ class RowOwner:
     name: str
     nature: Nature
     rows: tuple[int, ...]
+    signs: tuple[int, ...] = ()  # of each row: the sign its multiplier must have, 0 for both; empty: all 0
 
     def renamed(self, to: Renaming) -> RowOwner:
-        return RowOwner(to(self.name), self.nature, self.rows)
+        return dataclasses.replace(self, name=to(self.name))
+
+    def renumbered(self, number: Mapping[int, int]) -> RowOwner:
+        """With other numbers for its rows, without those that get none."""
+        kept = [k for k, r in enumerate(self.rows) if r in number]
+        signs = tuple(self.signs[k] for k in kept) if self.signs else ()
+        return dataclasses.replace(self, rows=tuple(number[self.rows[k]] for k in kept), signs=signs)
 
     @property
     def drives(self) -> bool:
@@ -484,6 +494,32 @@ class AbstractSystem(Named):
         """A system built free, with friction that sticks (side 0), its coordinate held at a value by a row under the
         friction's name, or slips (side ±1, the sign of the rate)."""
         return self
+
+    @property
+    def touches(self) -> tuple[Touch, ...]:
+        """The one-sided rows of the machine, closed or open, in a fixed order."""
+        return ()
+
+    @property
+    def closed(self) -> tuple[bool, ...]:
+        """Which of them are rows now."""
+        return ()
+
+    def with_closed(self, closed: Sequence[bool]) -> AbstractSystem:
+        """The system with the rows of these contacts; the others are open."""
+        return self
+
+    def plain(self) -> AbstractSystem:
+        """The same machine, which does not know that contacts could open and close."""
+        return self
+
+    def restitutions(self) -> Array:
+        """Of each contact the restitution of its impacts."""
+        return np.zeros(0)
+
+    def frictions(self) -> Array:
+        """Of each contact its coefficient of friction."""
+        return np.zeros(0)
 
     def sticking_values(self, q: Coordinates) -> Float[Array, " frictions"]:
         """The coordinates on which such friction acts, in the order of `sticking`."""

@@ -403,7 +403,7 @@ class BodySystem(RowSystem):
                     return jnp.concatenate([R.T @ force, torque if K.d == 2 else R.T @ torque]), R
 
                 wrenches, axes = jax.vmap(row)(block)
-                return wrenches, axes[0]
+                return wrenches, axes[0] if len(block) else row(jnp.zeros(block.shape[1:]))[1]
 
             out.append(jax.vmap(member)(family.gather(places), family.p, block, self.j_is_ground(family)))
         return out

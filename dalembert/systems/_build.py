@@ -30,6 +30,7 @@ from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
 from dalembert.systems._prescribed import coupling_rows
 from dalembert.systems._rows import Family
+from dalembert.systems._touching import INSIDE, TOUCHING, gaps_of, with_contacts
 from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
 
@@ -52,7 +53,7 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
         system = _absolute(model, model.constraints, origin)
         _check_user_functions(model, system)
         refuse_wound(system, system.q0)
-        return system
+        return _closed_at_start(model, with_contacts(system))
     carriers = spanning_tree(model, (*model.closing, *cut))
     carrying = {joint.name for _, joint in carriers.values() if joint is not None}
     closing = {name: c for name, c in model.constraints.items() if name not in carrying}
@@ -60,7 +61,24 @@ def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = (
     _check_user_functions(model, carrier)
     absolute = _absolute(model, model.constraints, origin)
     refuse_wound(absolute, absolute.q0)
-    return tree_system(model, carrier, absolute, carriers)
+    carrier, absolute = with_contacts(carrier), with_contacts(absolute)
+    return _closed_at_start(model, tree_system(model, carrier, absolute, carriers))
+
+
+def _closed_at_start(model: Model, system):
+    """The system with the contacts that are closed where the model places them."""
+    if not system.touches:
+        return system
+    gaps = gaps_of(system, np.zeros(()), system.q0) / float(system.size)
+    mistakes = [
+        f"Joint '{t.joint}' starts {-gap * float(system.size):.4g} beyond its limit: a one-sided joint must be closed "
+        "or open at the start. Move its bodies, or change its numbers."
+        for t, gap in zip(system.touches, gaps, strict=True)
+        if gap < -INSIDE
+    ]
+    if mistakes:
+        raise ModelError(model.name, list(dict.fromkeys(mistakes)))
+    return system.with_closed(gaps <= TOUCHING)
 
 
 def _absolute(
@@ -74,7 +92,7 @@ def _absolute(
     m_holonomic, m, row_sets = _number_rows(rows)
     families = _families(model, constraints, rows, index, row_sets)
     joints = _joint_views(model, constraints, rows, index, families)
-    owners = tuple(RowOwner(c.name, _nature(c), row_sets[c.name]) for c in constraints.values())
+    owners = tuple(_owner(c, rows[c.name], row_sets[c.name], model.space) for c in constraints.values())
     bodies = list(model.bodies.values())
     dw = 1 if model.space == "plane" else 3
     width = 3 if model.space == "plane" else 6
@@ -129,7 +147,12 @@ def _nature(c: Constraint) -> Nature:
     element = c.element
     brings_rows = type(element).rows_in is not AbstractJoint.rows_in  # a class of a person's own: time may enter
     timed = element.drives or element.own_rows or brings_rows
-    return Nature(element.label, element.drives, element.own_rows, timed, element.assumption)
+    return Nature(element.label, element.drives, element.own_rows, timed, element.assumption, element.impact_law)
+
+
+def _owner(c: Constraint, rows: JointRows, numbers: tuple[int, ...], space: str) -> RowOwner:
+    signs = c.element.signs(space)
+    return RowOwner(c.name, _nature(c), numbers, (*signs, *[0] * (len(numbers) - len(signs))) if signs else ())
 
 
 def _coupling_numbers(model: Model, c: Constraint) -> dict[str, np.ndarray]:

@@ -224,6 +224,93 @@ def _tilt_y(i, j):
     return jnp.arctan2(dot(i.R[:, 0], j.R[:, 2]), dot(i.R[:, 2], j.R[:, 2]))
 
 
+def _hole(d, p):
+    """What is left of the play of a pin whose centre is off by d."""
+    # in the middle there is no direction: the square root's derivative is kept finite
+    return p["clearance"] - jnp.sqrt(jnp.maximum(dot(d, d), 1e-300))
+
+
+def _pin_2(t, i, j, p):
+    return _hole(_point_2(i, j), p)[None]
+
+
+def _pin_3(t, i, j, p):
+    return jnp.concatenate([_hole(_off_z(i, j), p)[None], _displacement_3(i, j)[None], _parallel_z(i, j)])
+
+
+def _socket(t, i, j, p):
+    return _hole(_point_3(i, j), p)[None]
+
+
+def _slider_ends(i, j, p, k: int):
+    return [j.p + 0.5 * way * p["length"] * j.R[:, k] - i.p for way in (1.0, -1.0)]
+
+
+def _slider_2(t, i, j, p):
+    rows = [p["clearance"] - way * dot(i.R[:, 1], d) for d in _slider_ends(i, j, p, 0) for way in (1.0, -1.0)]
+    return jnp.stack(rows)
+
+
+def _rod_in_sleeve(t, i, j, p):
+    return jnp.stack([_hole(back(i.R, d)[:2], p) for d in _slider_ends(i, j, p, 2)])
+
+
+def _slider_3(t, i, j, p):
+    return jnp.append(_rod_in_sleeve(t, i, j, p), locked(i, j)[2])
+
+
+@dataclass(frozen=True)
+class _MayHavePlay:
+    """The rows of a joint, without and with play."""
+
+    tight: JointRows
+    holonomic: int
+    position: Callable
+
+    def __call__(self, c: m.Constraint, space: str) -> JointRows:
+        if "clearance" not in c.numbers:
+            return self.tight
+        return self.tight._replace(holonomic=self.holonomic, position=self.position)
+
+
+@dataclass(frozen=True)
+class StopRows:
+    """What is left of a coordinate's range: below and above."""
+
+    coordinate: Callable
+
+    def __call__(self, t, i, j, p):
+        a = self.coordinate(i, j)
+        ways = {"lower": lambda: a - p["lower"], "upper": lambda: p["upper"] - a}
+        return jnp.stack([way() for key, way in ways.items() if key in p])
+
+
+def _stops(c: m.Constraint, space: str) -> JointRows:
+    assert c.target is not None
+    return JointRows(len(c.element.signs(space)), 0, StopRows(coordinate_of(c.target, space, c.coordinate)))
+
+
+# ---- contact -------------------------------------------------------------------------------------------------
+
+
+def _rounds(t, i, j, p):
+    """The gap of two round bodies; with a negative radius of i that of one in a hole."""
+    d = j.p - i.p
+    # in the middle of a hole there is no direction: the square root's derivative is kept finite
+    apart = jnp.sqrt(jnp.maximum(dot(d, d), 1e-300))
+    return (jnp.sign(p["radius_i"]) * apart - p["radius_i"] - p["radius"])[None]
+
+
+def _contact(c: m.Constraint, space: str) -> JointRows:
+    if "radius_i" in c.numbers:
+        return JointRows(1, 0, _rounds)
+    assert isinstance(c.element, m.Contact)
+    plane = space == "plane"
+    if c.element.holds:
+        return JointRows(1, 1 if plane else 2, *((_contact_2, _roll_2) if plane else (_sphere_contact, _sphere_roll)))
+    return JointRows(1, 0, _contact_2 if plane else _sphere_contact)
+
+
 # ---- wheels --------------------------------------------------------------------------------------------------
 
 
@@ -319,8 +406,10 @@ def _rows(h: int, s: int = 0, position=None, motion=None, axes=None, **coordinat
 
 ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint, str], JointRows]] = {
     (m.Weld, "plane"): _rows(3, 0, (_point_2, _angle_2)),
-    (m.Revolute, "plane"): _rows(2, 0, (_point_2,), angle=_angle_2),
-    (m.Prismatic, "plane"): _rows(2, 0, (_across_2, _angle_2), displacement=_displacement_2),
+    (m.Revolute, "plane"): _MayHavePlay(_rows(2, 0, (_point_2,), angle=_angle_2), 1, _pin_2),
+    (m.Prismatic, "plane"): _MayHavePlay(
+        _rows(2, 0, (_across_2, _angle_2), displacement=_displacement_2), 4, _slider_2
+    ),
     (m.PinSlot, "plane"): _rows(1, 0, (_across_2,), displacement=_displacement_2, angle=_angle_2),
     (m.PointOnLine, "plane"): _rows(1, 0, (_across_2,), displacement=_displacement_2),
     (m.AngleLock, "plane"): _rows(1, 0, (_angle_2,), x=_Along(0), y=_Along(1)),
@@ -329,11 +418,13 @@ ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint
     (m.RollingDisc, "plane"): _rows(1, 1, _contact_2, _roll_2),
     (m.NoSlip, "plane"): _rows(0, 1, None, _no_slip_2),
     (m.Weld, "space"): _rows(6, 0, (_point_3, locked)),
-    (m.Revolute, "space"): _rows(5, 0, (_point_3, _parallel_z), angle=_angle_3),
-    (m.Prismatic, "space"): _rows(5, 0, (_off_z, locked), displacement=_displacement_3),
-    (m.Cylindrical, "space"): _rows(4, 0, (_off_z, _parallel_z), displacement=_displacement_3, angle=_angle_3),
+    (m.Revolute, "space"): _MayHavePlay(_rows(5, 0, (_point_3, _parallel_z), angle=_angle_3), 4, _pin_3),
+    (m.Prismatic, "space"): _MayHavePlay(_rows(5, 0, (_off_z, locked), displacement=_displacement_3), 3, _slider_3),
+    (m.Cylindrical, "space"): _MayHavePlay(
+        _rows(4, 0, (_off_z, _parallel_z), displacement=_displacement_3, angle=_angle_3), 2, _rod_in_sleeve
+    ),
     (m.Screw, "space"): _rows(5, 0, _screw_3, displacement=_displacement_3, angle=_angle_3),
-    (m.Spherical, "space"): _rows(3, 0, (_point_3,)),
+    (m.Spherical, "space"): _MayHavePlay(_rows(3, 0, (_point_3,)), 1, _socket),
     (m.Universal, "space"): _rows(
         4, 0, (_point_3, _x_on_y), angle_i=_CardanTurn(0, 1, True), angle_j=_CardanTurn(0, 1, False)
     ),
@@ -358,6 +449,8 @@ ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint
     for cls, rows in {
         m.Generic: _generic,
         m.PointOnCurve: _on_curve,
+        m.Contact: _contact,
+        m.RigidStop: _stops,
         m.Gear: _wheels,
         m.Belt: _wheels,
         m.RackAndPinion: _rows(1, 0, rack, axes=rack_axes),

@@ -265,7 +265,7 @@ def _velocity_residual(f: Family, t, places, twists, rates, p) -> tuple[Array, A
         out.append(rate)
     if f.motion is not None:
         out.append(f.motion(t, places, twists, p))
-    return Phi, jnp.concatenate(out)
+    return Phi, jnp.concatenate(out) if out else jnp.zeros(0)
 
 
 def _family_terms(f: Family, t, motion: _Motion):
@@ -289,6 +289,8 @@ def _jacobian(f: Family, t, places, twists, units, p) -> Float[Array, "r k d"]:
     """∂φ/∂u of one member: the rows' derivative along each unit velocity of each of its blocks."""
     parts = []
     position, motion = f.position, f.motion
+    if position is None and motion is None:  # an open contact
+        return jnp.zeros((0, len(units), jax.tree_util.tree_leaves(units)[0].shape[0]))
     if position is not None:
         _, along = jax.linearize(lambda X: position(t, X, p), places)
         parts.append(_on_units(along, [rate for _, rate in units]))

@@ -67,7 +67,7 @@ def with_phases(system: AbsoluteSystem, sides: Mapping[str, int], held_at: Mappi
     families = list(some_rows(system.families, number))
     joints, owners = list(system.joints), []
     for own in system.owners:
-        owners.append(RowOwner(own.name, own.nature, tuple(number[r] for r in own.rows)))
+        owners.append(own.renumbered(number))
     for row, (f, i) in enumerate(held, start=h):
         joints.append(_view(f, i, len(families)))
         families.append(_family(system.space, f, i, row, held_at[f.names[i]]))

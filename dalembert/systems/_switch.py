@@ -43,6 +43,11 @@ class GatedMotion:
 
 def with_switches(system: AbstractSystem, *names: str) -> AbstractSystem:
     """The system with these constraints (all of their kind) behind switches, which are on."""
+    if system.touches:
+        raise DalembertError(
+            f"Joint '{system.touches[0].joint}' of '{system.name}' is one-sided, and opens and closes by itself: it is "
+            "not marched with constraints that are switched. Take system.plain(), whose contacts stay as they are."
+        )
     for name in names:
         system = system.with_rows_of(name, lambda f, mine: f if is_switchable(f) else _gated(f))
     return system

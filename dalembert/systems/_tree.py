@@ -422,6 +422,27 @@ class TreeSystem(AbstractSystem):
         carrier, absolute = (part.with_phases(sides, held_at) for part in (self.carrier, self.absolute))
         return replace(self._carried_by(carrier), absolute=absolute)
 
+    @property
+    def touches(self):
+        return self.carrier.touches
+
+    @property
+    def closed(self):
+        return self.carrier.closed
+
+    def with_closed(self, closed):
+        carrier, absolute = (part.with_closed(closed) for part in (self.carrier, self.absolute))
+        return replace(self._carried_by(carrier), absolute=absolute)
+
+    def plain(self):
+        return replace(self, carrier=self.carrier.plain(), absolute=self.absolute.plain())
+
+    def restitutions(self):
+        return self.carrier.restitutions()
+
+    def frictions(self):
+        return self.carrier.frictions()
+
     def sticking_values(self, q):
         return sticking_values(self.absolute, self.places(q))
 

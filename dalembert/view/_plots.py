@@ -111,7 +111,8 @@ def _measurements(data, names: str | Sequence[str] | None = None) -> Any:
 
 def _reactions(data, joint: str | None = None, frame: str = "joint", band=None) -> Any:
     """Force and torque of one joint, or of all. Unique components are solid; the others are dashed, with the rule that
-    picked them in the legend. `band` (time, component) is half the width of the undetermined range."""
+    picked them in the legend. `band` (by component) is half the width of the undetermined range, or both ends of the
+    possible one."""
     if "reaction_force" not in data:
         raise DalembertError("This result has no joint reactions; the multipliers are in its variable 'multiplier'.")
     if frame not in ("world", "joint"):
@@ -132,7 +133,12 @@ def _reactions(data, joint: str | None = None, frame: str = "joint", band=None) 
     if not all(sure for what in ("force", "torque") for _, _, sure in _components(data, joint, frame, what)):
         words = f"dashed: not determined by the rigid-body model; picked by {data.attrs.get('reaction_rule', 'a rule')}"
         if band is not None:
-            words += "; shaded: what self-stresses as large as the whole reaction would change"
+            possible = any(isinstance(x, tuple) for x in band.values())
+            words += "; shaded: " + (
+                "all values that are possible"
+                if possible
+                else "what self-stresses as large as the whole reaction would change"
+            )
         axes[0, 0].set_title("\n".join(textwrap.wrap(words, 100)), fontsize=8.5, color="#5b6775", loc="left")
     return figure
 
@@ -373,7 +379,9 @@ def _components(data, joint: str, frame: str, what: str) -> list[tuple[str, np.n
     letter = "F" if what == "force" else "M"
     axes = "xyz"[: values.shape[1]] if values.shape[1] > 1 else "z"
     everything = data[f"reaction_{what}{suffix}"].values
-    least = 1e-10 * float(np.nanmax(np.abs(everything), initial=0.0))
+    # torques that are all rounding are far below the forces in any unit of length
+    force = float(np.nanmax(np.abs(data[f"reaction_force{suffix}"].values), initial=0.0))
+    least = max(1e-10 * float(np.nanmax(np.abs(everything), initial=0.0)), 1e-20 * force)
     found = [(f"{letter}{a}", values[:, k], bool(sure[k])) for k, a in enumerate(axes)]
     return [c for c in found if np.nanmax(np.abs(c[1]), initial=0.0) > least or not c[2]]
 
@@ -385,8 +393,8 @@ def _draw_wrench(axis, data, joint: str, frame: str, what: str, band=None, *, lo
         text = label if sure else f"{label} (by rule)"
         axis.plot(t, y, "-" if sure else "--", color=colour, linewidth=1.3, label=text)
         if band is not None and not sure and label in band:
-            half = np.asarray(band[label])
-            axis.fill_between(t, y - half, y + half, color=colour, alpha=0.12, linewidth=0)
+            low, high = band[label] if isinstance(band[label], tuple) else (y - band[label], y + band[label])
+            axis.fill_between(t, low, high, where=np.isfinite(low + high), color=colour, alpha=0.12, linewidth=0)
     axis.set_ylabel("N" if what == "force" else "N m")
     _shade_doubtful(axis, data)
     if axis.get_lines():

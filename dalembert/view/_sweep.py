@@ -12,6 +12,8 @@ from dalembert.view._scene import CURVES
 
 WHAT = {
     "conditioning": "conditioning (0: a dead point)",
+    "margin": "distance to a singular pose (weakest singular value)",
+    "range_width": "widest range of a possible reaction (N)",
     "reachable": "reachable",
     "mobility": "freedoms left",
     "redundancy": "redundant rows",
@@ -52,6 +54,11 @@ def _values(data, what: str) -> tuple[np.ndarray, str]:
         turning = data["unique_torque"]
         sure = sure & (turning.all("axis").values if "axis" in turning.dims else turning.values)
         return np.where(there, sure.sum(axis=-1), np.nan), f"{WHAT[what]}, of {data.sizes['joint']}"
+    if what == "range_width":
+        if what not in data:
+            raise DalembertError("This sweep does not know the possible reactions: run it with ranges=True.")
+        widest = data[what].max("joint", skipna=False).values
+        return np.where(there & np.isfinite(widest), widest, np.nan), WHAT[what]
     if what in WHAT:
         return np.where(there, data[what].values.astype(float), np.nan), WHAT[what]
     coordinates = [str(x) for x in data["joint_coordinate"].values] if "coordinate" in data else []

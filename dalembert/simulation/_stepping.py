@@ -1,0 +1,210 @@
+"""6 · simulation: one-sided joints by time steps, for many contacts at once and for batches: Moreau–Jean.
+
+A step of fixed length takes the impulses of its whole time [Moreau 1988; Jean 1999]: half a step to q_m, there
+
+    M (v⁺ − v) = h dt + C_BᵀΛ_B + C_NᵀΛ_N + C_TᵀΛ_T        C_B v⁺ + b = 0
+    0 ≤ Λ_N ⊥ γ⁺ + ε γ⁻ ≥ 0   where the gap is closed at q_m        |Λ_T| ≤ μ Λ_N, against the slip
+
+then half a step with v⁺, and a projection onto the rows that are not one-sided, and out of what overlaps. Impacts and
+lift-offs are not located: the error is of the order of the step, at any number of contacts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dalembert._results import DalembertError
+from dalembert._typing import Array, is_traced
+from dalembert.equations import assemble_known
+from dalembert.model import Model
+from dalembert.stabilise import assembled
+from dalembert.systems import AbstractSystem, all_closed, build, compiled
+
+SWEEPS, EXACT = 400, 1e-12
+"""The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
+SINGULAR = 1e-10
+"""Directions below this share of the largest are dependent."""
+
+
+class Stepped(NamedTuple):
+    """A motion by time steps: times, coordinates, velocities, and the impulses of each contact (as pushes) summed since
+    the saved time before."""
+
+    t: Array
+    q: Array
+    v: Array
+    impulse: Array
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Which rows are what: those that are not one-sided, those of contacts with their signs, and the tied ones."""
+
+    both: tuple[int, ...]
+    normal: tuple[int, ...]
+    signs: tuple[int, ...]
+    tied: tuple[tuple[int, ...], ...]
+
+
+def simulate_stepping(
+    system: AbstractSystem | Model, t_end: float, *, dt: float, state=None, t0: float = 0.0, every: int = 1
+) -> Stepped:
+    """The motion of a machine with one-sided joints by steps of a fixed length dt (Moreau–Jean).
+
+    Takes any number of contacts at once, friction of contacts too, works under jit and in batches under vmap, and is of
+    first order. `simulate` finds lift-offs and impacts to rounding instead.
+
+    **Arguments**: `system`: a model or a system; `t_end`, `t0`, `dt`: in seconds (the last step ends at or after
+    t_end); `state`: the start (q, v); `every`: of how many steps one is saved.
+
+    **Returns** `Stepped`: t, q, v and impulses.
+
+        >>> import dalembert as da
+        >>> from dalembert.simulation import simulate_stepping
+        >>> model = da.Model("ball", gravity=(0, -9.81))
+        >>> ball = model.body("ball", mass=1, inertia=0.1, position=(0, 0.5))
+        >>> _ = model.contact("floor", "ground", ball, point=(0, 0), normal=(0, 1), restitution=0.5)
+        >>> motion = simulate_stepping(model, 0.4, dt=1e-3, every=100)
+        >>> motion.q.shape
+        (5, 3)
+    """
+    system = build(system) if isinstance(system, Model) else system
+    if not system.touches:
+        raise DalembertError(f"'{system.name}' has no one-sided joints; march it by da.simulate.")
+    if system.control.sampled or not system.phases_stated or (system.bodies is not None and system.bodies.bearings):
+        raise DalembertError(
+            f"'{system.name}' has sampled controllers, or friction that sticks or depends on a joint's load: time "
+            "steps do not take these. Take friction of contacts, or friction with a given load."
+        )
+    if is_traced(t_end, t0, dt):
+        raise DalembertError("t_end=, t0= and dt= decide how many steps there are: they must be known numbers.")
+    if not (np.isfinite(dt) and dt > 0 and t_end > t0 and every >= 1):
+        raise DalembertError(f"dt={dt:g} and every={every} must be positive, and t_end={t_end:g} later than t0={t0:g}.")
+    count = max(1, int(np.ceil((t_end - t0) / float(dt) / every - 1e-9)))
+    if is_traced(system, state):
+        q, v = (system.q0, system.v0) if state is None else state
+    else:
+        given = (None, None) if state is None else state
+        q, v = assembled(system.with_closed((False,) * len(system.touches)).plain(), *given, t=t0).state
+    mu, restitution = system.frictions(), system.restitutions()
+    # what does not slip has no limit
+    holding = [0.0 if not t.tied else 1.0 for t in system.touches]
+    mu = jnp.where((jnp.asarray(holding) > 0) & (jnp.asarray(mu) == 0), jnp.inf, jnp.asarray(mu))
+    whole = all_closed(system).plain()
+    own = {r for t in system.touches for r in (t.row, *t.tied)}
+    touches = system.touches
+    sides = _Sides(
+        tuple(r for r in range(whole.m) if r not in own),
+        tuple(t.row for t in touches),
+        tuple(t.sign for t in touches),
+        tuple(t.tied for t in touches),
+    )
+    numbers = (jnp.asarray(t0, float), jnp.asarray(dt, float), jnp.asarray(q, float), jnp.asarray(v, float))
+    t, q, v, impulse = _marched(whole, sides, count, every, *numbers, mu, jnp.asarray(restitution))
+    return Stepped(t, q, v, impulse, tuple(x.name for x in system.touches))
+
+
+@compiled
+def _marched(system, sides: _Sides, count: int, every: int, t0, dt, q, v, mu, restitution):
+    def one(carry, _):
+        t, q, v, total = carry
+        q, v, impulse = _step(system, sides, t, dt, q, v, mu, restitution)
+        return (t + dt, q, v, total + impulse), None
+
+    def saved(carry, _):
+        carry = (*carry[:3], jnp.zeros(len(sides.normal)))
+        carry, _ = jax.lax.scan(one, carry, length=every)
+        return carry, carry
+
+    start = (t0, q, v, jnp.zeros(len(sides.normal)))
+    _, found = jax.lax.scan(saved, start, length=count)
+    return tuple(jnp.concatenate([a[None], b]) for a, b in zip(start, found, strict=True))
+
+
+def _inverse(S):
+    """The pseudo-inverse of a symmetric matrix that is not negative."""
+    if not S.shape[0]:
+        return S
+    size = jnp.sqrt(jnp.clip(jnp.diagonal(S), 1e-300))
+    w, V = jnp.linalg.eigh(S / size[:, None] / size)
+    return (V * jnp.where(w > SINGULAR * w[-1], 1.0 / jnp.where(w > 0, w, 1.0), 0.0)) @ V.T / size[:, None] / size
+
+
+def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
+    middle = system.retract(q, 0.5 * dt * v)
+    e = assemble_known(system, t + 0.5 * dt, middle, v)
+    M, C, phi = e.M, e.C, e.phi
+    Minv = jnp.linalg.inv(M)
+    b = phi - C @ v
+    free = v + dt * (Minv @ e.h)
+    both, normal, sign = np.array(sides.both, int), np.array(sides.normal, int), np.array(sides.signs, float)
+    CB = C[both]
+    S = _inverse(CB @ Minv @ CB.T)
+    P = Minv - Minv @ CB.T @ S @ CB @ Minv  # what impulses do while the other rows hold
+    free = free - Minv @ CB.T @ (S @ (CB @ free + b[both]))
+    order = np.concatenate([normal, *[np.array(x, int) for x in sides.tied]])
+    signs = np.concatenate([sign, np.ones(len(order) - len(normal))])
+    G = signs[:, None] * C[order]
+    W, offset = G @ P @ G.T, G @ free + signs * b[order]
+    n, before = len(normal), sign * phi[normal]
+    active = sign * e.Phi[normal] <= 0
+    lam = _impulses(W, offset, before, active, mu, restitution, sides.tied)
+    after = free + P @ (G.T @ lam)
+    q = system.retract(middle, 0.5 * dt * after)
+    for _ in range(2):  # what drifts open, and what overlaps
+        e = assemble_known(system, t + dt, q, after)
+        gap = sign * e.Phi[normal]
+        wanted = jnp.zeros(len(e.phi)).at[both].set(1.0).at[normal].set(jnp.where(gap < 0, 1.0, 0.0))
+        wanted = wanted[: len(e.Phi)]
+        C = wanted[:, None] * e.C[: len(e.Phi)]
+        Minv = jnp.linalg.inv(e.M)
+        S = C @ Minv @ C.T + jnp.diag(1.0 - wanted)
+        q = system.retract(q, -Minv @ C.T @ (_inverse(S) @ (wanted * e.Phi)))
+    return q, after, lam[:n]
+
+
+def _impulses(W, offset, before, active, mu, restitution, tied):
+    """The impulses by Gauss–Seidel: each contact in turn onto its half line and its cone."""
+    n, size = len(before), len(offset)
+    place, start = [], n
+    for rows in tied:
+        place.append(np.arange(start, start + len(rows)))
+        start += len(rows)
+    diagonal = jnp.diagonal(W)
+
+    def sweep(lam):
+        for k in range(n):
+            w = jnp.where(diagonal[k] > 0, diagonal[k], 1.0)
+            rate = W[k] @ lam + offset[k] + restitution[k] * jnp.minimum(before[k], 0.0)
+            own = jnp.where(active[k] & (diagonal[k] > 0), jnp.maximum(0.0, lam[k] - rate / w), 0.0)
+            lam = lam.at[k].set(own)
+            if len(place[k]):
+                at = place[k]
+                block = W[np.ix_(at, at)]
+                slip = W[at] @ lam + offset[at]
+                wanted = lam[at] - slip / jnp.maximum(jnp.trace(block), 1e-300)
+                if len(at) == 1:
+                    wanted = lam[at] - slip / jnp.maximum(block[0, 0], 1e-300)
+                length = jnp.sqrt(jnp.sum(wanted**2) + 1e-300)
+                limit = jnp.where(own > 0, jnp.where(jnp.isinf(mu[k]), jnp.inf, mu[k] * own), 0.0)
+                lam = lam.at[at].set(wanted * jnp.minimum(1.0, limit / length))
+        return lam
+
+    def go(carry):
+        k, lam, _ = carry
+        new = sweep(lam)
+        return k + 1, new, jnp.max(jnp.abs(new - lam), initial=0.0) / (jnp.max(jnp.abs(new), initial=0.0) + 1e-300)
+
+    def on(carry):
+        k, _, change = carry
+        return (k < SWEEPS) & (change > EXACT)
+
+    first = jnp.zeros(size)
+    _, lam, _ = jax.lax.while_loop(on, go, (0, first, jnp.asarray(jnp.inf)))
+    return lam

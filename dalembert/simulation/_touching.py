@@ -1,0 +1,497 @@
+"""6 · simulation: motions of one-sided joints, part after part between lift-offs and impacts.
+
+In each part every contact is open or closed, and the machine is a plain one: what is closed is a row like a joint's. A
+part ends where a gap reaches zero or where a contact would have to pull. There the velocities jump if a contact closes
+at a speed, and complementarity decides for all contacts at once which of them stay closed [Glocker 2001; Moreau 1988].
+Where forces of contacts are not unique, one lifts off when no share without a pull is left. Bounces that pile up
+are closed when they have become lower than can be resolved. Equations: docs/theory/one_sided.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
+from dalembert._typing import is_traced
+from dalembert.reactions import RowElimination, rule_of
+from dalembert.simulation._begin import start_warnings
+from dalembert.simulation._impacts import Instantly, Struck, terms_at
+from dalembert.simulation._parts import PartMarch, states_of_parts
+from dalembert.simulation._phases import ContactPhases
+from dalembert.simulation._prepare import Prepared, prepare
+from dalembert.simulation._solution import Solution
+from dalembert.stabilise import State, assembled
+from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, rows_among_all
+
+LOOKS = 6
+"""Instants in each step at which gaps and forces are looked at."""
+FEW, MANY = 60, 600
+"""Steps of a stretch that is marched before it is looked at: with fewer the next one is longer, with more shorter."""
+BEYOND = 1e-10
+"""Relative pull of a contact that counts as one: rounding is less."""
+ROUNDED = 1e-13
+"""A gap counts as negative beyond this share of the machine's size."""
+STILL = 1e-10
+"""A gap's rate counts as zero below this share of the velocities that it is a difference of."""
+CREEP = 1e-12
+"""And if it would move the bodies by less than this share of the machine's size in the whole run."""
+LOW = 1e-13
+"""Bounces lower than this share of the machine's size are over: the contact closes."""
+UNSURE = 1e-7
+"""Relative acceleration by which rounding may decide against a contact that lifts off."""
+TOGETHER = 1e-14
+"""Gaps smaller than this share of the machine's size close at the same instant: rounding."""
+SHORT, CHATTER = 1e-13, 60
+"""A part shorter than this share of the run has no length; so many in turn end it."""
+CROWD, CROWDED = 1000, 1e-6
+"""So many parts within so small a share of the run: they would come ever faster."""
+AHEAD = (1e-6, 1e-4, 1e-2)
+"""How much later, in shares of a stretch, it is looked at which of several contacts lifts off."""
+JUMPS = 60
+"""Impacts at one instant, one set off by the other."""
+
+
+def simulate_touching(
+    run: Callable[..., Solution],
+    system: AbstractSystem,
+    t0: float,
+    t_end: float,
+    state,
+    save: Any,
+    report: Callable[[float], None] | None,
+    settings: dict[str, Any],
+    *,
+    rule,
+    throw: bool,
+    formulation,
+    stabilisation,
+) -> Solution:
+    """`simulate` for a system with one-sided joints; `run` is `simulate` for a plain one, `save` the times that are
+    saved, or "steps"."""
+    refuse_touching(system, t_end, state, t0, save, settings)
+    if isinstance(rule_of(rule), RowElimination):
+        raise DalembertError(
+            f"rule=RowElimination drops rows, and joint '{system.touches[0].joint}' is one-sided; take 'weighted' or "
+            "'minimum_norm'."
+        )
+    contacts = Closings(system, formulation, stabilisation, rule_of(rule))
+    march = _March(run, contacts, float(t0), float(t_end), None if isinstance(save, str) else save, settings)
+    try:
+        march.go(march.begin(state), report)
+    except SimulationError as error:
+        solution = march.solution(error.solution.status if error.solution is not None else Status.not_finite)
+        if throw:
+            raise SimulationError(error.args[0], solution) from None
+        return solution
+    return march.solution(Status.done)
+
+
+def refuse_touching(system: AbstractSystem, t_end, state, t0, save, settings: dict[str, Any]) -> None:
+    """What one-sided joints cannot be marched with, by name."""
+    who = f"Joint '{system.touches[0].joint}' of '{system.name}' is one-sided"
+    if is_traced(system, t_end, state, t0, save, *(settings.get(k) for k in ("rtol", "atol", "dt"))):
+        raise DalembertError(
+            f"{who}: lift-offs and impacts are found on the host, not under jit, vmap and grad. Take system.plain() "
+            "there, whose contacts stay as they are."
+        )
+    for word in ("event", "stepsize_controller", "tolerance"):
+        if settings.get(word) is not None:
+            raise DalembertError(f"{who}: {word}= cannot be given with it.")
+    if system.control.sampled:
+        raise DalembertError(f"{who}, and '{system.name}' has sampled controllers: they are not marched together.")
+    bodies = system.bodies
+    rough = [t.name for t, mu in zip(system.touches, system.frictions(), strict=True) if mu > 0]
+    if rough:
+        raise DalembertError(
+            f"Contact '{rough[0]}' of '{system.name}' has friction, which is not marched by events but by time steps: "
+            "da.simulation.simulate_stepping(model, t_end, dt=…), or leave friction out; with slips=False it holds."
+        )
+    rubbing = system.sticking or (bodies.bearings[0].names if bodies is not None and bodies.bearings else ())
+    if rubbing:
+        raise DalembertError(
+            f"{who}: friction '{rubbing[0]}', which sticks or depends on a joint's load, is not marched with it. Take "
+            "friction with a given load."
+        )
+    if isinstance(save, str) and save != "steps":
+        raise DalembertError(f"samples={save!r}: {who[0].lower()}{who[1:]}; give a number of times, times or 'steps'.")
+
+
+class Closings:
+    """A system with one-sided joints, prepared for each set of closed contacts."""
+
+    def __init__(self, system: AbstractSystem, formulation, stabilisation, rule):
+        self.system, self.whole = system, all_closed(system)
+        self.touches, self.rule = system.touches, rule
+        self.names = tuple(t.name for t in self.touches)
+        self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
+        self.restitution = np.asarray(system.restitutions())
+        self.size = float(system.bodies.size) if system.bodies is not None else 1.0
+        self._prepared: dict[tuple[bool, ...], Prepared] = {}
+
+    def closed(self, closed) -> AbstractSystem:
+        """The plain machine with these contacts closed."""
+        return self.system.with_closed(tuple(map(bool, closed))).plain()
+
+    def prepared(self, closed, state: State, t: float) -> Prepared:
+        """The same, prepared; once for each set."""
+        key = tuple(map(bool, closed))
+        if key not in self._prepared:
+            self._prepared[key] = prepare(self.closed(key), state, t=t, **self.methods)
+        return self._prepared[key]
+
+    def at(self, times, states: State) -> list[Instantly]:
+        """All rows at some instants."""
+        whole = self.whole.plain()
+        times = np.atleast_1d(np.asarray(times, float))
+        found = [np.asarray(x) for x in terms_at(whole, times, np.asarray(states.q), np.asarray(states.v))]
+        v = np.asarray(states.v)
+        return [Instantly(self.touches, whole.m_holonomic, v[k], [x[k] for x in found]) for k in range(len(times))]
+
+    def now(self, t: float, state: State) -> Instantly:
+        return self.at([t], State(*(np.asarray(x)[None] for x in state)))[0]
+
+
+class _March(PartMarch):
+    """A motion, part after part."""
+
+    def __init__(self, run, contacts: Closings, t0: float, t_end: float, times, settings: dict[str, Any]):
+        super().__init__(run, t0, t_end, times, settings)
+        self.contacts = contacts
+        self.starts: list[tuple] = []  # (t, closed, q, v) of each part
+        self.impacts: list[tuple[float, Struck]] = []
+
+    def begin(self, given) -> State:
+        """The start, closed where its contacts are, with the velocities that it is given."""
+        F, t = self.contacts, self.t0
+        q, v = (None, None) if given is None else given
+        none = (False,) * len(F.touches)
+        found = assembled(F.closed(none), q, v, t=t)
+        gap = F.now(t, found.state).gap / F.size
+        if np.min(gap) < -INSIDE:
+            k = int(np.argmin(gap))
+            raise DalembertError(
+                f"'{F.system.name}' starts {-gap[k] * F.size:.4g} beyond the limit of its one-sided joint "
+                f"'{F.touches[k].joint}': start with it closed or open."
+            )
+        near = gap <= TOUCHING
+        if np.any(gap[near] != 0):
+            q, _ = assembled(F.closed(near), *found.state, t=t).state
+            found = assembled(F.closed(none), q, found.state.v, t=t)
+        here = F.now(t, found.state)
+        resting = near & (np.abs(here.rate) <= self.still(here))
+        found = assembled(F.closed(resting), *found.state, t=t)
+        warnings, changed = start_warnings(F.closed(resting), found, F.system.v0 if v is None else v, t)
+        for sentence in warnings:
+            warn_caller(f"{F.system.name}: {sentence}", AssemblyWarning)
+        self.stats = {"start_moved": float(found.moved), "start_velocity_changed": changed}
+        return State(*(np.asarray(x, float) for x in found.state))
+
+    def go(self, state: State, report) -> None:
+        F, t = self.contacts, self.t0
+        if self.times is not None and self.times.size and self.times[0] <= t:
+            first = self.times <= t
+            k = int(first.sum())
+            self.saved.append((self.times[first], *(np.repeat(x[None], k, 0) for x in (*state, self.work))))
+        nothing = np.zeros(len(F.touches), bool)
+        state, closed = self.decide(t, state, nothing, nothing, [])
+        short, recent = 0, []
+        while True:
+            self.starts.append((t, closed, *state))
+            begun = t
+            t, state, broken, ahead = self.part(t, state, closed, report)
+            if t >= self.t_end:
+                return
+            if t - begun <= SHORT * (self.t_end - self.t0):
+                self.starts.pop()
+                short += 1
+            else:
+                short, recent = 0, [*recent[-CROWD:], t]
+            if short > CHATTER or (len(recent) > CROWD and t - recent[0] < CROWDED * (self.t_end - self.t0)):
+                names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(broken))
+                raise self.failed(
+                    f"Contact {names} opens and closes ever faster at t = {t:.6g} s, and no length of time remains "
+                    "between two changes. Give its impacts less restitution, or march by time steps."
+                )
+            state, closed = self.decide(t, state, closed, broken, ahead)
+            if self.times is None:  # the velocities after the jump
+                self.saved.append((np.array([t]), state.q[None], state.v[None], self.work[None]))
+
+    # ---- one part ------------------------------------------------------------------------------------------
+
+    def part(self, t: float, state: State, closed: np.ndarray, report):
+        """Until a contact changes, or the end: time, state, the contacts that change, and states a little later."""
+        F = self.contacts
+        ready = F.prepared(closed, state, t)
+        sure = self.sure(t, state, closed)
+        opened = True  # what is open may have begun with no gap
+        while True:
+            end = self.t_end if t + 1.5 * self.stretch >= self.t_end else t + self.stretch
+            steps = self.march(ready, t, end, state, "steps", max_steps=4096, throw=False)
+            if steps.status is Status.max_steps and "max_steps" not in self.settings:
+                self.stretch /= 8
+                continue
+            ends = np.asarray(steps.t)
+            inside = np.linspace(0.0, 1.0, LOOKS + 1)[1:]
+            grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
+            wanted = self.wanted(t, end, ends)
+            grid = np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
+            whole = self.march(ready, t, end, state, np.append(t, grid))
+            times, states = np.asarray(whole.t), State(np.asarray(whole.q), np.asarray(whole.v))
+            values, limits = self.values(closed, sure, times, states)
+            late = values < -limits
+            late[0] = False  # the start was decided
+            broken, ahead = np.zeros(len(closed), bool), []
+            after, until = State(states.q[-1], states.v[-1]), end
+            if late.any():
+                first = int(np.argmax(np.any(late, axis=1)))
+                a = State(states.q[first - 1], states.v[first - 1])
+                who = np.flatnonzero(late[first])
+                fresh = opened and first == 1
+                found = [
+                    self.crossing(ready, closed, sure, int(k), float(times[first - 1]), float(times[first]), a,
+                                  float(values[first - 1, k]), fresh)
+                    for k in who
+                ]  # fmt: skip
+                until = min(x[0] for x in found)
+                after = next(x[1] for x in found if x[0] == until)
+                near = 1e-12 * max(abs(until), end - t)
+                broken[[int(k) for k, x in zip(who, found, strict=True) if x[0] - until <= near]] = True
+                if np.any(broken & closed & ~sure):
+                    later = until + (end - t) * np.array(AHEAD)
+                    more = self.march(ready, until, float(later[-1]), after, later)
+                    ahead = [(float(x), State(*own)) for x, *own in zip(later, more.q, more.v, strict=True)]
+            opened = False
+            self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready)
+            count = len(ends) - 1
+            self.stretch *= 2.0 if count < FEW else 0.5 if count > MANY else 1.0
+            if report is not None:
+                report((until - self.t0) / (self.t_end - self.t0))
+            t, state = until, after
+            self.reached = t
+            if broken.any() or t >= self.t_end:
+                return t, state, broken, ahead
+
+    def sure(self, t: float, state: State, closed: np.ndarray) -> np.ndarray:
+        """Of which closed contacts the force is unique."""
+        here = self.contacts.now(t, state)
+        null = here.bearing(closed)[1]
+        return np.linalg.norm(null, axis=0) <= 1e-7 * max(np.max(np.abs(null), initial=0.0), 1e-300)
+
+    def values(self, closed, sure, times, states: State) -> tuple[np.ndarray, np.ndarray]:
+        """Of each contact what is positive while it stays as it is: the gap of an open one, the force of a closed one
+        (where that is not unique, the least of all, shared so that it is largest); and what of it is rounding."""
+        F = self.contacts
+        out, limits = [], []
+        for here in F.at(times, states):
+            value = np.where(closed, 0.0, here.gap)
+            limit = np.full(len(closed), ROUNDED * F.size)
+            if closed.any():
+                lam, null, _ = here.bearing(closed)
+                rows = np.linalg.norm(here.W[here.rows], axis=1)
+                limit = np.where(closed, BEYOND * np.linalg.norm(here.free) / np.where(rows > 0, rows, 1.0), limit)
+                shared = closed & ~sure
+                value = np.where(closed & sure, lam, value)
+                if shared.any():
+                    value = np.where(shared, _margin(lam[shared] * rows[shared], (null * rows)[:, shared]), value)
+                    limit = np.where(shared, BEYOND * np.linalg.norm(here.free), limit)
+            out.append(value)
+            limits.append(limit)
+        return np.array(out), np.array(limits)
+
+    def crossing(self, ready, closed, sure, k: int, a: float, b: float, state: State, at_a: float, fresh: bool):
+        """Time and state where a contact changes between a and b; `fresh`: it may have opened just at a."""
+
+        def value(times, states):
+            return self.values(closed, sure, times, states)[0][:, k]
+
+        if fresh and not closed[k]:  # a flight that may be much shorter than b − a
+            times = a + (b - a) * 0.5 ** np.arange(44.0, -1.0, -1.0)
+            times = np.unique(times[times > a])
+            found = self.march(ready, a, b, state, times)
+            states = State(np.asarray(found.q), np.asarray(found.v))
+            seen = value(times, states)
+            up = int(np.argmax(seen > 0.1 * LOW * self.contacts.size))  # above rounding
+            if not seen[up] > 0:
+                return a, state
+            low = up + int(np.argmax(seen[up:] < 0))
+            risen = up + np.flatnonzero(seen[up:low] > 0)
+            k0 = int(risen[-1])
+            a, b, at_a = float(times[k0]), float(times[low]), float(seen[k0])
+            state = State(states.q[k0], states.v[k0])
+        return self.locate(ready, value, a, b, state, max(at_a, 0.0) if closed[k] or fresh else at_a)
+
+    # ---- what follows --------------------------------------------------------------------------------------
+
+    def still(self, here: Instantly) -> np.ndarray:
+        """The rates below which gaps do not change."""
+        return STILL * here.speeds + CREEP * self.contacts.size / (self.t_end - self.t0)
+
+    def decide(self, t: float, state: State, closed, broken, ahead: list[tuple[float, State]]):
+        """The state after what happens at this instant, and the contacts that are closed from now on."""
+        F = self.contacts
+        here = F.now(t, state)
+        near = broken | closed | (here.gap <= TOGETHER * F.size)
+        for _ in range(JUMPS):
+            hits = near & (here.rate < -self.still(here))
+            if not hits.any():
+                break
+            after = self.jump(t, here, near & (here.rate <= self.still(here)), hits, closed, state)
+            self.impacts.append((t, after))
+            state = State(state.q, after.v)
+            here = F.now(t, state)
+        else:
+            names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
+            raise self.failed(f"At t = {t:.6g} s impacts of {names} set each other off without an end.")
+        resting = near & (np.abs(here.rate) <= self.still(here))
+        forced = broken & closed & resting
+        now = self.bearing(t, here, resting, forced, ahead)
+        state = State(*(np.asarray(x) for x in assembled(F.closed(now), *state, t=t).state))
+        return state, now
+
+    def bearing(self, t: float, here: Instantly, resting, forced, ahead) -> np.ndarray:
+        """Which of the contacts at rest stay closed; `forced` would have to pull."""
+        F = self.contacts
+        for later, state in ahead:  # shared forces: a little later it is clear which of them lifts off
+            lifts = F.now(later, state).lifting(resting)
+            if lifts is not None and np.any(lifts):
+                return resting & ~lifts
+        if forced.any():
+            left = resting & ~forced
+            lifts = here.lifting(left)
+            if lifts is not None:
+                left &= ~lifts
+                if np.all(here.pressing(left)[forced] >= -UNSURE * here.forces[forced]):
+                    return left
+        lifts = here.lifting(resting)
+        if lifts is None:
+            names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(resting))
+            raise self.failed(
+                f"At t = {t:.6g} s the contacts {names} hold the machine, and its drivers move it against them."
+            )
+        return resting & ~lifts
+
+    def jump(self, t: float, here: Instantly, acting, hits, closed, state: State) -> Struck:
+        """The impact at an instant; where a bounce would be too low to be resolved, without restitution."""
+        F, restitution = self.contacts, self.contacts.restitution.copy()
+        while True:
+            after = here.struck(acting, restitution)
+            if after is None:
+                names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
+                raise self.failed(
+                    f"At t = {t:.6g} s the contacts {names} strike, and no impulse stops them: a driver moves on."
+                )
+            bouncing = acting & (restitution > 0) & (after.impulse > 0)
+            if not bouncing.any():
+                break
+            then = F.now(t, State(state.q, after.v))
+            pressed = -then.pressing(acting & ~bouncing & (np.abs(then.rate) <= self.still(then)))
+            rates = np.maximum(then.rate, 0.0)
+            over = bouncing & (pressed > 0) & (rates**2 < 2 * LOW * F.size * np.maximum(pressed, 0.0))
+            if not over.any():
+                break
+            restitution[over] = 0.0
+        if F.system.scleronomic and after.after > after.before * (1 + 1e-9):
+            names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
+            raise self.failed(
+                f"At t = {t:.6g} s the impact of {names} would gain energy ({after.before:.6g} to {after.after:.6g} "
+                "J): their laws and restitutions do not go together. Give them the same, or impact='newton'."
+            )
+        return after
+
+    # ---- the end -------------------------------------------------------------------------------------------
+
+    def failed(self, sentence: str) -> SimulationError:
+        return SimulationError(f"{sentence} It stopped at t = {self.reached:.6g} s.", None)
+
+    def solution(self, status: Status) -> Solution:
+        F = self.contacts
+        system = F.system
+        n, nq, count = system.n, np.shape(system.q0)[-1], len(F.touches)
+        none = (np.zeros(0), np.zeros((0, nq)), np.zeros((0, n)), np.zeros((0, 2)))
+        t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
+        starts = self.starts or [(self.t0, np.zeros(count, bool), np.zeros(nq), np.zeros(n))]
+        struck = [x for _, x in self.impacts]
+        t_starts, closed, q_starts, v_starts = (np.array([x[k] for x in starts]) for k in range(4))
+        phases = ContactPhases(
+            names=F.names,
+            joints=tuple(x.joint for x in F.touches),
+            t=t_starts,
+            closed=closed,
+            q=q_starts,
+            v=v_starts,
+            t_end=np.asarray(self.reached),
+            impact_t=np.array([x for x, _ in self.impacts]),
+            impulse=np.array([x.impulse for x in struck]).reshape(-1, count),
+            unique=np.array([x.unique for x in struck], bool).reshape(-1, count),
+            energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
+        )
+        counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
+        ready = next(iter(F._prepared.values()))
+        return Solution.of(
+            system=system,
+            formulation=F.methods["formulation"] or ready.formulation,
+            stabilisation=F.methods["stabilisation"] or ready.stabilisation,
+            t=t,
+            q=q,
+            v=v,
+            work=work,
+            status_code=np.asarray(status.value),
+            t_end=np.asarray(self.reached),
+            stats=self.stats | counts,
+            integrator=self.integrator,
+            chosen=F.rule,
+            phases=phases,
+        )
+
+
+def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tuple[str, ...]:
+    """What contradicts one-sided joints where a machine rests with these multipliers of its rows: what would have to
+    pull, and what overlaps."""
+    if not system.touches:
+        return ()
+    contacts, closed, out = Closings(system, None, None, None), np.array(system.closed), []
+    here = contacts.now(t, State(np.asarray(q), np.zeros(system.n)))
+    place = rows_among_all(system, system.closed)[here.rows]
+    lam, null = np.where(closed, here.signs * np.asarray(lam)[np.maximum(place, 0)], 0.0), here.bearing(closed)[1]
+    rows = np.linalg.norm(here.W[here.rows], axis=1)
+    margin = _margin((lam * rows)[closed], (null * rows)[:, closed]) if closed.any() else 0.0
+    if margin < -BEYOND * np.linalg.norm(here.free):
+        pulls = [f"'{n}' by {-x:.6g}" for n, x in zip(contacts.names, lam, strict=True) if x < 0]
+        out.append(
+            f"one-sided joints would have to pull ({', '.join(pulls)} N): the machine does not rest so, they open"
+        )
+    inside = [n for n, gap in zip(contacts.names, here.gap, strict=True) if gap < -INSIDE * contacts.size]
+    if inside:
+        out.append(f"beyond the limit of one-sided joints that were open at the start: {', '.join(map(repr, inside))}")
+    return tuple(out)
+
+
+def touching_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:
+    """The states at any times of a motion with contacts: each part is marched again from its start."""
+    phases: Any = solution.phases
+    contacts = Closings(solution.system, solution.formulation, solution.stabilisation, solution.chosen)
+    ready = functools.partial(_part_of, contacts, phases)
+    return states_of_parts(run, solution, times, ready)
+
+
+def _part_of(contacts: Closings, phases: ContactPhases, k: int) -> Prepared:
+    return contacts.prepared(phases.closed[k], State(phases.q[k], phases.v[k]), float(phases.t[k]))
+
+
+def _margin(lam: np.ndarray, null: np.ndarray) -> float:
+    """The least of several forces, shared by multiples of `null` so that it is as large as it can be."""
+    from scipy.optimize import linprog  # takes a second to import
+
+    least_one = float(np.min(lam))
+    if least_one >= 0:
+        return least_one
+    top = float(np.max(np.abs(lam)))
+    # z ≤ λ + Nᵀy for all, z ≤ top: find the largest z
+    A = np.hstack([-null.T, np.ones((len(lam), 1))])
+    cost = np.append(np.zeros(len(null)), -1.0)
+    found = linprog(cost, A_ub=A, b_ub=lam / top, bounds=[(None, None)] * len(null) + [(None, 1.0)], method="highs")
+    return top * float(-found.fun) if found.status == 0 else least_one

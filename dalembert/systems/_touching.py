@@ -1,0 +1,143 @@
+"""2 · systems: one-sided joints: which of their rows are closed, and how far the others are open.
+
+A built system keeps all rows of its joints (`Contacts`). `with_closed` states which contacts are closed: these are rows
+of C as any others, and the rest has no rows at all. So between two changes rank, reactions and what is unique are
+those of a plain machine. The gap of a contact is its row, with the sign of its multiplier: both are never negative.
+Equations: docs/theory/one_sided.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import numpy as np
+
+from dalembert.linalg import KLU, BlockPattern, Group
+from dalembert.systems._base import AbstractSystem, RowOwner
+from dalembert.systems._bodies import JointView
+from dalembert.systems._names import compiled_quickly
+from dalembert.systems._rows import Family, some_rows
+
+if TYPE_CHECKING:
+    from dalembert.systems._absolute import AbsoluteSystem
+
+TOUCHING = 1e-9
+"""A gap, relative to the machine's size, up to which a contact is closed."""
+INSIDE = 1e-6
+"""How far, relative to the machine's size, bodies may start inside each other: rounded numbers."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A one-sided row: its name, the joint that owns it, its row among all rows, the sign of its multiplier, the rows
+    that bear while it does (no slip), and the law of its impacts."""
+
+    name: str
+    joint: str
+    row: int
+    sign: int
+    tied: tuple[int, ...]
+    impact: str
+
+
+class Contacts(eqx.Module):
+    """All rows of the joints of a machine with one-sided ones, as if all were closed."""
+
+    families: tuple[Family, ...]
+    joints: tuple[JointView, ...] = eqx.field(static=True)
+    owners: tuple[RowOwner, ...] = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+    m_holonomic: int = eqx.field(static=True)
+    closed: tuple[bool, ...] = eqx.field(static=True)  # which of the contacts are closed now
+
+
+def touches_of(owners: Sequence[RowOwner], m_holonomic: int) -> tuple[Touch, ...]:
+    """The one-sided rows of a machine with these owners of all its rows."""
+    out = []
+    for o in owners:
+        rows = [k for k, sign in enumerate(o.signs) if sign]
+        tied = tuple(r for r in o.rows if r >= m_holonomic)
+        for number, k in enumerate(rows):
+            name = o.name if len(rows) == 1 else f"{o.name}[{number + 1}]"
+            out.append(Touch(name, o.name, o.rows[k], o.signs[k], tied, o.nature.impact))
+    return tuple(out)
+
+
+def with_contacts(system: AbsoluteSystem) -> AbsoluteSystem:
+    """A system that knows its contacts, all of them closed; the same if it has none."""
+    count = len(touches_of(system.owners, system.m_holonomic))
+    if not count:
+        return system
+    own = system.families, system.joints, system.owners, system.m, system.m_holonomic
+    return replace(system, contacts=Contacts(*own, (True,) * count))
+
+
+def rows_among_all(system: AbstractSystem, closed: Sequence[bool]) -> np.ndarray:
+    """For each row of the machine with all contacts closed its number with these closed, −1 for those of open ones."""
+    touches = system.touches
+    open_ = {r for t, on in zip(touches, closed, strict=True) if not on for r in (t.row, *t.tied)}
+    count = all_closed(system).m
+    kept = np.array([r for r in range(count) if r not in open_], int)
+    out = np.full(count, -1)
+    out[kept] = np.arange(len(kept))
+    return out
+
+
+def all_closed(system: AbstractSystem) -> AbstractSystem:
+    """The system with the rows of all contacts."""
+    return system.with_closed((True,) * len(system.touches))
+
+
+def gaps_of(system: AbstractSystem, t, q) -> np.ndarray:
+    """The gaps of all contacts, never negative where bodies do not overlap; on the host."""
+    touches = system.touches
+    Phi = np.asarray(_positions(all_closed(system), t, q))
+    return np.array([x.sign * Phi[x.row] for x in touches])
+
+
+@compiled_quickly
+def _positions(system: AbstractSystem, t, q):
+    return system.position_residual(t, q)
+
+
+def with_closed(system: AbsoluteSystem, closed: Sequence[bool]) -> AbsoluteSystem:
+    """The system with the rows of these contacts, and of all that is not one-sided."""
+    contacts = system.contacts
+    assert contacts is not None
+    closed = tuple(bool(x) for x in closed)
+    if closed == contacts.closed:
+        return system
+    touches = touches_of(contacts.owners, contacts.m_holonomic)
+    open_ = {r for t, on in zip(touches, closed, strict=True) if not on for r in (t.row, *t.tied)}
+    kept = [r for r in range(contacts.m) if r not in open_]
+    number = {old: new for new, old in enumerate(kept)}
+    families = list(some_rows(contacts.families, number))
+    where = {name: (f, k) for f, family in enumerate(families) for k, name in enumerate(family.names)}
+    for f in contacts.families:  # what is open keeps its place in the machine, without rows
+        gone = [k for k, name in enumerate(f.names) if name not in where]
+        if gone:
+            where |= {f.names[k]: (len(families), n) for n, k in enumerate(gone)}
+            families.append(_without_rows(f, gone))
+    joints = tuple(replace(j, family=where[j.name][0], member=where[j.name][1]) for j in contacts.joints)
+    owners = tuple(o.renumbered(number) for o in contacts.owners)  # those of open ones without rows
+    pattern = BlockPattern(len(kept), system.pattern.blocks, system.pattern.width, [f.group for f in families])
+    klu = None if system.klu is None else KLU.analyse(pattern, system.kinematics.mass_mask())
+    return replace(
+        system,
+        families=tuple(families),
+        joints=joints,
+        owners=owners,
+        pattern=pattern,
+        m_holonomic=sum(r < contacts.m_holonomic for r in kept),
+        klu=klu if kept else None,
+        contacts=replace(contacts, closed=closed),
+    )
+
+
+def _without_rows(f: Family, members: list[int]) -> Family:
+    group = Group(np.zeros((len(members), 0)), f.group.columns[members])
+    p: dict[str, Any] = {key: np.asarray(x)[np.array(members)] for key, x in f.p.items()}
+    return Family(f.nature, tuple(f.names[k] for k in members), group, 0, 0, None, None, p, f.axes)
