@@ -138,8 +138,8 @@ def _joints(results: Results, system: BodySystem, data, coords) -> None:
 
 def _frictions(results: Results, data, coords) -> None:
     """Dry friction that sticks: its state, effort and limit over time, and the table of its phases."""
-    phases, found = results.solution.phases, results.rubbed  # pyright: ignore[reportAttributeAccessIssue]
-    assert phases is not None
+    phases: Any = results.solution.phases
+    found = results.rubbed  # pyright: ignore[reportAttributeAccessIssue]
     along, bodies = ("time", "friction"), results.system.bodies
     coords |= {"friction": list(phases.names), "friction_joint": ("friction", list(phases.joints))}
     assert bodies is not None
