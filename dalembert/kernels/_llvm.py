@@ -130,6 +130,8 @@ class _Writer:
         self.numbers: dict[int, str] = {}  # names of what is known in the function that is being written
         self.truths: dict[int, str] = {}
         self.turns: dict[str, tuple[str, str]] = {}  # sine and cosine of a number
+        self.unsigned: set[int] = set()  # numbers that are never negative, nor −0
+        self.bits: dict[int, str] = {}  # of some of these
         self.stores: dict[int, list[tuple[str, int]]] = {}  # where a number goes as soon as it is known
 
     def code(self) -> Code:
@@ -401,7 +403,7 @@ class _Writer:
 
     def _begin(self, prefix: str = "%x") -> None:
         """Another function: nothing is known in it yet."""
-        self.lines, self.stack, self.numbers, self.truths, self.turns = [], [], {}, {}, {}
+        self.lines, self.stack, self.numbers, self.truths, self.turns, self.bits = [], [], {}, {}, {}, {}
         self.prefix, self.count = prefix, 0
 
     def _items(self, piece: _Piece) -> None:
@@ -539,7 +541,11 @@ class _Writer:
         elif op == "round30":
             self.numbers[a] = self._round(self._value(args[0]))
         elif op == "abs":
-            self.numbers[a] = self._magnitude(self._value(args[0]))
+            self.numbers[a], self.bits[a] = self._magnitude(self._value(args[0]))
+            self.unsigned.add(a)
+        elif op == "max" and all(x in self.unsigned or self._positive(x) for x in args):
+            self.numbers[a], self.bits[a] = self._largest(*args)
+            self.unsigned.add(a)
         elif op in ("max", "min"):
             self.numbers[a] = self._extreme(op, *map(self._value, args))
         elif op in ("sin", "cos") and self.fused:
@@ -552,11 +558,26 @@ class _Writer:
 
     # `llvm.fabs` and `llvm.maximum` would do, but with effort 0 LLVM needs several times as long for an intrinsic
 
-    def _magnitude(self, x: str) -> str:
+    def _magnitude(self, x: str) -> tuple[str, str]:
+        """|x|, and its bits."""
         whole = self.type.replace("double", "i64")
         mask = str(2**63 - 1) if self.lanes == 1 else "<" + ", ".join([f"i64 {2**63 - 1}"] * self.lanes) + ">"
         bits = self._emit(f"bitcast {self.type} {x} to {whole}")
-        return self._emit(f"bitcast {whole} {self._emit(f'and {whole} {bits}, {mask}')} to {self.type}")
+        bits = self._emit(f"and {whole} {bits}, {mask}")
+        return self._emit(f"bitcast {whole} {bits} to {self.type}"), bits
+
+    def _positive(self, a: int) -> bool:
+        """Whether it is a constant without a sign."""
+        return a < 0 and math.copysign(1.0, self.graph.value(a)) > 0
+
+    def _largest(self, a: int, b: int) -> tuple[str, str]:
+        """The larger of two numbers without a sign, and its bits: these are ordered as the numbers are, with NaN above
+        all others. It takes half the instructions of `_extreme`."""
+        whole = self.type.replace("double", "i64")
+        x, y = (self.bits.get(k) or self._emit(f"bitcast {self.type} {self._value(k)} to {whole}") for k in (a, b))
+        less = self._emit(f"icmp ult {whole} {x}, {y}")
+        bits = self._emit(f"select {self.truth} {less}, {whole} {y}, {whole} {x}")
+        return self._emit(f"bitcast {whole} {bits} to {self.type}"), bits
 
     def _extreme(self, op: str, x: str, y: str) -> str:
         """The larger or smaller of two; NaN if one is."""
@@ -630,7 +651,7 @@ class _Writer:
             signed(self._emit(f"select {self.truth} {odd}, {T} {cosine}, {T} {sine}"), bits),
             signed(self._emit(f"select {self.truth} {odd}, {T} {sine}, {T} {cosine}"), after),
         )
-        beyond = self._emit(f"fcmp ugt {T} {self._magnitude(x)}, {number(2.0**30)}")
+        beyond = self._emit(f"fcmp ugt {T} {self._magnitude(x)[0]}, {number(2.0**30)}")
         far = self._any(beyond)
         before, inside, end = self.block, f"t{self.count}.far", f"t{self.count}.end"
         self.lines += [f"br i1 {far}, label %{inside}, label %{end}", f"{inside}:"]
@@ -721,12 +742,12 @@ class _Writer:
             add(f"br i1 {self._any(mine)}, label %{inside}, label %{end}")
             add(f"{inside}:")
             self.block = inside
-            known = dict(self.numbers), dict(self.truths), dict(self.turns)
+            known = dict(self.numbers), dict(self.truths), dict(self.turns), dict(self.bits)
             for n in self.inside.get(region, []):
                 if self.graph.op[n] not in ("input", "result"):
                     self._node(n)
             found = {r: self._value(results[k]) for r, k in wanted.items()}
-            self.numbers, self.truths, self.turns = known
+            self.numbers, self.truths, self.turns, self.bits = known
             last = self.block
             add(f"br label %{end}")
             add(f"{end}:")

@@ -158,8 +158,8 @@ class _Walk:
     # ---- calls -----------------------------------------------------------------------------------------------
 
     def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, name="", **_) -> list[np.ndarray]:
-        if name == "klu_last_rough":
-            return [self.sparse_solve(*values, rough=1)]
+        if name == "klu_rough":
+            return [self.sparse_solve(*values, rough=True)]
         inner = next(j for j in (jaxpr, call_jaxpr, fun_jaxpr) if j is not None)
         if hasattr(inner, "consts"):
             return self.closed(inner, list(values))
@@ -504,11 +504,11 @@ class _Walk:
         found = [function(x) for x in a.reshape(int(np.prod(before)), *a.shape[-2:])]
         return [np.stack(x).reshape([*before, *x[0].shape]) for x in zip(*found, strict=True)]
 
-    def sparse_solve(self, i, j, values, b, *_, rough: int = 0, **__):
+    def sparse_solve(self, i, j, values, b, *_, rough: bool = False, **__):
         """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each.
 
-        It is corrected once by its residual, but not within a loop: that is an iteration, which does so by itself; nor
-        for the last `rough` right-hand sides.
+        It is corrected once by its residual, unless it is `rough` or within a loop: that is an iteration, which does
+        so by itself.
         """
         i, j, out = self.values(i), self.values(j), np.full(b.shape, ZERO)
         for k in range(b.shape[0]):
@@ -516,9 +516,9 @@ class _Walk:
             if key not in self.eliminated:
                 self.eliminated[key] = Elimination(self.graph, b.shape[1], i, j, values[k].tolist())
             factors = self.eliminated[key]
-            refined = b.shape[2] - rough if self.graph.now is self.graph.main else 0
+            refined = self.graph.now is self.graph.main and not rough
+            solve = factors.refined if refined else factors.solve
             for c in range(b.shape[2]):
-                solve = factors.refined if c < refined else factors.solve
                 out[k, :, c] = solve(b[k, :, c].tolist())
         return out
 

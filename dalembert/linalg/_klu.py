@@ -71,15 +71,15 @@ class KLU(eqx.Module):
         rows: BlockRows,
         D: Float[Array, " m"],
         rhs: Float[Array, "nm r"],
-        last_rough: bool = False,
+        rough: bool = False,
     ):
-        """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs; `last_rough`: some digits of the last
-        one are enough, which machine code makes use of (`kernels`)."""
+        """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs; `rough`: the caller looks at the
+        residual, or needs some digits only, which machine code makes use of (`kernels`)."""
         p = self.pattern
         c = rows.data[p.rows.inside]
         values = jnp.concatenate([mass.blocks[:, p.mask].ravel(), c, c, -D])[p.order]
         i, j = jnp.asarray(p.i), jnp.asarray(p.j)
-        solve = klu_last_rough if last_rough else klu_solve
+        solve = klu_rough if rough else klu_solve
         return solve(i, j, values[None], rhs[None], self.handle)[0]
 
 
@@ -91,7 +91,7 @@ def klu_solve(i, j, values, rhs, handle):
 
 
 @jax.jit
-def klu_last_rough(i, j, values, rhs, handle):
+def klu_rough(i, j, values, rhs, handle):
     """The same; `kernels` has a rule for a function of this name."""
     return klu_solve(i, j, values, rhs, handle)
 

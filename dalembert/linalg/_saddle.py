@@ -256,10 +256,9 @@ class SparseSaddle(eqx.Module):
         probe = jnp.where(jnp.arange(m) % 3 == 1, -1.0, 1.0) * jnp.sqrt(self.D)
         head = jnp.stack([a, jnp.zeros(n)], axis=1)
         rhs = self._padded(head, jnp.stack([g, probe], axis=1))
-        z = self._solve(rhs, SPARSE_REFINEMENTS, probed=True)
-        residual = jnp.max(self._gap(*jax.lax.stop_gradient((z[:, :1], rhs[:, :1])))[1])
+        z, gaps = self._solve(rhs, SPARSE_REFINEMENTS, probed=True)
         grown = jnp.max(jnp.abs(jax.lax.stop_gradient(z[n : n + m, 1])) * jnp.sqrt(self.D))
-        return Attempt(z[:n, 0], -z[n : n + m, 0], residual, 1.0 / grown[None])
+        return Attempt(z[:n, 0], -z[n : n + m, 0], jnp.max(gaps), 1.0 / grown[None])
 
     def solve(self, a, g):
         head = jnp.zeros(self.mass.n) if a is None else a
@@ -278,10 +277,10 @@ class SparseSaddle(eqx.Module):
         """
         n, m = self.mass.n, g.shape[0]
         rhs = self._padded(a, g)
-        z = self._solve(rhs, 2 * SPARSE_REFINEMENTS, enough=ROUNDING)
+        z, gaps = self._solve(rhs, 2 * SPARSE_REFINEMENTS, enough=ROUNDING)
         if max(n, m) > DENSE_UP_TO or m < self.C.pattern.m:
             return z[:n], -z[n : n + m]
-        bad = jnp.max(self._gap(*jax.lax.stop_gradient((z, rhs)))[1]) > SOLVED
+        bad = jnp.max(gaps) > SOLVED
 
         def otherwise():
             slow = DenseSaddle.factorise(self.mass, self.C.dense()).solve_many(a, g)
@@ -293,7 +292,7 @@ class SparseSaddle(eqx.Module):
         """x of least mass norm with C x = g, for several g at once, without refinement (one factorisation)."""
         n = self.mass.n
         rhs = self._padded(jnp.zeros((n, g.shape[1])), g)
-        return jax.lax.stop_gradient(self)._solve(rhs, 0)[:n]
+        return jax.lax.stop_gradient(self)._solve(rhs, 0)[0][:n]
 
     def _padded(self, a, g):
         """The right-hand side, with zeros for the rows that `leading` has emptied."""
@@ -312,11 +311,12 @@ class SparseSaddle(eqx.Module):
             return jnp.max(jnp.abs(x), axis=0)
 
         loads, moved = largest(b[:n] * root), largest(z[:n] / root)
-        goal = largest(b[n:] / jnp.sqrt(D)[:, None]) + loads + moved
+        over = (1.0 / jnp.sqrt(D))[:, None]
+        goal = largest(b[n:] * over) + loads + moved
         gaps = jnp.stack(
             [
                 largest(head * root) / _one(loads + largest(pull * root) + moved),
-                largest(rows / jnp.sqrt(D)[:, None]) / _one(goal),
+                largest(rows * over) / _one(goal),
             ]
         )
         return jnp.concatenate([head, rows]), jnp.max(gaps, axis=1)
@@ -325,16 +325,17 @@ class SparseSaddle(eqx.Module):
         self,
         rhs: Float[Array, "nm r"],
         refinements: int,
-        enough: float = 1e-2 * SOLVED,
+        enough: float = ROUNDING,
         probed: bool = False,
-    ) -> Float[Array, "nm r"]:
-        """(x, −λ), refined until both equations hold well enough, or neither improves; `probed`: all but the last."""
+    ) -> tuple[Float[Array, "nm r"], Float[Array, "2"]]:
+        """(x, −λ), refined until both equations hold well enough, or neither improves, and what they are off by;
+        `probed`: all but the last."""
         held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
-            z = self.klu.solve(*held, b, last_rough=probed)
+            z = self.klu.solve(*held, b, rough=probed)
             if refinements == 0:
-                return z
+                return z, jnp.zeros(2)
             z, b, rest = (z[:, :-1], b[:, :-1], z[:, -1:]) if probed else (z, b, z[:, :0])
 
             def going(carry):
@@ -348,11 +349,12 @@ class SparseSaddle(eqx.Module):
                 return z, gap, now, left, k + 1
 
             start = (z, *self._gap(z, b), jnp.full(2, jnp.inf), jnp.zeros((), int))
-            return jnp.concatenate([jax.lax.while_loop(going, refine, start)[0], rest], axis=1)
+            z, _, left, *_ = jax.lax.while_loop(going, refine, start)
+            return jnp.concatenate([z, rest], axis=1), left
 
         # derivatives go through the exact equation, never through the regularised factor
         matvec = jax.vmap(_saddle_product(self.mass, self.C, self.mass.n), 1, 1)
-        return jax.lax.custom_linear_solve(matvec, rhs, found, symmetric=True)
+        return jax.lax.custom_linear_solve(matvec, rhs, found, symmetric=True, has_aux=True)
 
 
 def _saddle_product(mass: BlockMass, C: BlockRows, n: int):
