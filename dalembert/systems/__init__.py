@@ -20,6 +20,7 @@ from dalembert.systems._names import (
     compiled,
     compiled_for_each,
     compiled_quickly,
+    quick_options,
     with_fields,
     without_names,
 )
@@ -36,6 +37,6 @@ __all__ = [
     "Control", "Family", "Frame", "FunctionSystem", "JointRows", "JointView", "Known", "Loads", "Measure", "Named",
     "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State", "Terms", "TreeSystem", "build", "compiled",
     "compiled_for_each", "compiled_quickly", "friction_efforts", "geometry", "in_double", "is_angle", "is_on",
-    "is_switchable", "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_of",
+    "is_switchable", "marker_frames", "moment", "prescription", "quick_options", "refuse_wound", "require_float64", "rows_of",
     "set_active", "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip

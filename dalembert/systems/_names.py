@@ -118,7 +118,7 @@ def _quickly(function, whole, program, native: Program, mapped: int = 0) -> Call
 
     @functools.cache
     def quick() -> Callable:  # queries XLA, so not while modules are imported
-        options: Any = {"compiler_options": _quick()}
+        options: Any = {"compiler_options": quick_options()}
         return eqx.filter_jit(whole, **options)
 
     def small(*args, **kwargs) -> Any:
@@ -209,7 +209,7 @@ def _inside_a_jit() -> bool:
 
 
 @functools.cache
-def _quick() -> dict[str, Any]:
+def quick_options() -> dict[str, Any]:
     """Options of XLA to compile in a third of the time: those that it supports (JAX 0.11 knows the first one only)."""
     if jax.default_backend() != "cpu":
         return {}

@@ -1,0 +1,26 @@
+"""8 · studies: many machines: designs that are best, parameters that fit, and what depends on what."""
+
+from dalembert.studies._optimise import optimise
+from dalembert.studies._optimum import Optimum
+from dalembert.studies._quantities import (
+    Bound,
+    Quantity,
+    at_time,
+    deviation,
+    final,
+    frequency,
+    integral,
+    largest,
+    least,
+    mean,
+    over,
+    parameter,
+    peak,
+    resting,
+    rms,
+)
+
+__all__ = [
+    "Bound", "Optimum", "Quantity", "at_time", "deviation", "final", "frequency", "integral", "largest", "least",
+    "mean", "optimise", "over", "parameter", "peak", "resting", "rms",
+]  # fmt: skip
