@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dask.distributed  # noqa: F401  (the extra `studies` brings it)
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dalembert as da
 from dalembert.studies import (
-    deviation, final, frequency, integral, largest, least, mean, optimise, parameter, peak, resting, rms,
+    deviation, final, frequency, integral, largest, least, mean, optimise, parameter, peak, rms,
 )  # fmt: skip
 from dalembert.studies._evaluate import Asked, Machine, Task
 
@@ -148,7 +147,7 @@ def test_gradients_through_a_motion(swinging):
     steps = np.concatenate([x + i * h * np.eye(4) for i in (-2, -1, 1, 2)])
     near = asked.batch(steps).reshape(4, 4, -1)
     differences = ((8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)).T
-    np.testing.assert_allclose(J, differences, atol=1e-6 * np.max(np.abs(J), axis=1, keepdims=True))
+    assert np.all(np.abs(J - differences) < 1e-6 * np.max(np.abs(J), axis=1, keepdims=True))
     # the numbers are those that a solution shows, and a summit lies above its samples
     shown = machine.motion(machine.values(x), machine.closed(x)).measurements
     assert y[1] == pytest.approx(float(shown["tip.x"][-1]), abs=1e-10)

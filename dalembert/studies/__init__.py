@@ -1,5 +1,7 @@
 """8 · studies: many machines: designs that are best, parameters that fit, and what depends on what."""
 
+from dalembert.studies._identified import Identified
+from dalembert.studies._identify import Experiment, identify
 from dalembert.studies._optimise import optimise
 from dalembert.studies._optimum import Optimum
 from dalembert.studies._quantities import (
@@ -21,6 +23,6 @@ from dalembert.studies._quantities import (
 )
 
 __all__ = [
-    "Bound", "Optimum", "Quantity", "at_time", "deviation", "final", "frequency", "integral", "largest", "least",
+    "Bound", "Experiment", "Identified", "Optimum", "Quantity", "at_time", "deviation", "final", "frequency", "identify", "integral", "largest", "least",
     "mean", "optimise", "over", "parameter", "peak", "resting", "rms",
 ]  # fmt: skip

@@ -19,16 +19,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 
 from dalembert._results import DalembertError, SimulationError, Status
 from dalembert._typing import Array
 from dalembert.analysis import Linearisation, equilibrium, kinematics, linearise
 from dalembert.equations import assemble
+from dalembert.linalg import RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RequireUnique, loads_of
 from dalembert.results import Results, loads_observed, observe, unique_channels
 from dalembert.simulation import Prepared, Solution, prepare, simulate
-from dalembert.stabilise import State, consistent_state
+from dalembert.stabilise import EXACT, State, assembled, closed_near, consistent_state
 from dalembert.studies._design import Design
 from dalembert.studies._quantities import Quantity
 from dalembert.systems import AbstractSystem, build, quick_options
@@ -112,17 +114,42 @@ class Machine:
             return kinematics(machine, self.task.t_end, state, **common)
         return simulate(machine, self.task.t_end, state, **common, **self.task.options)
 
+    @functools.cached_property
+    def free(self) -> np.ndarray | None:
+        """1 for velocities whose coordinates close the joints, 0 for those that keep their start: what a person holds,
+        or independent ones of the machine as it is given. A start is then a smooth function of the design; the nearest
+        one in the mass metric (`consistent_state`) has derivatives on closed starts only. None: nothing to close."""
+        system, t0 = self.system, self.task.t0
+        free = np.ones(system.n)
+        if self.task.hold:
+            for name in self.task.hold:
+                free[system.velocities_named(name)] = 0
+            return free
+        if not system.m_holonomic:
+            return None
+        state = consistent_state(system, self.task.state, t=t0)
+        equations = assemble(system, t0, *state)
+        scale = np.asarray(system.scale())
+        C = np.asarray(equations.C)[: system.m_holonomic] * scale
+        size = np.linalg.norm(C, axis=1, keepdims=True)
+        C = C / np.where(size > 0, size, 1.0)
+        rank = int(np.linalg.matrix_rank(C, tol=RANK_TOLERANCE * max(1.0, np.linalg.norm(C, 2))))
+        order = scipy.linalg.qr(C, mode="r", pivoting=True)[-1]
+        free[order[rank:]] = 0
+        return free
+
     def start(self, x: Array, replaced: AbstractSystem) -> State | None:
-        """Where a motion starts: with the bodies' points where they were, and what is held kept; None: as it is."""
-        shifts = self.design.shifts(x)
-        if not shifts and not self.task.hold:
-            return self.task.state
+        """Where a motion starts: with the bodies' points where they were, the joints closed by dependent coordinates
+        alone; None: as it is."""
         state = State(replaced.q0, replaced.v0) if self.task.state is None else State(*self.task.state)
+        shifts = self.design.shifts(x)
         if shifts:
             state = _shifted(replaced, state, shifts)
-        if self.task.hold:
-            state = consistent_state(replaced, state, t=self.task.t0, hold=self.task.hold)
-        return state
+        if self.free is None:
+            return state
+        still = jnp.zeros(replaced.n)
+        closed = closed_near(replaced, state.q, still, self.task.t0, self.free)
+        return State(closed.state.q, state.v)
 
     def values(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """The parameters of the system as plain numbers."""
@@ -167,7 +194,7 @@ class Machine:
     def refuse_open(self, names: Sequence[str], rest: bool = False) -> tuple[str, ...]:
         """Refuse reactions that the rigid-body model leaves open unless a rule is named; remarks on those it picks."""
         columns = {n: k for n, (where, k) in self.columns(names).items() if where == "y"}
-        loads = {n: k for n, k in columns.items() if _transmits(self.system, k)}
+        loads = {n: k for n, k in columns.items() if transmits(self.system, k)}
         if not loads:
             return ()
         if rest:
@@ -191,7 +218,8 @@ class Machine:
         return tuple(f"'{n}' is not unique: the rule {words} picked it." for n in open_)
 
 
-def _transmits(system: AbstractSystem, k: int) -> bool:
+def transmits(system: AbstractSystem, k: int) -> bool:
+    """Whether a channel is one of reactions."""
     return k < len(system.channels) and system.channel(k).level == 3
 
 
@@ -227,6 +255,15 @@ class Context:
         return self.x[names.index(name)]
 
     # ---- motion --------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> Array:
+        """Whether the machine can be assembled at its start."""
+        system = self.machine.system.replace(self.values)
+        start = self.machine.start(self.x, system)
+        q, v = (None, None) if start is None else start
+        found = assembled(system, q, v, t=self.machine.task.t0)
+        return jnp.max(jnp.abs(found.position), initial=0.0) <= EXACT
 
     @functools.cached_property
     def solution(self) -> Solution:
@@ -341,7 +378,7 @@ class Asked:
             if len(machine.task.times) < 3:
                 raise DalembertError("samples= must be three times at least: quantities are taken over the motion.")
             self.remarks += machine.refuse_open(self.over_motion)
-            if any(_transmits(machine.system, k) for w, k in machine.columns(self.over_motion).values() if w == "y"):
+            if any(transmits(machine.system, k) for w, k in machine.columns(self.over_motion).values() if w == "y"):
                 _ = machine.rule
         if self.at_rest:
             self.remarks += machine.refuse_open(self.at_rest, rest=True)
@@ -443,7 +480,7 @@ class Asked:
     def _found(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         if not self._possible(x) or (self.modes and not self._followed(x)):
             return None
-        with _quiet():
+        with quiet():
             J, (y, fine) = self._slopes(x)
         J, y = np.asarray(J), np.asarray(y)
         return (y, J) if bool(fine) and np.all(np.isfinite(y)) and np.all(np.isfinite(J)) else None
@@ -461,7 +498,7 @@ class Asked:
         for first in range(0, len(rows), TOGETHER):
             some = rows[first : first + TOGETHER]
             filled = np.resize(some, TOGETHER)  # one program for all
-            with _quiet():
+            with quiet():
                 y, fine = (np.asarray(z)[: len(some)] for z in self._batch(X[filled]))
             out[some] = np.where(fine[:, None] & np.all(np.isfinite(y), axis=1, keepdims=True), y, np.nan)
         return out
@@ -508,7 +545,8 @@ class Asked:
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet():
+    """Without warnings: what is refused is reported by name, once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
