@@ -21,8 +21,17 @@ from dalembert.studies._quantities import (
     resting,
     rms,
 )
+from dalembert.studies._sensitivity import (
+    Sensitivities,
+    Uncertainty,
+    WorstCase,
+    sensitivities,
+    uncertainty,
+    worst_case,
+)
 
 __all__ = [
-    "Bound", "Experiment", "Identified", "Optimum", "Quantity", "at_time", "deviation", "final", "frequency", "identify", "integral", "largest", "least",
-    "mean", "optimise", "over", "parameter", "peak", "resting", "rms",
+    "Bound", "Experiment", "Identified", "Optimum", "Quantity", "Sensitivities", "Uncertainty", "WorstCase", "at_time",
+    "deviation", "final", "frequency", "identify", "integral", "largest", "least", "mean", "optimise", "over",
+    "parameter", "peak", "resting", "rms", "sensitivities", "uncertainty", "worst_case",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RequireUnique, loads_of
 from dalembert.results import Results, loads_observed, observe, unique_channels
 from dalembert.simulation import Prepared, Solution, prepare, simulate
-from dalembert.stabilise import EXACT, State, assembled, closed_near, consistent_state
+from dalembert.stabilise import EXACT, State, closed_near, consistent_state
 from dalembert.studies._design import Design
 from dalembert.studies._quantities import Quantity
 from dalembert.systems import AbstractSystem, build, quick_options
@@ -138,18 +138,21 @@ class Machine:
         free[order[rank:]] = 0
         return free
 
-    def start(self, x: Array, replaced: AbstractSystem) -> State | None:
+    def start(self, x: Array, replaced: AbstractSystem) -> State:
         """Where a motion starts: with the bodies' points where they were, the joints closed by dependent coordinates
-        alone; None: as it is."""
+        alone."""
+        return self.begin(x, replaced)[0]
+
+    def begin(self, x: Array, replaced: AbstractSystem) -> tuple[State, Array]:
+        """The start, and by how much its joints are open, relative to the machine's size."""
         state = State(replaced.q0, replaced.v0) if self.task.state is None else State(*self.task.state)
         shifts = self.design.shifts(x)
         if shifts:
             state = _shifted(replaced, state, shifts)
         if self.free is None:
-            return state
-        still = jnp.zeros(replaced.n)
-        closed = closed_near(replaced, state.q, still, self.task.t0, self.free)
-        return State(closed.state.q, state.v)
+            return state, jnp.zeros(())
+        closed = closed_near(replaced, state.q, jnp.zeros(replaced.n), self.task.t0, self.free)
+        return State(closed.state.q, state.v), jnp.max(jnp.abs(closed.position), initial=0.0)
 
     def values(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """The parameters of the system as plain numbers."""
@@ -259,11 +262,7 @@ class Context:
     @property
     def closed(self) -> Array:
         """Whether the machine can be assembled at its start."""
-        system = self.machine.system.replace(self.values)
-        start = self.machine.start(self.x, system)
-        q, v = (None, None) if start is None else start
-        found = assembled(system, q, v, t=self.machine.task.t0)
-        return jnp.max(jnp.abs(found.position), initial=0.0) <= EXACT
+        return self.machine.begin(self.x, self.machine.system.replace(self.values))[1] <= EXACT
 
     @functools.cached_property
     def solution(self) -> Solution:

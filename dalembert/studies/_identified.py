@@ -16,7 +16,7 @@ from dalembert.studies._verdict import ALONE, Verdict
 from dalembert.systems import AbstractSystem
 
 if TYPE_CHECKING:
-    from dalembert.studies._identify import Experiment
+    from dalembert.studies._identify import Experiment, Fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ class Identified:
     message: str
     remarks: tuple[str, ...]
     wall_s: float
+    fit: Fit = field(repr=False)
 
     @property
     def values(self) -> dict[str, float]:
@@ -62,6 +63,19 @@ class Identified:
     def covariance(self) -> np.ndarray:
         """Of the estimates, in the order of `values`; infinite or NaN for what is not determined."""
         return self.verdict.covariance
+
+    def repeated(self, count: int, seed: int = 0) -> np.ndarray:
+        """Estimates from data as these would have been with other noise (a parametric bootstrap): what is predicted here
+        plus normal noise, `count` times; a row each, in the order of `values`. Their spread tests the covariance, which
+        is linear."""
+        rng, out = np.random.default_rng(seed), []
+        for _ in range(count):
+            wanted = []
+            for run, y, own in zip(self.experiments, self.predicted, self.fit.wanted, strict=True):
+                sigma = np.array([self.noise[n] for n in run.course[1]])
+                wanted.append(np.where(np.isfinite(own), y + sigma * rng.standard_normal(y.shape), np.nan))
+            out.append(self.fit.again(self.first, wanted))
+        return np.array(out)
 
     @functools.cached_property
     def system(self) -> AbstractSystem:

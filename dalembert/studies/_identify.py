@@ -210,7 +210,7 @@ def identify(
         sizes = {n: _size([run.course[1][n] for run in runs if n in run.course[1]]) for r in runs for n in r.course[1]}
         scaled = [np.array([sizes[n] for n in run.course[1]]) for run in runs]
     consistent = Consistent(design, first)
-    fit = _Fit(made, wanted, scaled, consistent)
+    fit = Fit(made, wanted, scaled, consistent)
     x, steps, message = fit.search(first, max_steps)
     y, J = fit.slopes(x)
     left = fit.residuals(x, y)
@@ -228,7 +228,7 @@ def identify(
         noise={n: float(s * spread) for run, row in zip(runs, scaled, strict=True)
                for n, s in zip(run.course[1], row, strict=True)},
         estimated=noise is None, count=count, steps=steps, message=message,
-        remarks=tuple(dict.fromkeys(r for p in made for r in p.remarks)), wall_s=time.perf_counter() - began,
+        remarks=tuple(dict.fromkeys(r for p in made for r in p.remarks)), wall_s=time.perf_counter() - began, fit=fit,
     )  # fmt: skip
 
 
@@ -262,11 +262,12 @@ def _noises(noise, runs: Sequence[Experiment]) -> dict[str, float] | None:
     return {n: float(given[n]) for n in names}
 
 
-class _Fit:
+class Fit:
     """The sum of squares of all experiments."""
 
     def __init__(self, made: list[Predictor], wanted: list[np.ndarray], scaled: list[np.ndarray], consistent):
         self.made, self.wanted, self.scaled, self.consistent = made, wanted, scaled, consistent
+        self.most = 0
 
     @functools.cached_property
     def _solve(self) -> Callable:
@@ -292,6 +293,7 @@ class _Fit:
         return jax.jit(solve, static_argnums=3, compiler_options=quick_options())
 
     def search(self, first: np.ndarray, most: int) -> tuple[np.ndarray, int, str]:
+        self.most = most
         with quiet():
             z, steps, fine = self._solve(self.consistent.start(first), first, self.wanted, most)
         x = np.asarray(self.consistent.of(np.asarray(z)))
@@ -300,10 +302,10 @@ class _Fit:
         word = "converged" if bool(fine) else f"stopped after {most} steps without converging"
         return x, int(steps), f"Levenberg and Marquardt's method {word} ({int(steps)} steps)."
 
-    def again(self, first: np.ndarray, wanted: list[np.ndarray], most: int = 100) -> np.ndarray:
+    def again(self, first: np.ndarray, wanted: list[np.ndarray]) -> np.ndarray:
         """The estimate from other data of the same experiments; nothing is compiled anew."""
         with quiet():
-            z, _, _ = self._solve(self.consistent.start(first), first, wanted, most)
+            z, _, _ = self._solve(self.consistent.start(first), first, wanted, self.most)
         return np.asarray(self.consistent.of(np.asarray(z)))
 
     def slopes(self, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
