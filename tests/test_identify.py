@@ -18,7 +18,7 @@ REPEATS = [pytest.param(8), pytest.param(100, marks=pytest.mark.thorough)]
 
 SPAN = 1.0
 LENGTHS = {"left": 0.5, "upper_left": 0.8, "upper_right": 0.9, "right": 0.6}
-STARTS = (2.0, 1.0)  # angles of the driven links
+STARTS = (1.6, 1.5)  # angles of the driven links
 G = 9.81
 LAWS = ((0.5, 7.0), (0.4, 5.0))  # amplitude and frequency of the motors
 MASSES = {"left": (1.0, 0.05, 0.02), "upper_left": (0.7, -0.08, 0.05), "upper_right": (0.9, 0.06, -0.03), "right": (1.2, 0.1, 0.0)}
@@ -216,7 +216,11 @@ def test_coverage_of_a_slider_crank(slider_crank, repeats):
     share, square = covered(found, np.array(list(truth.values())), repeats)
     assert 0.9 <= share <= 1.0
     assert abs(square - 1) < 4 * np.sqrt(2 / (repeats * len(truth)))
-    assert "kg" in repr(found) and found.model.statement("slider").mass == found["slider.mass"]
+    assert "kg" in repr(found)
+    # the slide's zero is where it was: a model states both of its points by one
+    with pytest.raises(da.DalembertError, match="'D.point_i'.*Use result.system"):
+        _ = found.model
+    assert found.system.parameters()["slider.mass"] == found["slider.mass"]
 
 
 # ---- tensors that stay those of bodies ---------------------------------------------------------------------------------
@@ -238,7 +242,8 @@ def test_every_point_is_a_body():
         moments = np.linalg.eigvalsh(I)
         assert x[0] > 0 and moments[0] > 0
         assert moments[2] <= (moments[0] + moments[1]) * (1 + 1e-9)
-        np.testing.assert_allclose(map_.of(map_.start(x)), x, rtol=1e-7)
+        # a flat body gets a thickness of 1e-9
+        np.testing.assert_allclose(map_.of(map_.start(x)), x, atol=1e-8 * np.max(np.abs(x)))
 
 
 def test_wrong_data_get_a_sentence(slider_crank):
