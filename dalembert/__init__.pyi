@@ -43,6 +43,7 @@ from dalembert import reactions as reactions
 from dalembert import simulation as simulation
 from dalembert import results as results
 from dalembert import analysis as analysis
+from dalembert import studies as studies
 from dalembert import reports as reports
 from dalembert import view as view
 from dalembert import errors as errors

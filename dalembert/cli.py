@@ -1,4 +1,4 @@
-"""edge · the command line: list, check, statics, modes, run, kinematics, view, report, compare, new, …"""
+"""edge · the command line: list, check, statics, modes, run, kinematics, study, view, report, compare, …"""
 
 from __future__ import annotations
 
@@ -762,7 +762,9 @@ def _stamp(path: Path) -> str:
 
 @app.command()
 def report(
-    model: ModelName,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL or STUDY", help="As elsewhere, or the folder of a study.", autocompletion=_models)
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The page that is written; default NAME-report.html.")
     ] = None,
@@ -781,6 +783,12 @@ def report(
     """One page to send: the machine, its redundancy, its motion, reactions that can be believed, settings."""
     path = Path(f"{Path(model).stem or 'model'}-report.html") if output is None else output
     check_output(path, (".html",))
+    if (Path(model) / "study.json").is_file():
+        from dalembert.reports import report_study
+        from dalembert.studies import open_study
+
+        print(f"Written: {report_study(open_study(model), path)}")
+        return
     settings = {"rtol": rtol, "max_steps": max_steps, "rule": _rule(rule)}
     entry = _entry(model)
     machine = entry.model()
@@ -797,6 +805,97 @@ def report(
     else:
         options["coordinates"] = coordinates
     print(f"Written: {report_model(machine, path, t_end=end, **options, **chosen)}")
+
+
+@app.command()
+def study(
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="A study file: a model, what varies, what is kept.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The folder of the study; default as in the file.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes of this machine.", min=1)] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Compute on this Dask cluster.")
+    ] = None,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Many machines: all cases of a study file, in a folder that survives; goes on where it was stopped."""
+    from dalembert.mechanisms import find
+    from dalembert.studies import study_file
+
+    options: dict[str, Any] = _computing(workers, scheduler, progress, as_json) | ({} if output is None else {"out": output})
+    _tell_study(study_file(file, lambda name: find(name).model(), **options), as_json)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a study.")],
+    workers: Annotated[int | None, typer.Option(help="Processes of this machine.", min=1)] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Compute on this Dask cluster.")
+    ] = None,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Compute what is missing of a study."""
+    from dalembert.studies import resume as go_on
+
+    _tell_study(go_on(folder, **_computing(workers, scheduler, progress, as_json)), as_json)
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a study.")],
+    live: Annotated[bool, typer.Option("--live", help="Go on telling until it is done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """How far a study is: done, failed, rate, time left. It may be running, also on another machine."""
+    from dalembert.studies import open_study
+
+    found = open_study(folder)
+    if as_json:
+        print(json.dumps(found.status()))
+        return
+    print(_status_line(found.status()))
+    while live and (now := found.status())["done"] < now["cases"]:
+        time.sleep(1.0)
+        print(_status_line(found.status()), flush=True)
+    for sentence, count in _sentences(found).items():
+        print(f"  {count} × {sentence}")
+
+
+def _computing(workers: int | None, scheduler: str | None, progress: bool, quiet: bool) -> dict[str, Any]:
+    if workers is not None and scheduler is not None:
+        raise DalembertError("Give --workers (processes of this machine) or --scheduler (a Dask cluster), not both.")
+    return {"workers": workers, "client": scheduler, "progress": progress and not quiet and sys.stderr.isatty()}
+
+
+def _tell_study(found, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found.status() | {"folder": str(found.folder)}))
+        return
+    print(_status_line(found.status()))
+    for sentence, count in _sentences(found).items():
+        print(f"  {count} × {sentence}")
+    print(f"  written    {found.folder}")
+
+
+def _status_line(now: dict[str, Any]) -> str:
+    line = f"{now['name']}: {now['done']} of {now['cases']} cases are done, {now['failed']} failed"
+    if now["rate"]:
+        line += f"; {now['rate']:.3g} cases a second"
+    if now["rate"] and now["done"] < now["cases"]:
+        left = f"about {now['time_left']:.0f} s left"
+        line += f", {left}" if now["running"] else f", {left} if it goes on: dalembert resume"
+    return line
+
+
+def _sentences(found) -> dict[str, int]:
+    """What was said of failed cases, and how often; the most frequent ones first."""
+    from collections import Counter
+
+    return dict(Counter(x for x in found.dataset["message"].values.tolist() if x).most_common(5))
 
 
 @app.command()

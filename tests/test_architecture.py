@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent / "dalembert"
 ORDER = [
     "_runtime", "_typing", "_results", "errors", "_disk", "kernels", "view", "model", "functions", "io", "linalg",
     "complements", "systems", "symbolic", "loads", "equations", "formulations", "stabilise", "reactions", "simulation",
-    "results", "analysis", "reports", "mechanisms", "_streams", "cli", "__main__",
+    "results", "analysis", "studies", "reports", "mechanisms", "_streams", "cli", "__main__",
 ]  # fmt: skip
 UPWARD = {
     "simulation/_solution.py": {"results"},  # a solution answers what is computed from its motion
@@ -23,6 +23,7 @@ UPWARD = {
     "analysis/_equilibrium.py": {"reports"},  # and so does a machine at rest
     "analysis/_quasistatic.py": {"reports"},  # and a path
     "analysis/_linear_model.py": {"reports"},  # and a linear model
+    "studies/_study.py": {"reports"},  # and a study makes its page
 }
 """The only imports that run upward, each in one function and on first use: sugar for a person at a prompt."""
 FILES = sorted(ROOT.rglob("*.py"))

@@ -177,6 +177,7 @@ class Compiled:
         pointer = ctypes.c_void_p
         self._setups = {n: self.module.function(f"{n}.setup", pointer, pointer) for n in self.kept}
         self._calls = {n: self.module.function(n, pointer, pointer, pointer) for n in self.kept}
+        self._addresses = {n: (self.module.address(f"{n}.setup"), self.module.address(n)) for n in self.kept}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"lanes": self.lanes, "kernels": self.kernels, "kept": self.kept, "object_code": self.object_code}
@@ -212,9 +213,8 @@ class Compiled:
         kept = np.zeros(self.kept[name] + 1)
         width = parameters.shape[1] if len(parameters) > 1 else 0
         counts = (len(inputs), width, inputs.shape[1], out.shape[1])
-        addresses = (self.module.address(f"{name}.setup"), self.module.address(name))
         arrays = (x.ctypes.data for x in (parameters, inputs, out, kept))
-        _each()(*counts, *addresses, *arrays)
+        _each()(*counts, *self._addresses[name], *arrays)
         return out
 
     def _lanes(self, row: np.ndarray) -> np.ndarray:

@@ -13,9 +13,10 @@ from dalembert.reports._statics import (
     statics_renderable,
     statics_summary,
 )
+from dalembert.reports._study import report_study
 from dalembert.reports._text import plain, renderable, summary
 
 __all__ = [
     "cases_renderable", "modes_renderable", "modes_summary", "path_renderable", "path_summary", "plain", "plot_graph",
-    "renderable", "report", "statics_renderable", "statics_summary", "summary",
+    "renderable", "report", "report_study", "statics_renderable", "statics_summary", "summary",
 ]  # fmt: skip

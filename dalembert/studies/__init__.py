@@ -1,5 +1,7 @@
-"""8 · studies: many machines: designs that are best, parameters that fit, and what depends on what."""
+"""8 · studies: many machines: what varies, what is measured of each, a folder that survives whatever happens; designs
+that are best, parameters that fit, and what depends on what."""
 
+from dalembert.studies._file import arguments_of, study_file
 from dalembert.studies._identified import Identified
 from dalembert.studies._identify import Experiment, identify
 from dalembert.studies._optimise import optimise
@@ -21,6 +23,7 @@ from dalembert.studies._quantities import (
     resting,
     rms,
 )
+from dalembert.studies._run import connected
 from dalembert.studies._sensitivity import (
     Sensitivities,
     Uncertainty,
@@ -29,9 +32,14 @@ from dalembert.studies._sensitivity import (
     uncertainty,
     worst_case,
 )
+from dalembert.studies._study import Study, open_study, resume, study
+from dalembert.studies._vary import Normal, Uniform, cases_of
+
+open = open_study
 
 __all__ = [
-    "Bound", "Experiment", "Identified", "Optimum", "Quantity", "Sensitivities", "Uncertainty", "WorstCase", "at_time",
-    "deviation", "final", "frequency", "identify", "integral", "largest", "least", "mean", "optimise", "over",
-    "parameter", "peak", "resting", "rms", "sensitivities", "uncertainty", "worst_case",
+    "Bound", "Experiment", "Identified", "Normal", "Optimum", "Quantity", "Sensitivities", "Study", "Uncertainty",
+    "Uniform", "WorstCase", "arguments_of", "at_time", "cases_of", "connected", "deviation", "final", "frequency",
+    "identify", "integral", "largest", "least", "mean", "open", "open_study", "optimise", "over", "parameter", "peak",
+    "resting", "resume", "rms", "sensitivities", "study", "study_file", "uncertainty", "worst_case",
 ]  # fmt: skip

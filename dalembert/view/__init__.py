@@ -8,6 +8,7 @@ of. Everything here is made from a result dataset alone.
 from __future__ import annotations
 
 from dalembert.view._bode import plot_bode
+from dalembert.view._cases import plot_dependence, plot_parallel, plot_scatter
 from dalembert.view._comparison import plot_comparison
 from dalembert.view._efforts import plot_efforts
 from dalembert.view._figure import check_figure, need_matplotlib, save_figure
@@ -24,7 +25,6 @@ from dalembert.view._sweep import plot_sweep
 __all__ = [
     "Lines", "Mark", "Motion", "Picture", "Scene", "Section", "Server", "Source", "Table", "Words", "animate_dataset",
     "check_figure", "draw_graph", "html_console", "html_run", "html_table", "html_words", "literal", "need_matplotlib",
-    "page_of_dataset", "plot_bode", "plot_comparison", "plot_dataset", "plot_efforts", "plot_path", "plot_sweep",
-    "report_page",
-    "save_figure", "scene_of",
+    "page_of_dataset", "plot_bode", "plot_comparison", "plot_dataset", "plot_dependence", "plot_efforts", "plot_parallel",
+    "plot_path", "plot_scatter", "plot_sweep", "report_page", "save_figure", "scene_of",
 ]  # fmt: skip
