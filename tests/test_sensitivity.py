@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.studies import final, parameter, sensitivities, uncertainty, worst_case
+from dalembert.studies import Normal, final, parameter, sensitivities, uncertainty, worst_case
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_sobol_indices_of_a_closed_form(oscillator):
 def test_linear_covariance_against_monte_carlo(oscillator):
     """Small spreads: the difference of the two is statistical, 1/√N, and that of the second order, σ². And the closed
     form: dx/dk = −0.1 sin(ω t) t/(2 m ω)."""
-    vary = {"mass.mass": ("normal", 2.0, 0.01), "spring.stiffness": ("normal", 50.0, 0.25)}
+    vary = {"mass.mass": Normal(2.0, 0.01), "spring.stiffness": Normal(50.0, 0.25)}
     options = {"t_end": 0.3, "samples": 4, "correlation": {("mass.mass", "spring.stiffness"): 0.5}}
     measure = [final("place.x"), final("place.vx")]
     linear = uncertainty(oscillator, vary, measure, **options)

@@ -16,6 +16,7 @@ from dalembert.studies._evaluate import Asked, Machine, Task
 from dalembert.studies._optimise import batch_of, optimise
 from dalembert.studies._optimum import Optimum
 from dalembert.studies._quantities import Quantity, quantity
+from dalembert.studies._vary import Normal, Uniform
 from dalembert.systems import AbstractSystem
 
 CONFIDENCE = 0.95
@@ -43,21 +44,23 @@ class Spread:
 
 
 def spread_of(name: str, given: Any) -> Spread:
-    """A distribution, ("normal", mean, deviation), or (least, most)."""
+    """A distribution of one number, or (least, most)."""
     from scipy import stats
 
     if all(hasattr(given, word) for word in ("ppf", "mean", "std")):
         return Spread(given)
-    if isinstance(given, tuple | list) and len(given) == 3 and given[0] == "normal" and given[2] > 0:
-        return Spread(stats.norm(float(given[1]), float(given[2])))
+    if isinstance(given, Normal) and np.ndim(given.mean) == 0:
+        return Spread(stats.norm(float(given.mean), float(given.spread)))
+    if isinstance(given, Uniform) and np.ndim(given.least) == 0:
+        given = (given.least, given.most)
     try:
         least, most = (float(x) for x in given)
     except (TypeError, ValueError):
         least, most = np.nan, np.nan
     if not (np.isfinite(least) and np.isfinite(most) and least < most):
         raise DalembertError(
-            f"'{name}': say how it varies by (least, most), ('normal', mean, deviation) or a distribution of "
-            f"scipy.stats; got {given!r}."
+            f"'{name}': say how it varies by (least, most), Normal(mean, deviation), Uniform(least, most) or "
+            f"a distribution of scipy.stats, of one number; got {given!r}."
         )
     return Spread(stats.uniform(least, most - least))
 
@@ -307,7 +310,7 @@ def uncertainty(
 
     **Arguments**
 
-    - `vary`: {"crank.mass": ("normal", 1.0, 0.05), "rod.length": (0.9, 1.1), …}: a normal distribution, bounds of a
+    - `vary`: {"crank.mass": Normal(1.0, 0.05), "rod.length": (0.9, 1.1), …}: a normal distribution, bounds of a
       uniform one, or any distribution of `scipy.stats`. `correlation`: {("a", "b"): 0.5}, or a matrix.
     - `measure`: quantities. `method`: "linear" (J Σ Jᵀ by derivatives at the means: one run) or "monte-carlo" (`count`
       machines). `task`: what the motion needs, as in `optimise`. `client`: a Dask client.
@@ -315,12 +318,12 @@ def uncertainty(
     **Returns** an `Uncertainty`.
 
         >>> import dalembert as da
-        >>> from dalembert.studies import resting, uncertainty
+        >>> from dalembert.studies import Normal, resting, uncertainty
         >>> model = da.Model("balance", gravity=(0, -9.81))
         >>> bar = model.body("bar", mass=2.0, inertia=0.1, position=(0.5, 0), angle=0.0)
         >>> pin = model.revolute("pin", model.ground, bar, at=(0, 0))
         >>> spring = model.joint_spring("spring", "pin", stiffness=30.0)
-        >>> found = uncertainty(model, {"spring.stiffness": ("normal", 30.0, 0.3)}, resting("pin.angle"))
+        >>> found = uncertainty(model, {"spring.stiffness": Normal(30.0, 0.3)}, resting("pin.angle"))
         >>> round(float(found.deviation[0]), 5)
         0.00294
     """
