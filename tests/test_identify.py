@@ -14,14 +14,19 @@ from dalembert.studies._design import Design
 
 REPEATS = [pytest.param(8), pytest.param(100, marks=pytest.mark.thorough)]
 
-# ---- a five-bar with two motors ----------------------------------------------------------------------------------------
+# ---- a five-bar with two motors -------------------------------------------------------------------------------------
 
 SPAN = 1.0
 LENGTHS = {"left": 0.5, "upper_left": 0.8, "upper_right": 0.9, "right": 0.6}
 STARTS = (1.6, 1.5)  # angles of the driven links
 G = 9.81
 LAWS = ((0.5, 7.0), (0.4, 5.0))  # amplitude and frequency of the motors
-MASSES = {"left": (1.0, 0.05, 0.02), "upper_left": (0.7, -0.08, 0.05), "upper_right": (0.9, 0.06, -0.03), "right": (1.2, 0.1, 0.0)}
+MASSES = {
+    "left": (1.0, 0.05, 0.02),
+    "upper_left": (0.7, -0.08, 0.05),
+    "upper_right": (0.9, 0.06, -0.03),
+    "right": (1.2, 0.1, 0.0),
+}
 INERTIAS = {"left": 0.03, "upper_left": 0.05, "upper_right": 0.06, "right": 0.04}
 PLACES = ("mass", "centre.x", "centre.y", "inertia")
 
@@ -60,7 +65,13 @@ def five_bar():
         p, q = pins[i], pins[j]
         angle = float(np.arctan2(*(q - p)[::-1]))
         model.body(name, mass=MASSES[name][0], inertia=INERTIAS[name], position=(p + q) / 2, angle=angle)
-    pairs = (("ground", "left"), ("left", "upper_left"), ("upper_left", "upper_right"), ("upper_right", "right"), ("ground", "right"))
+    pairs = (
+        ("ground", "left"),
+        ("left", "upper_left"),
+        ("upper_left", "upper_right"),
+        ("upper_right", "right"),
+        ("ground", "right"),
+    )
     for name, (i, j), at in zip("ABCDE", pairs, pins, strict=True):
         model.revolute(name, i, j, at=at)
     for name, joint, law in (("motor_a", "A", LAWS[0]), ("motor_e", "E", LAWS[1])):
@@ -84,7 +95,7 @@ def regressor(t):
         cross = jnp.array([[0.0, -1.0], [1.0, 0.0]])
         force = jnp.column_stack([a, (al[k] * cross - w[k] ** 2 * jnp.eye(2)) @ R, jnp.zeros(2)])
         lever = jnp.array([0.0, *((R.T @ a) @ cross.T @ jnp.eye(2)), al[k]])
-        lever = lever.at[1].set((R[:, 0][0] * a[1] - R[:, 0][1] * a[0])).at[2].set(R[:, 1][0] * a[1] - R[:, 1][1] * a[0])
+        lever = lever.at[1].set(R[:, 0][0] * a[1] - R[:, 0][1] * a[0]).at[2].set(R[:, 1][0] * a[1] - R[:, 1][1] * a[0])
         columns.append(along[0][k].T @ force + jnp.outer(along[1][k], lever))
     return jnp.concatenate(columns, axis=1)
 
@@ -112,9 +123,7 @@ def torques():
 @pytest.fixture(scope="module")
 def base(five_bar, torques):
     data = {"time": TIMES, "torque_a": torques[:, 0], "torque_e": torques[:, 1]}
-    return identify(
-        five_bar, data, dict(zip(NAMES, TRUE, strict=True)), noise=0.01, driven=True, sensors={"pin": 0.01}
-    )
+    return identify(five_bar, data, dict(zip(NAMES, TRUE, strict=True)), noise=0.01, driven=True, sensors={"pin": 0.01})
 
 
 def test_base_parameters_of_a_five_bar(base, torques):
@@ -179,7 +188,7 @@ def centred(model, centres):
     return stated(model, machine.plain.replace(machine.values(x)), machine.closed(x))
 
 
-# ---- a slider-crank with a spring, by its motion -----------------------------------------------------------------------
+# ---- a slider-crank with a spring, by its motion --------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +232,7 @@ def test_coverage_of_a_slider_crank(slider_crank, repeats):
     assert found.system.parameters()["slider.mass"] == found["slider.mass"]
 
 
-# ---- tensors that stay those of bodies ---------------------------------------------------------------------------------
+# ---- tensors that stay those of bodies ------------------------------------------------------------------------------
 
 
 def test_every_point_is_a_body():

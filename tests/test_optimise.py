@@ -8,9 +8,20 @@ import pytest
 
 import dalembert as da
 from dalembert.studies import (
-    deviation, final, frequency, integral, largest, least, mean, optimise, parameter, peak, rms,
+    deviation,
+    final,
+    frequency,
+    integral,
+    largest,
+    least,
+    mean,
+    optimise,
+    parameter,
+    peak,
+    rms,
 )  # fmt: skip
 from dalembert.studies._evaluate import Asked, Machine, Task
+from dalembert.studies._optimise import Search
 
 TURN = 2 * np.pi
 
@@ -111,9 +122,7 @@ TRUE = {"crank": 0.5, "coupler": 1.2, "rocker": 1.0, "along": 0.6, "across": 0.4
 
 def test_path_returns_to_the_linkage_that_made_it(wanted):
     goal = deviation(("tip.x", "tip.y"), *wanted)
-    best = optimise(
-        linkage(), LENGTHS, minimise=goal, through=lengths, start=OFF, t_end=1.0, samples=41, driven=True
-    )
+    best = optimise(linkage(), LENGTHS, minimise=goal, through=lengths, start=OFF, t_end=1.0, samples=41, driven=True)
     assert best.history[0].objective > 0.1 and best.value < 1e-6
     for name, value in TRUE.items():
         assert best[name] == pytest.approx(value, abs=1e-6), name
@@ -174,3 +183,129 @@ def test_bound_on_a_pin_is_kept_and_active(swinging):
     slope = (found[60.5].value - best.value) / 0.5
     assert best.multipliers["peak(pin.Fx, pin.Fy) <= 60"] == pytest.approx(slope, rel=0.05)
     assert "active" in repr(best) and best.as_dict()["feasible"]
+
+
+# ---- guards ---------------------------------------------------------------------------------------------------------
+
+
+def test_search_turns_back_where_the_crank_cannot_turn():
+    """Grashof: the crank turns as long as it and the longest link are not longer than the others together; nothing but
+    the guard states that limit here."""
+    best = optimise(
+        linkage(), {"crank": (0.3, 1.2)}, maximise=parameter("crank") + 1e-3 * final("tip.x"), start={"crank": 0.5},
+        through=lambda x: {"A.point_j": jnp.stack([-x["crank"] / 2, 0 * x["crank"]]),
+                           "B.point_i": jnp.stack([x["crank"] / 2, 0 * x["crank"]])},
+        t_end=1.0, samples=21, driven=True,
+    )  # fmt: skip
+    assert 0.7 < best["crank"] < 1.2 + 1.0 - 1.3
+    assert best.remarks and "crank = " in best.remarks[0] and "Refused" in best.remarks[0]
+
+
+def test_other_assemblies_are_noticed():
+    """The ground's pivot goes to the other side of the crank's pin: no way there keeps the loop closed."""
+    search = Search(
+        Machine(linkage(), ["D.point_j"], Task()), np.full((2, 2), [-2.0, 2.0]), parameter("D.point_j.x"), (), 1.0
+    )  # fmt: skip
+    assert search.at(np.array([1.3, 0.0])) is not None
+    assert search.at(np.array([1.25, 0.1])) is not None
+    far = np.array([-1.3, 1.0])
+    assert search.asked.slopes(far) is not None and search.at(far) is None
+    search.refuse(far)
+    assert "another assembly" in next(iter(search.refused)) and "D.point_j.x = -1.3" in next(
+        iter(search.refused.values())
+    )
+
+
+@pytest.fixture(scope="module")
+def oscillator():
+    """x(t) = 0.1 cos(√(k/m) t)."""
+    model = da.Model("oscillator")
+    model.body("mass", mass=2.0, inertia=1.0, position=(0.1, 0))
+    model.prismatic("rail", model.ground, "mass", at=(0, 0), axis=(1, 0))
+    model.spring_damper(
+        "spring", model.ground, "mass", at_i=(-1.0, 0), at_j=(0.1, 0), stiffness=100.0, damping=0.0, length=1.0
+    )
+    model.measure("place", "point", "mass")
+    return model
+
+
+def test_global_search_finds_what_gradients_do_not(oscillator):
+    """Of the minima at √(k/m) t = π, 3π, 5π, 7π a small cost prefers the third. On a Dask cluster as in this process:
+    all that goes to a worker can be sent."""
+    import cloudpickle
+    from dask.distributed import Client
+
+    k = parameter("spring.stiffness")
+    goal = final("place.x") + 1e-8 * (k - 2500) * (k - 2500)
+    options = {"minimise": goal, "t_end": 0.5, "samples": 4}
+    near = optimise(oscillator, {"spring.stiffness": (10.0, 4000.0)}, **options)
+    assert near["spring.stiffness"] == pytest.approx(2 * (np.pi / 0.5) ** 2, rel=0.05)
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        far = optimise(
+            oscillator,
+            {"spring.stiffness": (10.0, 4000.0)},
+            method="global",
+            client=client,
+            max_iterations=4,
+            **options,
+        )
+    assert far["spring.stiffness"] == pytest.approx(2 * (5 * np.pi / 0.5) ** 2, rel=0.01)
+    assert far.value < near.value - 0.01 and "Differential evolution" in far.message
+    asked = Asked(Machine(oscillator, ["spring.stiffness"], Task(0.5, samples=4)), [goal])
+    assert cloudpickle.loads(cloudpickle.dumps(asked.recipe))[1][1] == ("spring.stiffness",)
+
+
+@pytest.mark.parametrize("method", ["trust-constr", "adam"])
+def test_other_methods(oscillator, method):
+    found = optimise(
+        oscillator, {"spring.stiffness": (40.0, 60.0)}, minimise=(final("place.x") - 0.1 * np.cos(1.5)) ** 2, t_end=0.3,
+        samples=4, method=method,
+    )  # fmt: skip
+    assert found["spring.stiffness"] == pytest.approx(50.0, rel=1e-3)
+
+
+def test_frequency_as_a_constraint(oscillator):
+    """The heaviest mass for which the frequency is at least 0.6 Hz: k/(2π f)²."""
+    best = optimise(
+        oscillator, {"mass.mass": (1.0, 20.0)}, maximise=parameter("mass.mass"), subject_to=frequency(1) >= 0.6
+    )
+    assert best["mass.mass"] == pytest.approx(100.0 / (2 * np.pi * 0.6) ** 2, rel=1e-6)
+    assert best.active == ("frequency(1) >= 0.6",)
+    # one more hertz costs so much: dm/df = −2 m/f
+    assert best.multipliers["frequency(1) >= 0.6"] == pytest.approx(2 * best["mass.mass"] / 0.6, rel=1e-5)
+
+
+def test_reactions_that_are_open_are_refused_by_name():
+    """A door on two hinges: their axial forces are not unique."""
+    model = da.mechanism("door-two-balls")
+    names = [n for n, c in model.constraints.items() if c.type == "spherical"]
+    model.measure("axial", "reaction", names[0], component="Fz", frame="world")
+    body = next(iter(model.bodies))
+    options = {"minimise": peak("axial"), "t_end": 0.2, "samples": 5}
+    with pytest.raises(da.DalembertError, match="'axial'.*does not determine.*rule="):
+        optimise(model, {f"{body}.mass": (1.0, 50.0)}, **options)
+
+
+def test_wrong_questions_get_a_sentence(oscillator):
+    vary = {"spring.stiffness": (40.0, 60.0)}
+    goal = final("place.x")
+    for given, words in (
+        ({"minimise": "place.x"}, "a course in time, not a number.*final"),
+        ({"minimise": goal, "maximise": goal}, "one of them"),
+        ({"minimise": final("plaice.x")}, "no measurement or joint coordinate 'plaice.x'"),
+        ({"minimise": final("place.position")}, "has several numbers"),
+        ({"minimise": goal, "method": "newton"}, "method='newton' is unknown"),
+        ({"minimise": goal, "subject_to": [goal]}, "is no constraint"),
+        ({"minimise": goal, "t_end": None}, "give t_end="),
+        ({"minimise": goal, "start": {"spring.stifness": 1.0}}, "is not among what varies"),
+        ({"minimise": parameter("mass.mass")}, "no measurement or joint coordinate 'mass.mass'"),
+    ):
+        with pytest.raises(da.DalembertError, match=words):
+            optimise(oscillator, vary, **({"t_end": 0.3, "samples": 4} | given))
+    for bounds, words in (((60.0, 40.0), "must be finite and rise"), (3.0, "must be .least, most."), ("ab", "must be")):
+        with pytest.raises(da.DalembertError, match=words):
+            optimise(oscillator, {"spring.stiffness": bounds}, minimise=goal, t_end=0.3)
+    with pytest.raises(da.DalembertError, match="no parameter 'spring.stifness'.*Did you mean 'spring.stiffness'"):
+        optimise(oscillator, {"spring.stifness": (1.0, 2.0)}, minimise=goal, t_end=0.3)
+    with pytest.raises(da.DalembertError, match="neither true nor false"):
+        assert 0.0 <= goal <= 1.0

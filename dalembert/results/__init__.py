@@ -15,7 +15,8 @@ open = open_run
 
 __all__ = [
     "BatchResults", "Instants", "Observation", "PhasedResults", "Pose", "RecordedRun", "Results", "labelled_poses",
-    "loads_observed", "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of", "results_of", "unique_channels",
+    "loads_observed", "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of", "results_of",
+    "unique_channels",
 ]  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""8 · studies: coordinates in which every point is a machine: positive numbers by their logarithm, the inertia of a body
-by the log-Cholesky factor of its density.
+"""8 · studies: coordinates in which every point is a machine: positive numbers by their logarithm, the inertia of a
+body by the log-Cholesky factor of its density.
 
 A body's tensor I is that of a distribution of mass where Σ = ½ tr(I) 1 − I is positive definite (its principal moments
 then meet the triangle inequality); Σ = L Lᵀ with a diagonal exp(…) makes every z such a tensor, I = tr(Σ) 1 − Σ.
@@ -82,7 +82,7 @@ def _positive(design: Design) -> list[bool]:
     """Which variables must be positive: those of which the system says so."""
     slots = design.system.slots()
     return [
-        design.through is None and not e.index and any(getattr(s, "positive", False) for s in slots.get(e.parameter, ()))
+        (design.through is None and not e.index and any(getattr(s, "positive", False) for s in slots[e.parameter]))
         or (design.through is None and e.parameter.rpartition(".")[2] in STRICT and float(design.start[k]) > 0)
         for k, e in enumerate(design.entries)
     ]  # fmt: skip

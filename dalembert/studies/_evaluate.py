@@ -2,13 +2,15 @@
 
 What is asked is traced once as a function of the vector of variables: the march inside it is native and carries the
 derivatives along (`simulate` with derivative="forward"), driven machines are closed at each time (`kinematics`), rest
-and small motions are differentiated implicitly (`equilibrium`, `Linearisation.replace`). A batch of designs is one call.
+and small motions are differentiated implicitly (`equilibrium`, `Linearisation.replace`). A batch of designs is one
+call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 import uuid
 import warnings
@@ -452,8 +454,8 @@ class Asked:
             ],
             jnp.zeros(len(self.machine.design)),
         )
-        ends = np.cumsum([0, *(s.shape[0] for s in shapes)])
-        return [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
+        ends = np.cumsum([0, *(s.shape[0] for s in shapes)]).tolist()
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
     def parts(self, rows: np.ndarray) -> list[np.ndarray]:
         """The numbers of each quantity, of all rows (…, rows)."""
@@ -507,7 +509,7 @@ class Asked:
         return np.all(np.isfinite(x)) and self.machine.closed(x) is not None
 
     def _followed(self, x: np.ndarray) -> bool:
-        """Whether there are frequencies: those of the machine linearised anew, followed from there where they differ."""
+        """Whether there are frequencies: those of the machine linearised anew; where they differ, followed from there."""
         values = self.machine.values(x)
         try:
             anew = self._linearised(values)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 RTOL = 1e-10
-"""Tolerance of motions, where none is given: derivatives must be exact enough to tell a dependence from a weak effect."""
+"""Tolerance of motions, where none is given: exact derivatives tell a dependence from a weak effect."""
 FITTED = 1e-10
 """Change of the scaled numbers, and of the sum of squares, below which the search ends."""
 
@@ -61,7 +61,9 @@ class Experiment:
             raise DalembertError("The data have times but no measured numbers: {'time': times, 'tip.x': values}.")
         for name, x in values.items():
             if x.shape != times.shape:
-                raise DalembertError(f"The data of '{name}' must be {len(times)} numbers, one for each time, not {x.shape}.")
+                raise DalembertError(
+                    f"The data of '{name}' must be {len(times)} numbers, one for each time, not {x.shape}."
+                )
             if not np.any(np.isfinite(x)):
                 raise DalembertError(f"The data of '{name}' have no finite number.")
         return times, values
@@ -153,11 +155,11 @@ def identify(
       body stays that of a real one (log-Cholesky factors of its density).
     - `noise`: the standard deviation of each measured number, by name or one for all; where none is given all have the
       same, which is estimated from what is left.
-    - `driven`: drivers determine the motion (`da.kinematics`). `hold`, `rule`, `through`: as in `optimise`; `options` as
-      for `da.simulate`.
+    - `driven`: drivers determine the motion (`da.kinematics`). `hold`, `rule`, `through`: as in `optimise`; `options`
+      as for `da.simulate`.
     - `sensors`: numbers that could be measured besides, with their noise; `experiments`: motions that could be measured
-      besides (their data give times and names; values are not used). The verdict says which of them would determine what
-      the data leave open.
+      besides (their data give times and names; values are not used). The verdict says which of them would determine
+      what the data leave open.
 
     **Returns** an `Identified`: values, covariance, and for each parameter whether the data determine it, only in a
     combination with others, or not at all.
@@ -252,7 +254,7 @@ def _noises(noise, runs: Sequence[Experiment]) -> dict[str, float] | None:
     if noise is None:
         return None
     names = list(dict.fromkeys(n for run in runs for n in run.course[1]))
-    given = {n: noise for n in names} if np.ndim(noise) == 0 and not isinstance(noise, Mapping) else dict(noise)
+    given = dict.fromkeys(names, noise) if np.ndim(noise) == 0 and not isinstance(noise, Mapping) else dict(noise)
     for n in names:
         if n not in given:
             raise DalembertError(f"noise: say the standard deviation of '{n}' as well.")

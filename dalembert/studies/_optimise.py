@@ -1,4 +1,5 @@
-"""8 · studies: `optimise`: the best values of a machine's numbers, under constraints, by gradients through its motion."""
+"""8 · studies: `optimise`: the best values of a machine's numbers, under constraints, by gradients through its
+motion."""
 
 from __future__ import annotations
 
@@ -64,8 +65,8 @@ def optimise(
       ("B.point_j.x"), centres of mass ("rocker.centre.x", seen from where the model has it).
     - `minimise` or `maximise`: a quantity of `da.studies`: `final("tip.y")`, `peak("pin.Fx", "pin.Fy")`, `rms`, `mean`,
       `integral`, `deviation`, `resting`, `frequency`, sums and products of them.
-    - `subject_to`: constraints, [peak("pin.Fx", "pin.Fy") <= 80.0, frequency(1) >= 2.0, mean("gap").equals(0.1)]. That a
-      machine can be assembled and reaches the end of its motion is always one.
+    - `subject_to`: constraints, [peak("pin.Fx", "pin.Fy") <= 80.0, frequency(1) >= 2.0, mean("gap").equals(0.1)].
+      That a machine can be assembled and reaches the end of its motion is always one.
     - `t_end`, `t0`, `samples`, `state`, `inputs`, `rule`: of the motion, as for `da.simulate`; `options` are `rtol`,
       `integrator`, …. `driven`: drivers determine the motion, it is not integrated (`da.kinematics`). `hold`:
       coordinates of bodies ("crank.angle") that keep their start whatever closes the joints.
@@ -74,7 +75,7 @@ def optimise(
     - `start`: where to begin, by name (default: the values of the model, moved into the bounds; with `through` the
       middle).
     - `method`: "slsqp", "trust-constr" (both of SciPy), "adam" (of optax, no constraints), or "global" (differential
-      evolution over batches, then "slsqp"). `starts`: begin from so many designs, of which the others are Sobol' points.
+      evolution over batches, then "slsqp"). `starts`: begin from so many designs, the others Sobol' points.
     - `client`: a `dask.distributed.Client`; batches and starts are then shared among its workers.
 
     **Returns** an `Optimum`. Designs that cannot be assembled, stop, pass a singular position or close in another
@@ -90,8 +91,7 @@ def optimise(
         >>> round(best["spring.stiffness"], 2)
         97.61
 
-    A gradient by the derivatives that are integrated along with the motion: equation (6.4) of docs/theory/simulation.md.
-    [Kraft 1988 (SLSQP); Byrd, Hribar, Nocedal 1999 (trust-constr); Storn, Price 1997 (differential evolution).]
+        [Kraft 1988 (SLSQP); Byrd, Hribar, Nocedal 1999 (trust-constr); Storn, Price 1997 (differential evolution).]
     """
     began = time.perf_counter()
     if method not in METHODS:
@@ -392,9 +392,7 @@ def _by_scipy(search: Search, x0: np.ndarray, method: str, most: int) -> tuple[n
 def _as_objects(constraints: list[dict]) -> list:
     from scipy.optimize import NonlinearConstraint
 
-    return [
-        NonlinearConstraint(c["fun"], 0.0, 0.0 if c["type"] == "eq" else np.inf, jac=c["jac"]) for c in constraints
-    ]
+    return [NonlinearConstraint(c["fun"], 0.0, 0.0 if c["type"] == "eq" else np.inf, jac=c["jac"]) for c in constraints]
 
 
 def _by_adam(search: Search, x0: np.ndarray, method: str, most: int) -> tuple[np.ndarray, str]:
@@ -403,7 +401,7 @@ def _by_adam(search: Search, x0: np.ndarray, method: str, most: int) -> tuple[np
         import optax
     except ImportError:
         raise DalembertError(
-            "method='adam' needs optax; install it with: pip install 'dalembert[studies]'. SciPy's 'slsqp' needs nothing."
+            "method='adam' needs optax; install it with: pip install 'dalembert[studies]'. 'slsqp' needs nothing."
         ) from None
     rule = optax.adam(optax.cosine_decay_schedule(0.05, most))
     z = search.to(x0)

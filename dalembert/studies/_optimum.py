@@ -37,7 +37,8 @@ class Optimum:
 
     `multipliers` say, for each active constraint or bound by name, how much the objective would improve for each unit
     by which the limit is relaxed. `optimality` is what is left of the gradient when they are subtracted, over the
-    steepest gradient of the search: 0 at a stationary point (1e-6 is good). `history` has all designs that were looked at.
+    steepest gradient of the search: 0 at a stationary point (1e-6 is good). `history` has all designs
+    that were looked at.
     """
 
     machine: Machine = field(repr=False)
@@ -101,7 +102,10 @@ class Optimum:
 
     def summary(self) -> str:
         """The answer in words."""
-        name, units = self.machine.system.name, dict(zip(self.machine.design.names, self.machine.design.units(), strict=True))
+        name, units = (
+            self.machine.system.name,
+            dict(zip(self.machine.design.names, self.machine.design.units(), strict=True)),
+        )
         unit = self.objective.unit(self.machine.unit)
         goal = "Largest" if self.maximised else "Least"
         lines = [f"{goal} {self.objective.text} of '{name}': {self.value:.6g}{' ' + unit if unit else ''}"]
@@ -116,7 +120,9 @@ class Optimum:
             if c.violation(value) > 0 and c.text not in self.active:
                 state = "VIOLATED"
             lines.append(f"  {c.text}: {value:.6g}, {state}{self._price(c.text)}")
-        lines.append(f"{self.message} {len(self.history)} designs, {self.wall_s:.1f} s, optimality {self.optimality:.1e}.")
+        lines.append(
+            f"{self.message} {len(self.history)} designs, {self.wall_s:.1f} s, optimality {self.optimality:.1e}."
+        )
         return "\n".join([*lines, *self.remarks])
 
     def _price(self, name: str) -> str:
@@ -153,7 +159,9 @@ def active_of(names, bounds, x, constraints, values, sizes) -> tuple[str, ...]:
     return tuple(found)
 
 
-def multipliers_of(search: Search, x: np.ndarray, found: tuple[np.ndarray, np.ndarray]) -> tuple[dict[str, float], float]:
+def multipliers_of(
+    search: Search, x: np.ndarray, found: tuple[np.ndarray, np.ndarray]
+) -> tuple[dict[str, float], float]:
     """Lagrange's multipliers of what is active, by least squares of the stationarity of the Lagrangian (those of
     inequalities not negative), and the share of the gradient that is left."""
     from scipy.optimize import nnls

@@ -324,7 +324,10 @@ def peak(*channels: str) -> Quantity:
 def largest(channel: str) -> Quantity:
     """The largest value."""
     return OverMotion(
-        "largest", _names((channel,), "largest"), lambda t, y: summit(t, y[:, 0]), spread=lambda t, y: _summits(t, y[:, 0])
+        "largest",
+        _names((channel,), "largest"),
+        lambda t, y: summit(t, y[:, 0]),
+        spread=lambda t, y: _summits(t, y[:, 0]),
     )
 
 

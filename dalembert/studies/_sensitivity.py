@@ -68,7 +68,9 @@ def spread_of(name: str, given: Any) -> Spread:
 class Varied:
     """A machine whose numbers vary, and quantities of it."""
 
-    def __init__(self, model, vary: Mapping[str, Any], measure, task: Mapping[str, Any], correlation=None, through=None):
+    def __init__(
+        self, model, vary: Mapping[str, Any], measure, task: Mapping[str, Any], correlation=None, through=None
+    ):
         given = {k: task.pop(k) for k in TASK if k in task}  # type: ignore[attr-defined]
         hold = given.pop("hold", ())
         given["hold"] = (hold,) if isinstance(hold, str) else tuple(hold)
@@ -133,7 +135,9 @@ def _correlation(design: Design, given) -> np.ndarray:
     elif given is not None:
         R = np.asarray(given, float)
     if R.shape != (k, k) or not np.allclose(R, R.T) or not np.allclose(np.diag(R), 1) or np.linalg.eigvalsh(R)[0] <= 0:
-        raise DalembertError(f"correlation must be a symmetric, positive definite {k} × {k} matrix with ones on its diagonal.")
+        raise DalembertError(
+            f"correlation must be a symmetric, positive definite {k} × {k} matrix with ones on its diagonal."
+        )
     return R
 
 
@@ -144,8 +148,8 @@ def _correlation(design: Design, given) -> np.ndarray:
 class Sensitivities:
     """How quantities depend on numbers, by name. `print` it.
 
-    `first` and `total` are shares of the variance (quantities, variables): of "gradient" the share of each number in the
-    first linear variance, of "sobol" Sobol' indices, with the half width of their 95 % band in `first_band` and
+    `first` and `total` are shares of the variance (quantities, variables): of "gradient" the share of each number in
+    the first linear variance, of "sobol" Sobol' indices, with the half width of their 95 % band in `first_band` and
     `total_band`. `slopes` are derivatives at the means, where they were computed.
     """
 
@@ -173,9 +177,10 @@ class Sensitivities:
             lines.append(f"{q}: {what}")
             for k in np.argsort(-self.total[i]):
                 band = "" if self.total_band is None else f" ± {self.total_band[i, k]:.2g}"
-                one = f"{self.first[i, k]:.3f}  {self.total[i, k]:.3f}{band}"
+                shares = f"{self.total[i, k]:.3f}{band}"
+                shares = shares if self.method == "gradient" else f"{self.first[i, k]:.3f}  {shares}"
                 slope = "" if self.slopes is None else f"  slope {self.slopes[i, k]:.4g}"
-                lines.append(f"  {self.names[k]:<{width}}  {one if self.method != 'gradient' else f'{self.total[i, k]:.3f}'}{slope}")
+                lines.append(f"  {self.names[k]:<{width}}  {shares}{slope}")
         return "\n".join(lines)
 
 
@@ -251,8 +256,8 @@ def _refuse_failed(varied: Varied, rows: np.ndarray, shares: np.ndarray) -> None
         x = varied.drawn(np.clip(shares[failed[:1]], 1e-12, 1 - 1e-12))[0]
         where = ", ".join(f"{n} = {v:.6g}" for n, v in varied.design.named(x).items())
         raise DalembertError(
-            f"{len(failed)} of {len(rows)} machines have no such numbers, the first at {where}: {varied.asked.reason(x)} "
-            "Indices of what is left would be wrong; narrow what varies."
+            f"{len(failed)} of {len(rows)} machines have no such numbers, the first at {where}: {varied.asked.reason(x)}"
+            " Indices of what is left would be wrong; narrow what varies."
         )
 
 
@@ -352,7 +357,9 @@ def uncertainty(
     variance_band = width * np.sqrt(np.maximum(fourth - sd**4, 0.0) / n)
     remark = ""
     if n < count:
-        remark = f"{count - n} of {count} machines have no such numbers and are left out: {varied.asked.reason(X[~fine][0])}"
+        remark = (
+            f"{count - n} of {count} machines have no such numbers and are left out: {varied.asked.reason(X[~fine][0])}"
+        )
     tails = [50 * (1 - CONFIDENCE), 50.0, 50 * (1 + CONFIDENCE)]
     return Uncertainty(
         names, units, method, values.mean(axis=0), sd, C, width * sd / np.sqrt(n),

@@ -69,8 +69,7 @@ def _poses(model: Model, system: AbstractSystem, start: State) -> dict[str, tupl
     places = bodies.places(own)
     rates = np.asarray(v).reshape(len(bodies.body_names), -1)
     return {
-        name: (np.asarray(places.p[k]), np.asarray(places.R[k]), rates[k])
-        for k, name in enumerate(bodies.body_names)
+        name: (np.asarray(places.p[k]), np.asarray(places.R[k]), rates[k]) for k, name in enumerate(bodies.body_names)
     }
 
 

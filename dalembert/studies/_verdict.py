@@ -93,7 +93,9 @@ class Verdict:
                 lines.append(f"{name[0].upper()}{name[1:]} would determine {', '.join(more)}.")
             elif self.ranks.get(name):
                 count = self.ranks[name]
-                lines.append(f"{name[0].upper()}{name[1:]} would determine {count} more combination{'s' * (count > 1)}.")
+                lines.append(
+                    f"{name[0].upper()}{name[1:]} would determine {count} more combination{'s' * (count > 1)}."
+                )
             else:
                 lines.append(f"{name[0].upper()}{name[1:]} would add nothing.")
         return lines
@@ -102,9 +104,7 @@ class Verdict:
         return "\n".join(self.sentences())
 
 
-def verdict_of(
-    design: Design, x: np.ndarray, rows: np.ndarray, sizes: np.ndarray, amplitudes: np.ndarray
-) -> Verdict:
+def verdict_of(design: Design, x: np.ndarray, rows: np.ndarray, sizes: np.ndarray, amplitudes: np.ndarray) -> Verdict:
     """The verdict on the variables x of a design, from the derivatives of data in units of their noise (`rows`);
     `amplitudes` are the sizes of the data in the same units: what is determined at all does not depend on noise."""
     k = len(x)
