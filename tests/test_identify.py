@@ -86,7 +86,7 @@ def regressor(t):
     virtual work of each body: no code of the package."""
     rate = lambda f: lambda t: jax.jvp(f, (t,), (1.0,))[1]  # noqa: E731
     at = lambda t: links(drives(t))  # noqa: E731
-    (P, th), (_, w), (acc, al) = at(t), rate(at)(t), rate(rate(at))(t)
+    (_, th), (_, w), (acc, al) = at(t), rate(at)(t), rate(rate(at))(t)
     along = jax.jacfwd(links)(drives(t))  # virtual displacements of pins and angles by the two drives
     columns = []
     for k in range(4):
@@ -167,7 +167,7 @@ def test_coverage_of_a_five_bar(five_bar, torques, repeats):
     truth = np.array([TRUE[NAMES.index(n)] for n in names])
     system = {n: TRUE[NAMES.index(n)] for n in NAMES if n not in names}
     values = da.build(five_bar)
-    assert set(n for n in system if "centre" not in n) <= set(values.parameters())
+    assert {n for n in system if "centre" not in n} <= set(values.parameters())
     fixed = centred(five_bar, {n: v for n, v in system.items() if "centre" in n})
     data = {"time": TIMES, "torque_a": torques[:, 0], "torque_e": torques[:, 1]}
     found = identify(fixed, data, names, noise=0.05, driven=True)

@@ -115,8 +115,8 @@ def assembled(
 
 def closed_near(system: AbstractSystem, q, v, t: Scalar, free: np.ndarray | None = None) -> Assembled:
     """`assembled` without complaint: the caller looks at the residuals. `free` has 0 for velocities that are held, 1
-    for others: where those that are held leave nothing free the state is a smooth function of all numbers, and so are its
-    derivatives, however far the guess is from it."""
+    for others: where those that are held leave nothing free the state is a smooth function of all
+    numbers, with its derivatives, however far the guess is from it."""
     free = np.ones(system.n) if free is None else free
     if is_traced(system, q, v, t):
         return _consistent(system, jnp.asarray(t, float), q, v, free)

@@ -80,15 +80,19 @@ class Consistent:
 
 def _positive(design: Design) -> list[bool]:
     """Which variables must be positive: those of which the system says so."""
+    if design.through is not None:
+        return [False] * len(design)
     slots = design.system.slots()
+    stated = [any(getattr(s, "positive", False) for s in slots.get(e.parameter, ())) for e in design.entries]
+    words = [e.parameter.rpartition(".")[2] in STRICT for e in design.entries]
     return [
-        (design.through is None and not e.index and any(getattr(s, "positive", False) for s in slots[e.parameter]))
-        or (design.through is None and e.parameter.rpartition(".")[2] in STRICT and float(design.start[k]) > 0)
-        for k, e in enumerate(design.entries)
-    ]  # fmt: skip
+        not e.index and (p or (w and x > 0))
+        for e, p, w, x in zip(design.entries, stated, words, design.start, strict=True)
+    ]
 
 
 STRICT = ("stiffness",)
+"""Numbers that may have any sign, but keep that of a positive first value."""
 
 
 def _sizes_of_zero(design: Design) -> np.ndarray:

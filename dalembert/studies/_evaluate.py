@@ -509,7 +509,7 @@ class Asked:
         return np.all(np.isfinite(x)) and self.machine.closed(x) is not None
 
     def _followed(self, x: np.ndarray) -> bool:
-        """Whether there are frequencies: those of the machine linearised anew; where they differ, followed from there."""
+        """Whether there are frequencies: those of the machine linearised anew, followed from there if they differ."""
         values = self.machine.values(x)
         try:
             anew = self._linearised(values)

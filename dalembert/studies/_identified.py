@@ -65,8 +65,8 @@ class Identified:
         return self.verdict.covariance
 
     def repeated(self, count: int, seed: int = 0) -> np.ndarray:
-        """Estimates from data as these would have been with other noise (a parametric bootstrap): what is predicted
-        here plus normal noise, `count` times; a row each, in the order of `values`. Their spread tests the covariance, which
+        """Estimates from data as these would have been with other noise (a parametric bootstrap): predictions plus
+        normal noise, `count` times; a row each, in the order of `values`. Their spread tests the covariance, which
         is linear."""
         rng, out = np.random.default_rng(seed), []
         for _ in range(count):

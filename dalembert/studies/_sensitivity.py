@@ -256,7 +256,7 @@ def _refuse_failed(varied: Varied, rows: np.ndarray, shares: np.ndarray) -> None
         x = varied.drawn(np.clip(shares[failed[:1]], 1e-12, 1 - 1e-12))[0]
         where = ", ".join(f"{n} = {v:.6g}" for n, v in varied.design.named(x).items())
         raise DalembertError(
-            f"{len(failed)} of {len(rows)} machines have no such numbers, the first at {where}: {varied.asked.reason(x)}"
+            f"{len(failed)} of {len(rows)} machines lack these numbers, the first at {where}. {varied.asked.reason(x)}"
             " Indices of what is left would be wrong; narrow what varies."
         )
 
