@@ -116,20 +116,28 @@ def optimise(
         first, message = _by_evolution(search, first, seed, max_iterations, client)
         found, said = _by_scipy(search, first, "slsqp", max_iterations)
         return search.optimum(found, f"{message} Then {said[0].lower()}{said[1:]}", method, began)
+    found, message = best_of(search, first, method, starts, seed, max_iterations)
+    return search.optimum(found, message, method, began)
+
+
+def best_of(
+    search: Search, first: np.ndarray, method: str, starts: int, seed: int, most: int
+) -> tuple[np.ndarray, str]:
+    """The best of several searches: from the first design, and from Sobol' points."""
     begins = [first, *_points(search, starts - 1, seed)] if starts > 1 else [first]
     runs = []
     for x in begins:
+        search.elsewhere()
         if search.at(x) is None:
             search.refuse(x)
             continue
-        runs.append((_by_adam if method == "adam" else _by_scipy)(search, x, method, max_iterations))
+        runs.append((_by_adam if method == "adam" else _by_scipy)(search, x, method, most))
     if not runs:
         raise DalembertError(
-            f"'{machine.system.name}' has no motion at the design{'s' if starts > 1 else ''} to begin with: "
+            f"'{search.machine.system.name}' has no motion at the design{'s' if starts > 1 else ''} to begin with: "
             f"{search.asked.reason(begins[0])} Give another start=, or narrower bounds."
         )
-    found, message = min(runs, key=lambda run: search.merit(run[0]))
-    return search.optimum(found, message, method, began)
+    return min(runs, key=lambda run: search.merit(run[0]))
 
 
 class Look(NamedTuple):
@@ -148,13 +156,24 @@ class Search:
     """What all methods share: scaled variables in [0, 1], scaled objective and constraints, the history, what was
     refused."""
 
-    def __init__(self, machine: Machine, bounds: np.ndarray, objective: Quantity, constraints: tuple[Bound, ...], sign):
+    def __init__(
+        self,
+        machine: Machine,
+        bounds: np.ndarray,
+        objective: Quantity,
+        constraints: tuple[Bound, ...],
+        sign: float,
+        asked: Asked | None = None,
+    ):
+        """`sign`: 1 to minimise, −1 to maximise; `asked`: what another search for the same has compiled."""
         self.machine, self.design, self.bounds = machine, machine.design, bounds
         self.objective, self.constraints, self.sign = objective, constraints, sign
         # a largest value that is bounded from above, or minimised, is stated at each of the instants: smooth
         self.minimax = sign > 0 and objective.several
         wide = [self.minimax, *(c.quantity.several and np.isinf(c.least) for c in constraints)]
-        self.asked = Asked(machine, [objective, *(c.quantity for c in constraints)], wide)
+        if asked is None or asked.spread != tuple(wide):
+            asked = Asked(machine, [objective, *(c.quantity for c in constraints)], wide)
+        self.asked = asked
         self.history: list[Evaluation] = []
         self.refused: dict[str, str] = {}
         self.squared = sign > 0 and objective.root
@@ -163,6 +182,10 @@ class Search:
         self.sizes: np.ndarray | None = None
         self._last: tuple[np.ndarray, State] | None = None  # the design and start from which assemblies are followed
         self._known: dict[bytes, bool] = {}
+
+    def elsewhere(self) -> None:
+        """Begin anew: the next design is not reached from the last one."""
+        self._last, self._known = None, {}
 
     @property
     def width(self) -> np.ndarray:

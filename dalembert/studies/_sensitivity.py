@@ -3,6 +3,7 @@ covariance, or Monte Carlo with confidence bands) and `worst_case`."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.model import Model
-from dalembert.studies._design import Design
+from dalembert.studies._design import Design, bounds_of
 from dalembert.studies._evaluate import Asked, Machine, Task
-from dalembert.studies._optimise import batch_of, optimise
+from dalembert.studies._optimise import Search, batch_of, best_of
 from dalembert.studies._optimum import Optimum
 from dalembert.studies._quantities import Quantity, quantity
 from dalembert.studies._vary import Normal, Uniform
@@ -71,11 +72,7 @@ class Varied:
     def __init__(
         self, model, vary: Mapping[str, Any], measure, task: Mapping[str, Any], correlation=None, through=None
     ):
-        given = {k: task.pop(k) for k in TASK if k in task}  # type: ignore[attr-defined]
-        hold = given.pop("hold", ())
-        given["hold"] = (hold,) if isinstance(hold, str) else tuple(hold)
-        given["inputs"] = dict(given.get("inputs") or {})
-        self.machine = Machine(model, list(vary), Task(**given, options=dict(task)), through)
+        self.machine = Machine(model, list(vary), task_of(task), through)
         self.design = self.machine.design
         listed = [measure] if isinstance(measure, Quantity) else list(measure)
         if not listed:
@@ -391,11 +388,20 @@ class WorstCase:
 
 
 def worst_case(
-    model: Model | AbstractSystem, vary: Mapping[str, Any], measure: Quantity, *, starts: int = 4, **options: Any
+    model: Model | AbstractSystem,
+    vary: Mapping[str, Any],
+    measure: Quantity,
+    *,
+    starts: int = 4,
+    seed: int = 0,
+    max_iterations: int = 200,
+    through: Any = None,
+    **task: Any,
 ) -> WorstCase:
     """The extremes of a quantity while numbers stay within bounds: searched by gradients from several designs.
 
-    **Arguments**: `vary`, bounds as in `optimise`; `starts`, designs to begin from; `options` as for `optimise`.
+    **Arguments**: `vary`, bounds as in `optimise`; `starts`, designs to begin from; `task`: what the motion needs,
+    as in `optimise`.
 
         >>> import dalembert as da
         >>> from dalembert.studies import resting, worst_case
@@ -407,5 +413,22 @@ def worst_case(
         >>> round(found.least["spring.stiffness"], 6), round(found.largest["spring.stiffness"], 6)
         (20.0, 40.0)
     """
-    low = optimise(model, vary, minimise=measure, starts=starts, **options)
-    return WorstCase(low, optimise(model, vary, maximise=measure, starts=starts, **options))
+    began = time.perf_counter()
+    machine = Machine(model, list(vary), task_of(task), through)
+    bounds, sought = bounds_of(machine.design, vary), quantity(measure)
+    found, asked = [], None
+    for sign in (1.0, -1.0):
+        search = Search(machine, bounds, sought, (), sign, asked)
+        asked = search.asked
+        x, message = best_of(search, search.first(None), "slsqp", starts, seed, max_iterations)
+        found.append(search.optimum(x, message, "slsqp", began))
+    return WorstCase(*found)
+
+
+def task_of(given: Mapping[str, Any]) -> Task:
+    """The task that is meant by keyword arguments; what is none of its own is an option of `simulate`."""
+    own = {k: given[k] for k in TASK if k in given}
+    hold = own.pop("hold", ())
+    own["hold"] = (hold,) if isinstance(hold, str) else tuple(hold)
+    own["inputs"] = dict(own.get("inputs") or {})
+    return Task(**own, options={k: v for k, v in given.items() if k not in TASK})
