@@ -235,7 +235,7 @@ def identify(
 
 
 def _experiments(data) -> list[Experiment]:
-    runs = [data] if isinstance(data, Experiment) else data
+    runs: Any = [data] if isinstance(data, Experiment) else data
     if isinstance(runs, Mapping) or hasattr(runs, "data_vars"):
         runs = [Experiment(runs)]
     runs = list(runs)
@@ -254,7 +254,7 @@ def _noises(noise, runs: Sequence[Experiment]) -> dict[str, float] | None:
     if noise is None:
         return None
     names = list(dict.fromkeys(n for run in runs for n in run.course[1]))
-    given = dict.fromkeys(names, noise) if np.ndim(noise) == 0 and not isinstance(noise, Mapping) else dict(noise)
+    given: dict[str, Any] = dict(noise) if isinstance(noise, Mapping) else dict.fromkeys(names, noise)
     for n in names:
         if n not in given:
             raise DalembertError(f"noise: say the standard deviation of '{n}' as well.")

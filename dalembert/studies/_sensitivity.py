@@ -54,8 +54,9 @@ def spread_of(name: str, given: Any) -> Spread:
         return Spread(stats.norm(float(given.mean), float(given.spread)))
     if isinstance(given, Uniform) and np.ndim(given.least) == 0:
         given = (given.least, given.most)
+    pair: Any = given
     try:
-        least, most = (float(x) for x in given)
+        least, most = (float(x) for x in pair)
     except (TypeError, ValueError):
         least, most = np.nan, np.nan
     if not (np.isfinite(least) and np.isfinite(most) and least < most):
@@ -243,8 +244,9 @@ def sensitivities(
         if np.ptp(y) > 0 else {w: np.zeros(k) for w in ("S1", "ST", "S1_conf", "ST_conf")}
         for y in rows.T
     ]  # fmt: skip
-    tables = [np.array([f[w] for f in found]) for w in ("S1", "ST", "S1_conf", "ST_conf")]
-    return Sensitivities(tuple(varied.names), varied.design.names, method, *tables, None, len(rows))
+    first, total, first_band, total_band = (np.array([f[w] for f in found]) for w in ("S1", "ST", "S1_conf", "ST_conf"))
+    names = tuple(varied.names), varied.design.names
+    return Sensitivities(*names, method, first, total, first_band, total_band, None, len(rows))
 
 
 def _refuse_failed(varied: Varied, rows: np.ndarray, shares: np.ndarray) -> None:

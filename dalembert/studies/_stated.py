@@ -34,9 +34,9 @@ def stated(model: Model, system: AbstractSystem, start: State) -> Model:
         }
         fields = type(element).fields()
         given = {k: v for k, v in numbers.items() if k in fields}
-        if isinstance(getattr(element, "parameters", None), dict):
-            own = {k: numbers[k] for k in element.parameters if k in numbers}
-            given |= {"parameters": {**element.parameters, **own}} if own else {}
+        named = getattr(element, "parameters", None)
+        if isinstance(named, dict) and any(k in numbers for k in named):
+            given["parameters"] = {k: numbers.get(k, v) for k, v in named.items()}
         if moved:
             given |= _placed(model, element, poses, new, fields)
         other.add(dataclasses.replace(element, **given) if given else element)

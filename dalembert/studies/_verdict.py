@@ -9,7 +9,7 @@ members as possible.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def verdict_of(design: Design, x: np.ndarray, rows: np.ndarray, sizes: np.ndarra
     rank = int(np.sum(values > RANK * values[0])) if values[0] > 0 else 0
     span, null = Vt[:rank].T, Vt[rank:].T
     leak = np.linalg.norm(null, axis=1)
-    seen = np.linalg.qr((rows * sizes) @ span, mode="r") if rank else np.zeros((0, 0))
+    seen: Any = np.linalg.qr((rows * sizes) @ span, mode="r") if rank else np.zeros((0, 0))
     half = np.linalg.solve(seen.T, span.T) if rank else np.zeros((0, k))
     inverse = half.T @ half
     covariance = inverse * np.outer(sizes, sizes)
