@@ -159,7 +159,8 @@ def covered(found, truth, repeats):
     return float(np.mean(np.abs(off) < 3)), float(np.mean(off**2))
 
 
-@pytest.mark.parametrize("repeats", REPEATS)
+@pytest.mark.thorough
+@pytest.mark.parametrize("repeats", [100])
 def test_coverage_of_a_five_bar(five_bar, torques, repeats):
     """Masses of the upper links known, the rest is determined from noisy torques. The mean square of deviations is 1
     within four of its own deviations, √(2/n)."""

@@ -188,6 +188,7 @@ def test_bound_on_a_pin_is_kept_and_active(swinging):
 # ---- guards ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_search_turns_back_where_the_crank_cannot_turn():
     """Grashof: the crank turns as long as it and the longest link are not longer than the others together; nothing but
     the guard states that limit here."""
@@ -255,7 +256,7 @@ def test_global_search_finds_what_gradients_do_not(oscillator):
     assert cloudpickle.loads(cloudpickle.dumps(asked.recipe))[1][1] == ("spring.stiffness",)
 
 
-@pytest.mark.parametrize("method", ["trust-constr", "adam"])
+@pytest.mark.parametrize("method", [pytest.param("trust-constr", marks=pytest.mark.thorough), "adam"])
 def test_other_methods(oscillator, method):
     found = optimise(
         oscillator, {"spring.stiffness": (40.0, 60.0)}, minimise=(final("place.x") - 0.1 * np.cos(1.5)) ** 2, t_end=0.3,

@@ -26,6 +26,8 @@ KEPT = 1e-6
 """Violation of a constraint, as a share of its size, up to which it counts as kept."""
 WORSE = 10.0
 """A design that has no numbers counts as worse than the worst that has by this many times the range seen."""
+EXPLAINED = 3
+"""Refused designs whose reason is looked for: that costs a run of each."""
 PARTS = 8
 """Steps on the way from one design's start to another's."""
 JUMP = 0.3
@@ -176,6 +178,7 @@ class Search:
         self.asked = asked
         self.history: list[Evaluation] = []
         self.refused: dict[str, str] = {}
+        self._refused: set[bytes] = set()
         self.squared = sign > 0 and objective.root
         self.steepest = 0.0
         self.scale: float | None = None
@@ -312,7 +315,12 @@ class Search:
         return (off if off > KEPT else 0.0, self.sign * values[0])
 
     def refuse(self, x: np.ndarray) -> None:
-        """Remember why a design was refused: each reason once, with its first design."""
+        """Remember why a design was refused: of the first few, each reason once, with its first design."""
+        key = np.asarray(x, float).tobytes()
+        if key in self._refused or len(self._refused) >= EXPLAINED:
+            self._refused.add(key)
+            return
+        self._refused.add(key)
         found = self.asked.slopes(x)
         reason = self.asked.reason(x) if found is None else OTHER_ASSEMBLY
         self.refused.setdefault(reason, ", ".join(f"{n} = {v:.6g}" for n, v in self.design.named(x).items()))
@@ -332,6 +340,8 @@ class Search:
         values = [float(np.max(p)) for p in self.asked.parts(found[0])]
         multipliers, optimality = multipliers_of(self, x, found)
         remarks = [f"Refused while searching, first at {where}: {why}" for why, where in self.refused.items()]
+        if len(self._refused) > 1:
+            remarks.append(f"{len(self._refused)} designs were refused in all.")
         return Optimum(
             machine=self.machine, bounds=self.bounds, x=np.asarray(x), objective=self.objective,
             maximised=self.sign < 0, value=values[0], constraints=self.constraints, values=tuple(values[1:]),
