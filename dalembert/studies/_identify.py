@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 RTOL = 1e-10
 """Tolerance of motions, where none is given: exact derivatives tell a dependence from a weak effect."""
+EXACTLY = 1e-12
+"""Least noise that is estimated, as a share of what is measured: rounding leaves that much of data without any."""
 FITTED = 1e-10
 """Change of the scaled numbers, and of the sum of squares, below which the search ends."""
 
@@ -219,7 +221,7 @@ def identify(
     count = int(sum(np.sum(np.isfinite(w)) for w in wanted))
     spread = 1.0
     if noise is None:
-        spread = float(np.sqrt(np.sum(left**2) / max(count - len(design), 1)))
+        spread = max(float(np.sqrt(np.sum(left**2) / max(count - len(design), 1))), EXACTLY)
     weighted = np.concatenate([j.reshape(-1, len(design)) for j in J]) / spread
     large = np.concatenate([_amplitudes(v, s * spread) for v, s in zip(y, scaled, strict=True)])
     found = verdict_of(design, x, weighted, consistent.sizes(x), large)

@@ -110,7 +110,8 @@ def verdict_of(design: Design, x: np.ndarray, rows: np.ndarray, sizes: np.ndarra
     `amplitudes` are the sizes of the data in the same units: what is determined at all does not depend on noise."""
     k = len(x)
     shares = rows * sizes / amplitudes[:, None]
-    _, values, Vt = np.linalg.svd(shares, full_matrices=True)
+    triangle: Any = np.linalg.qr(shares, mode="r")  # of many rows only what they have in common
+    _, values, Vt = np.linalg.svd(triangle, full_matrices=True)
     values = np.concatenate([values, np.zeros(max(k - len(values), 0))])
     rank = int(np.sum(values > RANK * values[0])) if values[0] > 0 else 0
     span, null = Vt[:rank].T, Vt[rank:].T
