@@ -1,6 +1,6 @@
 """100,000 four-bars with three varied parameters as a study: throughput beside the bare batch, memory, counts.
 
-    python benchmarks/studies.py [COUNT]
+python benchmarks/studies.py [COUNT]
 """
 
 import ctypes
@@ -66,7 +66,8 @@ with tempfile.TemporaryDirectory() as folder:
     states, numbers = int((data["status"] != "waiting").sum()), int(data["final(A.angle)"].notnull().sum())
     half = held[len(held) // 2 :]
     each = {k: 1e6 * x / COUNT for k, x in spent.items()}
-    print(f"cases              {COUNT} in, {status['done']} out, {status['failed']} failed; {states} states, {numbers} numbers")
+    print(f"cases              {COUNT} in, {status['done']} out, {status['failed']} failed")
+    print(f"                   {states} states, {numbers} numbers in the dataset")
     print(f"bare batch         {each['batch']:.1f} µs a case")
     print(f"study              {each['study']:.1f} µs a case: {100 * (each['study'] / each['batch'] - 1):+.1f} %")
     print(f"memory, last half  {min(half):.0f} to {max(half):.0f} MiB held: {100 * (max(half) / min(half) - 1):.1f} %")

@@ -763,7 +763,10 @@ def _stamp(path: Path) -> str:
 @app.command()
 def report(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL or STUDY", help="As elsewhere, or the folder of a study.", autocompletion=_models)
+        str,
+        typer.Argument(
+            metavar="MODEL or STUDY", help="As elsewhere, or the folder of a study.", autocompletion=_models
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The page that is written; default NAME-report.html.")
@@ -809,7 +812,9 @@ def report(
 
 @app.command()
 def study(
-    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="A study file: a model, what varies, what is kept.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.yaml", help="A study file: a model, what varies, what is kept.")
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The folder of the study; default as in the file.")
     ] = None,
@@ -824,7 +829,9 @@ def study(
     from dalembert.mechanisms import find
     from dalembert.studies import study_file
 
-    options: dict[str, Any] = _computing(workers, scheduler, progress, as_json) | ({} if output is None else {"out": output})
+    options: dict[str, Any] = _computing(workers, scheduler, progress, as_json) | (
+        {} if output is None else {"out": output}
+    )
     _tell_study(study_file(file, lambda name: find(name).model(), **options), as_json)
 
 

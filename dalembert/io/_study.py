@@ -1,16 +1,16 @@
 """edge · files: a study file: a model, what varies, what is measured. Every mistake is told with its line and column.
 
-    study: 1
-    model: four-bar.yaml            # or a built-in mechanism, or several: {light: a.yaml, heavy: b.yaml}
-    t_end: 2.0
-    vary:
-      crank.mass: [1, 2, 3]                       # a list
-      coupler.mass: {from: 1, to: 2, count: 5}    # equally spaced
-      rocker.mass: {uniform: [0.5, 2]}            # a distribution, drawn count times
-      D.point_i: {normal: [[2, 0], [0.01, 0.01]]} # mean and standard deviation
-    count: 64
-    measure: [final(A.angle), peak(A.angle_rate)]
-    out: study
+study: 1
+model: four-bar.yaml            # or a built-in mechanism, or several: {light: a.yaml, heavy: b.yaml}
+t_end: 2.0
+vary:
+  crank.mass: [1, 2, 3]                       # a list
+  coupler.mass: {from: 1, to: 2, count: 5}    # equally spaced
+  rocker.mass: {uniform: [0.5, 2]}            # a distribution, drawn count times
+  D.point_i: {normal: [[2, 0], [0.01, 0.01]]} # mean and standard deviation
+count: 64
+measure: [final(A.angle), peak(A.angle_rate)]
+out: study
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from dalembert.model import Wrong, as_text, number
 STUDY_FORMAT = 1
 _KEYS = ("study", "model", "task", "t_end", "settings", "vary", "together", "count", "sampling", "combine", "seed",
          "measure", "chunk", "out")  # fmt: skip
+_NEEDED = {
+    "study": f"write 'study: {STUDY_FORMAT}'", "model": "name a model", "measure": "name what is kept of each case",
+}  # fmt: skip
 _LAWS = {"uniform": "least and most", "normal": "mean and standard deviation"}
 
 
@@ -85,9 +88,10 @@ class _Reader:
         for key in top.value:
             if key not in _KEYS:
                 self.complain(
-                    top.at_key(key), f"there is no '{key}' in a study file.{did_you_mean(key, _KEYS)} There is {', '.join(_KEYS)}."
+                    top.at_key(key),
+                    f"there is no '{key}' in a study file.{did_you_mean(key, _KEYS)} There is {', '.join(_KEYS)}.",
                 )
-        for key, why in (("study", f"write 'study: {STUDY_FORMAT}'"), ("model", "name a model"), ("measure", "name what is kept of each case")):  # fmt: skip
+        for key, why in _NEEDED.items():
             if key not in top.value:
                 self.complain(top.place, f"'{key}' is missing: {why}.")
         form = top.value.get("study")
@@ -103,9 +107,8 @@ class _Reader:
         if settings is not None:
             arguments["settings"] = self._plain_mapping("settings", settings)
         out = top.value.get("out")
-        return self._models(), self._vary() | self._together(), arguments | self._measure(), None if out is None else self._checked(
-            "out", out, _text
-        )  # fmt: skip
+        folder = None if out is None else self._checked("out", out, _text)
+        return self._models(), self._vary() | self._together(), arguments | self._measure(), folder
 
     def _checked(self, who: str, node: Node, check: Callable) -> Any:
         try:
@@ -246,12 +249,13 @@ def _number_or_numbers(value: Any, path: tuple = ()) -> Any:
 
 
 _HEAD: dict[str, Callable] = {
-    "task": _text, "t_end": number, "count": _count, "sampling": _text, "combine": _text, "seed": _seed, "chunk": _count,
+    "task": _text, "t_end": number, "count": _count, "sampling": _text, "combine": _text, "seed": _seed,
+    "chunk": _count,
 }  # fmt: skip
 
 
-def model_path(file: StudyFile, text: str) -> Path:
-    """Where a model file that is named in a study file lies: beside it."""
+def path_beside(file: StudyFile, text: str) -> Path:
+    """Where a file or a folder that is named in a study file lies: beside it."""
     if Path(text).is_absolute() or ".." in Path(text).parts:
         raise DalembertError(f"'{text}' lies outside of the folder of the study file; put it beside the study.")
     return file.path.parent / text

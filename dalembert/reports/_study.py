@@ -1,4 +1,4 @@
-"""edge · reports: `report_study`: many machines on one page: what was found, what depends on what, the best in motion."""
+"""edge · reports: `report_study`: many machines on one page: what was found, what depends on what, the best."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def _in_short(study: Study, status, data) -> list:
         open_ = int(np.sum(there & ~data[name].values))
         if open_:
             what = name.removeprefix("unique ")
-            out.append(Words(f"{what}: in {open_} cases the rigid-body model does not determine it; a rule picked it.", "open"))
+            out.append(
+                Words(f"{what}: in {open_} cases the rigid-body model does not determine it; a rule picked it.", "open")
+            )
     return out
 
 
@@ -104,8 +106,8 @@ def _dependence(data, varied: list[str], known: list[str]) -> list:
     if not np.any(np.isfinite(values)):
         return [Words(f"With fewer than {FEW} cases that differ nothing is said here.")]
     text = (
-        "Rank correlation over all cases (Spearman): 1 or −1 where a number rises or falls with a parameter throughout, 0 "
-        "where there is no such trend. It does not see a dependence that rises and falls; the scatter plots do."
+        "Rank correlation over all cases (Spearman): 1 or −1 where a number rises or falls with a parameter "
+        "throughout, 0 where there is no such trend. It does not see what rises and falls; the scatter plots do."
     )
     figure = plot_dependence(varied, known, values)
     rows = [[name, *(f"{values[i, j]:.3f}" for i in range(len(known)))] for j, name in enumerate(varied)]

@@ -35,7 +35,7 @@ from dalembert.simulation import Prepared, Solution, prepare, simulate
 from dalembert.stabilise import EXACT, State, closed_near, consistent_state
 from dalembert.studies._design import Design
 from dalembert.studies._quantities import Quantity
-from dalembert.systems import AbstractSystem, build, quick_options
+from dalembert.systems import AbstractSystem, build, compiled_alone
 
 TOGETHER = 64
 """Designs in one call; batches are filled up to it, so that one program serves all."""
@@ -438,11 +438,11 @@ class Asked:
 
             return jax.jacfwd(twice, has_aux=True)(x)
 
-        return jax.jit(both, compiler_options=quick_options())
+        return compiled_alone(both)
 
     @functools.cached_property
     def _batch(self) -> Callable:
-        return jax.jit(jax.vmap(self._function), compiler_options=quick_options())
+        return compiled_alone(jax.vmap(self._function))
 
     @functools.cached_property
     def _slices(self) -> list[slice]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dalembert._results import DalembertError, did_you_mean
-from dalembert.io import FILE_ENDINGS, StudyFile, model_path, read, read_study
+from dalembert.io import FILE_ENDINGS, StudyFile, path_beside, read, read_study
 from dalembert.model import Model
 from dalembert.studies._study import Study, study
 from dalembert.studies._tasks import COMMON, measures, task_of
@@ -30,7 +30,10 @@ def arguments_of(path, find: Callable[[str], Model] | None = None) -> tuple[dict
     word = given.get("task", "simulate")
     _check(file, word, settings, named)
     vary = {name: _varied(file, name, x) for name, x in file.vary.items()}
-    out = file.path.parent / (file.out or f"{file.path.stem}-study")
+    try:
+        out = path_beside(file, file.out or f"{file.path.stem}-study")
+    except DalembertError as error:
+        raise file.wrong((("out",), str(error))) from None
     model = models.get("", models)
     return {"model": model, "vary": vary, **given, **settings}, out
 
@@ -46,7 +49,7 @@ def _model(file: StudyFile, name: str, text: str, find) -> Model:
     try:
         if not text.endswith(FILE_ENDINGS) and find is not None:
             return find(text)
-        return read(model_path(file, text)).model
+        return read(path_beside(file, text)).model
     except DalembertError as error:
         raise file.wrong((path, str(error))) from None
 

@@ -22,7 +22,7 @@ from dalembert.studies._consistent import Consistent
 from dalembert.studies._evaluate import Context, Machine, Task, quiet, transmits
 from dalembert.studies._identified import Identified
 from dalembert.studies._verdict import Verdict, verdict_of
-from dalembert.systems import AbstractSystem, quick_options
+from dalembert.systems import AbstractSystem, compiled_alone
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,7 +128,7 @@ class Predictor:
 
             return jax.jacfwd(twice, has_aux=True)(x)
 
-        return jax.jit(both, compiler_options=quick_options())
+        return compiled_alone(both)
 
 
 def identify(
@@ -217,7 +217,7 @@ def identify(
     fit = Fit(made, wanted, scaled, consistent)
     x, steps, message = fit.search(first, max_steps)
     y, J = fit.slopes(x)
-    left = fit.residuals(x, y)
+    left = fit.misfits(x, y)
     count = int(sum(np.sum(np.isfinite(w)) for w in wanted))
     spread = 1.0
     if noise is None:
@@ -279,7 +279,7 @@ class Fit:
 
         solver = optimistix.LevenbergMarquardt(rtol=FITTED, atol=FITTED)
 
-        def residuals(z, args):
+        def misfits(z, args):
             home, wanted = args
             x = self.consistent.of(z)
             out = [
@@ -290,11 +290,11 @@ class Fit:
 
         def solve(z, home, wanted, most):
             found = optimistix.least_squares(
-                residuals, solver, z, (home, wanted), options={"jac": "fwd"}, max_steps=most, throw=False
+                misfits, solver, z, (home, wanted), options={"jac": "fwd"}, max_steps=most, throw=False
             )
             return found.value, found.stats["num_steps"], found.result == optimistix.RESULTS.successful
 
-        return jax.jit(solve, static_argnums=3, compiler_options=quick_options())
+        return compiled_alone(solve, static=[3])
 
     def search(self, first: np.ndarray, most: int) -> tuple[np.ndarray, int, str]:
         self.most = most
@@ -328,7 +328,7 @@ class Fit:
             slopes.append(np.where(np.isfinite(w)[:, :, None], J, 0.0) / s[:, None])
         return values, slopes
 
-    def residuals(self, x: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
+    def misfits(self, x: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
         out = [((y - w) / s).ravel() for y, w, s in zip(values, self.wanted, self.scaled, strict=True)]
         return np.nan_to_num(np.concatenate(out))
 

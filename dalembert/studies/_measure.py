@@ -1,4 +1,4 @@
-"""8 · studies: what is measured of each case: texts such as "final(tip.x)" or "peak(pin.Fx, pin.Fy)", and their numbers.
+"""8 · studies: what is measured of each case: texts such as "final(tip.x)" or "peak(tip.vx, tip.vy)", and numbers.
 
     final(c)  largest(c)  least(c)  peak(c, …)  mean(c)  rms(c, …)  integral(c)  at_time(c, time)     of a motion
     c                                                                       the whole course in time

@@ -26,6 +26,8 @@ KILLED = "killed"
 """Status of a case that ends the process that computes it."""
 KILLS = 3
 """How often a case alone must have ended its process to be marked."""
+PARTS = 8
+"""Into so many parts cases are split that have killed their worker together."""
 TAKEN = 2
 """A chunk that was begun so often and never finished is computed in a process of its own."""
 NOBODY = 60.0
@@ -54,8 +56,9 @@ def machines_of(plan: Mapping[str, Any], function: Callable | None) -> Machines:
 
 def compute_piece(plan: Mapping[str, Any], function: Callable | None, cases: Cases) -> Found:
     """Some cases, on a worker: one piece at a time, with all the cores that the worker has."""
-    import dalembert
     from distributed import get_worker
+
+    import dalembert
 
     own, wanted = dalembert.__version__, plan["versions"]["dalembert"]
     if own != wanted:
@@ -153,8 +156,8 @@ class Run:
 
         def again(piece: _Piece, status: str, sentence: str) -> None:
             if len(piece.rows) > 1:
-                half = len(piece.rows) // 2
-                waiting.extend([_Piece(piece.chunk, piece.rows[half:]), _Piece(piece.chunk, piece.rows[:half])])
+                parts = np.array_split(piece.rows, min(PARTS, len(piece.rows)))
+                waiting.extend(_Piece(piece.chunk, rows) for rows in reversed(parts))
                 return
             piece.kills += 1
             if piece.kills < KILLS:

@@ -144,8 +144,9 @@ class Store:
         import xarray as xr
 
         data = xr.open_zarr(self.folder / DATA, consolidated=False, chunks=None)
-        names = data.attrs.pop("coordinates", [])
-        return data.set_coords([n for n in names if n in data])
+        names = [*data.attrs.pop("coordinates", []), "status", "message"]
+        texts = {n: x.astype(object) for n, x in data.variables.items() if x.dtype.kind == "T"}  # as xarray expects them
+        return data.assign(texts).set_coords([n for n in names if n in data])
 
     def cases(self) -> Cases:
         """The table of cases, bit for bit."""
@@ -206,11 +207,16 @@ class Store:
         columns["status"] = np.array(found.status, object)
         columns["message"] = np.array(found.message, object)
         for name, values in columns.items():
-            for path, data in self._encoded(name, first, values):
-                try:
+            files = self._encoded(name, first, values)
+            try:
+                (self.folder / DATA / name / "c").mkdir(exist_ok=True)
+                for path, _ in files:
                     path.parent.mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise self._cannot(error) from None
+                if not files:  # zarr writes nothing where all is as in an empty chunk: nor may older files stand there
+                    self._remove(self.folder / DATA / name / "c" / str(chunk))
+            except OSError as error:
+                raise self._cannot(error) from None
+            for path, data in files:
                 self._write_bytes(path, data)
         note = {
             "cases": len(found.status), "failed": found.failed, "finished": time.time(), "wall_s": wall,
@@ -219,6 +225,13 @@ class Store:
         self._write_text(self.folder / DONE / f"{chunk:06d}.json", json.dumps(note))
         with contextlib.suppress(OSError):
             (self.folder / BEGUN / f"{chunk:06d}").unlink()
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
     def _encoded(self, name: str, first: int, values: np.ndarray) -> list[tuple[Path, bytes]]:
         """The files that hold some cases of a variable, as zarr writes them."""
@@ -229,10 +242,8 @@ class Store:
         folder = self.folder / DATA / name
         if name not in self._arrays:
             self._arrays[name] = (folder / "zarr.json").read_bytes(), None
-        held: dict[str, Any] = {
-            "zarr.json": default_buffer_prototype().buffer.from_bytes(self._arrays[name][0])
-        }
-        array = zarr.open_array(MemoryStore(held), mode="r+", config={"write_empty_chunks": True})
+        held: dict[str, Any] = {"zarr.json": default_buffer_prototype().buffer.from_bytes(self._arrays[name][0])}
+        array = zarr.open_array(MemoryStore(held), mode="r+")
         array[first : first + len(values)] = values
         return [(folder / key, part.to_bytes()) for key, part in held.items() if key != "zarr.json"]
 
@@ -292,4 +303,3 @@ class Store:
         finally:
             os.close(handle)
         return False
-

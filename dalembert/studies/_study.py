@@ -22,6 +22,7 @@ from dalembert.studies._run import Run, connected, local_cluster, machines_of
 from dalembert.studies._store import FORMAT, Store, need
 from dalembert.studies._tasks import BATCH, CANNOT, COMMON, SINGLE, Machines, Simulation, measures, task_of
 from dalembert.studies._vary import MODEL, START, Cases, Normal, Uniform, cases_of, check_names
+from dalembert.systems import State, build
 
 MEMORY = 256 * 2**20
 """Bytes that a chunk may take while it is computed."""
@@ -207,21 +208,18 @@ class Study:
 
     def system(self, case: int):
         """The system of a case, and its start (None: the model's own)."""
-        from dalembert.systems import State
-
         cases = self.cases
         if not 0 <= case < cases.count:
             raise DalembertError(f"There are {cases.count} cases, numbered from 0; there is no case {case}.")
-        here = machines_of(self.plan | {"task": Simulation.word, "settings": self._settings, "measure": {}, "function": None}, None)
-        name = str(cases.labels[MODEL][case]) if MODEL in cases.labels else next(iter(here.tasks))
-        system = here.tasks[name].system.replace({n: x[case] for n, x in cases.values.items()})
+        name = str(cases.labels[MODEL][case]) if MODEL in cases.labels else next(iter(self.plan["models"]))
+        system = build(self.models[name], coordinates=self.plan["settings"].get("coordinates", "absolute"))
+        system = system.replace({n: x[case] for n, x in cases.values.items()})
         start = None if cases.states is None else State(cases.states.q[case], cases.states.v[case])
         return system, start
 
     @property
     def _settings(self) -> dict[str, Any]:
-        kept = {k: v for k, v in self.plan["settings"].items() if k in (*Simulation.options, *COMMON)}
-        return {"t_end": 1.0} | kept | {"engine": SINGLE}
+        return {"t_end": 1.0} | self.plan["settings"]
 
     def simulate(self, case: int, samples: Any = 201):
         """The motion of a case, with all that a solution can do."""
@@ -272,7 +270,9 @@ def _plan(models: Mapping[str, Model], word: str, function, measure, settings: M
         try:
             json.dumps(_plain(value), allow_nan=False)
         except (TypeError, ValueError):
-            raise DalembertError(f"study: {key}={value!r} must be a number, a name or a list, as a folder keeps it.") from None
+            raise DalembertError(
+                f"study: {key}={value!r} must be a number, a name or a list, as a folder keeps it."
+            ) from None
     for key in kind.needs:
         if settings.get(key) is None:
             raise DalembertError(f"study: task '{word}' needs {key}=.")
@@ -306,7 +306,7 @@ def _version(package: str) -> str:
 
 def _told(function: Callable) -> dict[str, str]:
     """A function by its name and a hash of its source."""
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    name = getattr(function, "__qualname__", type(function).__name__)
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
@@ -360,8 +360,6 @@ def _chunk(chunk: int | None, here: Machines, count: int) -> int:
 
 def _engine(here: Machines, cases: Cases) -> str:
     """Whether the machines can be marched in batches: tried with the models themselves."""
-    from dalembert.systems import State
-
     for task in here.tasks.values():
         assert isinstance(task, Simulation)
         known = task.system.parameters()
@@ -480,7 +478,12 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        words = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"))
+        words = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[failed]} failed"),
+        )
         self.failed = status["failed"]
         self.bar = Progress(*words, TimeRemainingColumn(), console=Console(file=sys.stderr))
         self.bar.start()

@@ -60,7 +60,7 @@ class Task(ABC):
         self.system = build(model, coordinates=self.settings.get("coordinates", "absolute"))
         self.prepare()
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027
         """What is found once; refuses what cannot be measured, by name."""
 
     @abstractmethod
@@ -238,7 +238,9 @@ class Simulation(Motion):
 
     def one(self, system: AbstractSystem, start: State | None) -> tuple[dict[str, Any], str, str]:
         rule = self.settings.get("rule")
-        return self.read(simulate(system, self.times_end, start, samples=self.times, rule=rule, throw=False, **self.given))
+        return self.read(
+            simulate(system, self.times_end, start, samples=self.times, rule=rule, throw=False, **self.given)
+        )
 
     @property
     def times_end(self) -> float:
@@ -388,7 +390,9 @@ class Modes(Task):
     def prepare(self) -> None:
         for m in self.measure:
             if m.course:
-                raise DalembertError(f"measure: '{m.name}' is none of modes; there is frequency(1), damping(1), growth.")
+                raise DalembertError(
+                    f"measure: '{m.name}' is none of modes; there is frequency(1), damping(1), growth."
+                )
             if m.number != int(m.number) or (m.word != "growth" and m.number < 1):
                 raise DalembertError(f"measure: '{m.name}': modes are numbered from 1.")
 
@@ -449,7 +453,9 @@ COMMON = ("coordinates",)
 def task_of(word: str) -> type[Task]:
     """A kind of task by its name."""
     if word not in TASKS:
-        raise DalembertError(f"task={word!r} is unknown; use {', '.join(map(repr, TASKS))}, or a function of the system.")
+        raise DalembertError(
+            f"task={word!r} is unknown; use {', '.join(map(repr, TASKS))}, or a function of the system."
+        )
     return TASKS[word]
 
 

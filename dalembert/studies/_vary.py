@@ -167,7 +167,9 @@ def cases_of(
     if drawn:
         axes = [*axes, _Axis("points", _drawn(drawn, count, sampling, seed))]
     elif count is not None:
-        raise DalembertError("count= is the number of points of distributions (da.studies.Uniform, Normal); none varies.")
+        raise DalembertError(
+            "count= is the number of points of distributions (da.studies.Uniform, Normal); none varies."
+        )
     _refuse_twice(axes)
     return _product(axes)
 
@@ -185,7 +187,9 @@ def _listed(name: Any, given: Any) -> _Axis:
     if name == START:
         return _Axis(START, _states(given))
     if not isinstance(name, str):
-        raise DalembertError(f"{name!r}: several names together need a distribution, da.studies.Normal(mean, covariance).")
+        raise DalembertError(
+            f"{name!r}: several names together need a distribution, da.studies.Normal(mean, covariance)."
+        )
     if isinstance(given, Mapping):
         return _Axis(name, _loads(name, given))
     try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import equinox as eqx
@@ -111,6 +111,13 @@ def compiled_for_each(function: Callable[..., R], mapped: int) -> Callable[..., 
         return jax.lax.map(lambda row: function(*common, *row), rows)
 
     return _quickly(function, each, eqx.filter_jit(each), Program(function, _is_constant, mapped), mapped)
+
+
+def compiled_alone(function: Callable[P, R], static: Sequence[int] = ()) -> Callable[P, R]:
+    """A function of plain numbers that holds its machine itself, compiled with XLA's lowest effort and kept as long as
+    the function: for a study of one machine, which calls it many times. `static`: arguments that are no arrays."""
+    require_float64()
+    return jax.jit(function, static_argnums=tuple(static), compiler_options=quick_options())
 
 
 def _quickly(function, whole, program, native: Program, mapped: int = 0) -> Callable:

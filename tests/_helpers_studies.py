@@ -1,0 +1,80 @@
+"""A study that takes a while and writes down every case that it computes, here and as a process that can be killed.
+
+python _helpers_studies.py FOLDER LOG [--workers N | --scheduler ADDRESS] [--simulate]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+
+import numpy as np
+
+import dalembert as da
+from dalembert.studies import study
+
+CASES, CHUNK, PAUSE = 60, 4, 0.01
+LOG = "DALEMBERT_STUDY_LOG"
+
+
+def pendulum() -> da.Model:
+    model = da.Model("pendulum", gravity=(0, -9.81))
+    rod = model.body("rod", mass=1.0, inertia=1 / 12, position=(0.5, 0))
+    model.revolute("pin", model.ground, rod, at=(0, 0))
+    model.measure("tip", "point", rod, at=(1, 0))
+    return model
+
+
+def numbers(system):
+    """Some numbers of a case; each call is a line in the log: the case's mass and the process."""
+    mass = float(system.parameters()["rod.mass"])
+    with open(os.environ[LOG], "a") as file:
+        file.write(f"{mass!r} {os.getpid()}\n")
+    time.sleep(PAUSE)
+    if mass > 30 and round(mass * 10) % 7 == 0:
+        raise ValueError("too heavy")
+    return {"sine": math.sin(mass), "root": math.sqrt(mass)}
+
+
+def masses() -> np.ndarray:
+    return np.round(np.linspace(1, 50, CASES), 3)
+
+
+def watched(folder, **options):
+    """The study that writes a log."""
+    return study(pendulum(), {"rod.mass": masses()}, ["sine", "root"], task=numbers, out=folder, chunk=CHUNK, **options)
+
+
+def log_of(path) -> list[tuple[float, int]]:
+    """The cases computed so far, and where; a line that is being written is left out."""
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        lines = file.read().split("\n")[:-1]
+    return [(float(a), int(b)) for a, b in (line.split() for line in lines)]
+
+
+def same(a, b) -> None:
+    """Two datasets are the same, bit by bit, in every variable."""
+    assert set(a.variables) == set(b.variables)
+    for name in a.variables:
+        x, y = a[name].values, b[name].values
+        assert x.shape == y.shape, name
+        assert (x.tobytes() == y.tobytes()) if x.dtype.kind in "fib" else (x.tolist() == y.tolist()), name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("log")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--scheduler")
+    given = parser.parse_args()
+    os.environ[LOG] = given.log
+    watched(given.folder, workers=given.workers, client=given.scheduler)
+
+
+if __name__ == "__main__":
+    main()

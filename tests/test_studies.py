@@ -1,0 +1,515 @@
+"""Studies: what varies, what is measured, and that a dataset depends on neither chunks, processes nor interruptions."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+import scipy.stats
+from _helpers_cli import in_process
+from _helpers_studies import LOG, log_of, masses, numbers, pendulum, same, watched
+
+import dalembert as da
+from dalembert._results import DalembertError, FileError
+from dalembert.studies import Normal, Uniform, cases_of, open_study, resume, study
+
+SETTINGS = {"rtol": 1e-7, "samples": 21}
+MEASURE = ["final(tip.x)", "peak(tip.vx, tip.vy)", "tip.y"]
+VARY = {"rod.mass": Uniform(-0.1, 2.0), "pin.point_j": Normal([-0.5, 0.0], [0.02, 0.02])}
+COUNT = 64
+
+
+def motions(folder, **options):
+    """The study that most tests are about; some of its masses are negative, and refused."""
+    return study(pendulum(), VARY, MEASURE, 1.0, out=folder, count=COUNT, **SETTINGS, **options)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return motions(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from dalembert.studies._run import local_cluster
+
+    with local_cluster(2) as client:
+        yield client
+
+
+# ---- what varies -----------------------------------------------------------------------------------------------------
+
+
+def test_lists_make_a_grid_or_go_together():
+    vary = {"a": [1, 2], "b": [[1, 2], [3, 4], [5, 6]]}
+    grid = cases_of(vary)
+    assert grid.count == 6
+    assert grid.values["a"].tolist() == [1, 1, 1, 2, 2, 2]
+    assert grid.values["b"].tolist() == [[1, 2], [3, 4], [5, 6]] * 2
+    together = cases_of({"a": [1, 2], "b": [5, 6]}, combine="list")
+    assert together.values["a"].tolist() == [1, 2] and together.values["b"].tolist() == [5, 6]
+    with pytest.raises(DalembertError, match="'a' has 2, 'b' has 3"):
+        cases_of(vary, combine="list")
+    mixed = cases_of({"a": [1, 2], "c": Uniform(0, 1)}, count=3)
+    assert mixed.count == 6 and np.array_equal(mixed.values["c"][:3], mixed.values["c"][3:])
+
+
+def test_load_cases_and_models_have_labels():
+    loads = {"empty": {"m": 1.0, "k": 2.0}, "full": {"m": 9.0, "k": 3.0}}
+    found = cases_of({"load": loads}, models=["a", "b"])
+    assert found.labels["load"].tolist() == ["empty", "full"] * 2 and found.labels["model"].tolist() == [
+        "a",
+        "a",
+        "b",
+        "b",
+    ]
+    assert found.values["m"].tolist() == [1, 9, 1, 9]
+    with pytest.raises(DalembertError, match=r"case 'full' and case 'empty' must set the same names; see 'k'"):
+        cases_of({"load": {"empty": {"m": 1.0, "k": 1.0}, "full": {"m": 2.0}}})
+    with pytest.raises(DalembertError, match="'m' varies twice"):
+        cases_of({"load": loads, "m": [1, 2]})
+
+
+@pytest.mark.parametrize("sampling", ["latin", "sobol", "random"])
+def test_distributions_are_what_they_say(sampling):
+    """Against scipy's distributions, by the Kolmogorov distance: for independent points it stays below 1.95/√N with a
+    probability of 0.999; the others are more even. Correlations scatter by 1/√N; 4 of these."""
+    count, covariance = 2048, np.array([[0.04, 0.03], [0.03, 0.09]])
+    vary = {"u": Uniform(2, 5), "n": Normal(1.0, 0.5), ("x", "y"): Normal([0, 10], covariance)}
+    found = cases_of(vary, count=count, sampling=sampling, seed=4).values
+    for name, law in (("u", scipy.stats.uniform(2, 3)), ("n", scipy.stats.norm(1, 0.5)),
+                      ("x", scipy.stats.norm(0, 0.2)), ("y", scipy.stats.norm(10, 0.3))):  # fmt: skip
+        assert scipy.stats.kstest(found[name], law.cdf).statistic < 1.95 / np.sqrt(count)
+    r = np.corrcoef([found["x"], found["y"], found["u"], found["n"]])
+    assert abs(r[0, 1] - 0.5) < 4 / np.sqrt(count) and np.max(np.abs(r[:2, 2:])) < 4 / np.sqrt(count)
+    again = cases_of(vary, count=count, sampling=sampling, seed=4)
+    assert again.fingerprint() == cases_of(vary, count=count, sampling=sampling, seed=4).fingerprint()
+    assert again.fingerprint() != cases_of(vary, count=count, sampling=sampling, seed=5).fingerprint()
+    if sampling == "latin":  # one point in each of the N equal parts
+        assert sorted(np.floor((found["u"] - 2) / 3 * count).astype(int)) == list(range(count))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Uniform(2, 1), "least must be smaller"),
+        (lambda: Normal(1, 0), "greater than zero"),
+        (lambda: Normal([0, 0], [[1, 2], [2, 1]]), "no negative eigenvalue"),
+        (lambda: cases_of({"a": Uniform(0, 1)}), "count="),
+        (lambda: cases_of({"a": [1]}, count=3), "none varies"),
+        (lambda: cases_of({"a": [1, np.nan]}), "finite"),
+        (lambda: cases_of({"a": 3}), "a list of values"),
+        (lambda: cases_of({("a", "b"): Normal([0, 0, 0], [1, 1, 1])}, count=2), "2 names, but 3 means"),
+        (lambda: cases_of({"a": [1]}, sampling="halton"), "'halton' is unknown"),
+    ],
+)
+def test_what_cannot_vary_is_refused(make, words):
+    with pytest.raises(DalembertError, match=re.escape(words)):
+        make()
+
+
+# ---- what is measured ------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_those_of_single_runs(whole):
+    """Each case again, by `simulate` and the motion's own labelled measurements. Batches and single runs agree to
+    rounding, which an error of the integration multiplies: 1e-9 of numbers of size 1 to 10."""
+    data = whole.dataset
+    assert whole.status()["done"] == COUNT
+    for k in (1, 17, 40):
+        one = whole.simulate(k, samples=21).measurements
+        assert abs(float(data["final(tip.x)"][k]) - float(one["tip.x"][-1])) < 1e-9
+        np.testing.assert_allclose(data["tip.y"][k], one["tip.y"], atol=1e-9)
+        speed = np.hypot(one["tip.vx"], one["tip.vy"]).values
+        j = int(np.argmax(speed))
+        if 0 < j < 20:  # the parabola through three points, by numpy
+            p = np.polyfit(one["time"].values[j - 1 : j + 2] - one["time"].values[j], speed[j - 1 : j + 2], 2)
+            top = p[2] - p[1] ** 2 / (4 * p[0])
+        else:
+            top = speed[j]
+        assert abs(float(data["peak(tip.vx, tip.vy)"][k]) - top) < 1e-8
+
+
+def test_functions_of_a_course_are_what_they_say(tmp_path):
+    """A pendulum that a driver turns at a constant rate: tip.x = cos ωt, on so many times that sums are integrals
+    (trapezoidal rule: error h²/12 · ω² ≈ 4e-6)."""
+    model = pendulum()
+    model.driver("motor", "pin", da.functions.polynomial([0.0, np.pi]))
+    words = ["final(tip.x)", "largest(tip.y)", "least(tip.x)", "mean(tip.y)", "rms(tip.x, tip.y)", "integral(tip.y)",
+             "at_time(tip.y, 0.25)", "peak(tip.x)"]  # fmt: skip
+    found = study(
+        model, {"rod.mass": [1.0, 2.0]}, words, 1.0, task="kinematics", samples=401, out=tmp_path
+    ).dataset.isel(case=1)
+    wanted = [-1, 1, -1, 2 / np.pi, 1, 2 / np.pi, np.sin(np.pi / 4), 1]
+    np.testing.assert_allclose([float(found[w]) for w in words], wanted, atol=6e-6)
+    assert found["integral(tip.y)"].attrs["units"] == "m s"
+
+
+def test_cases_that_fail_have_a_sentence_and_no_numbers(whole):
+    data = whole.dataset
+    mass = data["rod.mass"].values
+    assert 3 <= np.sum(mass <= 0) <= 4
+    assert np.array_equal(data["status"].values == "error", mass <= 0)
+    for k in np.flatnonzero(mass <= 0):
+        assert "'rod.mass' of system 'pendulum' must be greater than zero" in str(data["message"].values[k])
+        assert np.isnan(data["final(tip.x)"][k])
+    assert np.all(np.isfinite(data["final(tip.x)"][mass > 0])) and whole.status()["failed"] == np.sum(mass <= 0)
+
+
+def test_a_motion_that_ends_early_keeps_its_course(tmp_path):
+    """A loop that cannot close, steps that run out: others are not touched."""
+    vary = {"D.point_i": [[2.0, 0.0], [9.0, 0.0], [2.1, 0.0]]}
+    data = study(da.mechanism("four-bar"), vary, ["final(A.angle)", "A.angle"], 0.5, out=tmp_path, samples=6).dataset
+    assert data["status"].values.tolist() == ["done", "not_assembled", "done"]
+    assert "cannot be assembled" in str(data["message"].values[1])
+    assert np.isfinite(data["final(A.angle)"]).values.tolist() == [True, False, True]
+    short = study(
+        pendulum(),
+        {"rod.mass": [1.0]},
+        ["final(tip.x)", "tip.x"],
+        5.0,
+        out=tmp_path / "short",
+        samples=51,
+        max_steps=20,
+    ).dataset.isel(case=0)
+    reached = float(short["reached"])
+    assert str(short["status"].values) == "max_steps" and 0 < reached < 5 and np.isnan(short["final(tip.x)"])
+    assert np.array_equal(np.isfinite(short["tip.x"]), short["time"] <= reached)
+
+
+def test_reactions_say_whether_they_are_unique(tmp_path):
+    """A door on two balls: along the line between them they share one load, across it each has its own."""
+    model = da.mechanism("door-two-balls")
+    names = list(model.constraints)
+    model.measure("along", "reaction", names[0], component="Fz", frame="world")
+    model.measure("across", "reaction", names[0], component="Fx", frame="world")
+    body = next(iter(model.bodies))
+    data = study(
+        model, {f"{body}.mass": [10.0, 20.0]}, ["final(along)", "final(across)"], 0.1, out=tmp_path, samples=3
+    ).dataset
+    assert not data["unique final(along)"].any() and data["unique final(across)"].all()
+
+
+def test_statics_modes_functions_and_start_states(tmp_path):
+    """A mass on a spring: sag m g/k, ω² = k/m. A free pendulum that starts with its own speed keeps its energy."""
+    model = da.Model("mass on a spring", gravity=(0, -9.81))
+    block = model.body("block", mass=2.0, inertia=0.1, position=(0, 0))
+    rail = model.prismatic("rail", model.ground, block, at=(0, 0), axis=(0, 1))
+    model.measure("y", "coordinate", rail)
+    model.joint_spring("spring", rail, stiffness=100.0, free=0.0)
+    mass = np.array([1.0, 2.0, 4.0])
+    rest = study(model, {"block.mass": mass}, ["y", "stable"], task="statics", out=tmp_path / "a").dataset
+    np.testing.assert_allclose(rest["y"], -mass * 9.81 / 100, rtol=1e-8)
+    assert rest["stable"].all()
+    found = study(
+        model, {"block.mass": mass}, ["frequency(1)", "damping(1)"], task="modes", rest=True, out=tmp_path / "b"
+    ).dataset
+    np.testing.assert_allclose(found["frequency(1)"], np.sqrt(100 / mass) / 2 / np.pi, rtol=1e-7)
+    own = study(
+        model, {"block.mass": mass}, ["double"], out=tmp_path / "c",
+        task=lambda system: {"double": 2 * system.parameters()["block.mass"]},
+    ).dataset  # fmt: skip
+    assert own["double"].values.tolist() == [2, 4, 8]
+    spin = np.array([0.0, 1.0, 2.0])
+    starts = da.State(np.tile([0.5, 0, 0], (3, 1)), spin[:, None] * [0, 0.5, 1])
+    turned = study(pendulum(), {"start": starts}, ["at_time(pin.angle_rate, 0)"], 0.2, out=tmp_path / "d", samples=3)
+    np.testing.assert_allclose(turned.dataset["at_time(pin.angle_rate, 0)"], spin, atol=1e-12)
+
+
+def test_alternative_models(tmp_path):
+    """Each case by its own model: the same as each model alone."""
+    light, heavy = pendulum(), pendulum()
+    heavy.gravity *= 2
+    vary = {"rod.mass": [1.0, 2.0]}
+    both = study(
+        {"light": light, "heavy": heavy}, vary, ["final(tip.x)"], 0.5, out=tmp_path / "both", **SETTINGS
+    ).dataset
+    assert both["model"].values.tolist() == ["light", "light", "heavy", "heavy"]
+    for name, model, rows in (("light", light, [0, 1]), ("heavy", heavy, [2, 3])):
+        alone = study(model, vary, ["final(tip.x)"], 0.5, out=tmp_path / name, **SETTINGS).dataset
+        assert alone["final(tip.x)"].values.tobytes() == both["final(tip.x)"].values[rows].tobytes()
+    assert abs(both["final(tip.x)"][0] - both["final(tip.x)"][2]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"vary": {"rod.mas": [1]}},
+            "'rod.mas' cannot vary: 'pendulum' has no such parameter. Did you mean 'rod.mass'?",
+        ),
+        ({"vary": {"pin.point_j": [1.0]}}, "'pin.point_j' has shape (2,)"),
+        ({"measure": []}, "Nothing is measured"),
+        ({"measure": ["finl(tip.x)"]}, "there is no 'finl' here"),
+        ({"measure": ["final(tipp.x)"]}, "no measurement or joint coordinate 'tipp.x'"),
+        ({"measure": ["final(tip.position)"]}, "has several numbers; name them: tip.x, tip.y"),
+        ({"measure": ["at_time(tip.x, soon)"]}, "soon"),
+        ({"rtoll": 1e-3}, "'rtoll' is no setting of task 'simulate'"),
+        ({"task": "dance"}, "task='dance' is unknown"),
+        ({"t_end": None}, "task 'simulate' needs t_end="),
+        ({"chunk": 0}, "chunk= is a number of cases"),
+        ({"workers": 0}, "workers= is a number of processes"),
+        ({"measure": {"rod.mass": "final(tip.x)"}}, "'rod.mass' is also the name of what varies"),
+    ],
+)
+def test_mistakes_are_told_by_name(given, words, tmp_path):
+    chosen = {"vary": {"rod.mass": [1.0]}, "measure": ["final(tip.x)"], "t_end": 0.1} | given
+    with pytest.raises(DalembertError, match=re.escape(words)):
+        study(pendulum(), out=tmp_path / "x", **chosen)
+
+
+# ---- chunks, processes, interruptions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_the_dataset_does_not_depend_on_chunks(whole, chunk, tmp_path):
+    found = motions(tmp_path, chunk=chunk)
+    assert found.status()["chunks_done"] == -(-COUNT // chunk)
+    same(whole.dataset, found.dataset)
+
+
+@pytest.mark.parametrize(
+    "chunk", [pytest.param(1, marks=pytest.mark.thorough), 7, pytest.param(64, marks=pytest.mark.thorough)]
+)
+def test_nor_on_processes(whole, cluster, chunk, tmp_path):
+    same(whole.dataset, motions(tmp_path, chunk=chunk, client=cluster).dataset)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_nor_on_processes_of_its_own(whole, chunk, tmp_path):
+    same(whole.dataset, motions(tmp_path, chunk=chunk, workers=2).dataset)
+
+
+def test_a_study_goes_on_where_it_was(whole, tmp_path):
+    """Ctrl-C after two chunks; the rest by `resume`, which has the folder alone. What was finished is not touched."""
+
+    def stop(done, failed, count):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        motions(tmp_path, chunk=10, progress=stop)
+    half = open_study(tmp_path)
+    assert half.status()["done"] == 20 and half.status()["running"] is False
+    assert half.dataset["status"].values.tolist().count("waiting") == COUNT - 20
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "done").iterdir()}
+    same(whole.dataset, resume(tmp_path).dataset)
+    assert all(p.stat().st_mtime_ns == t for p, t in before.items())
+
+
+def test_what_was_finished_is_not_computed_again(tmp_path, monkeypatch):
+    monkeypatch.setenv(LOG, str(tmp_path / "log"))
+
+    def stop(done, failed, count):
+        if done >= 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watched(tmp_path / "s", progress=stop)
+    watched(tmp_path / "s")
+    watched(tmp_path / "s")
+    assert sorted(m for m, _ in log_of(tmp_path / "log")) == masses().tolist()
+    data = open_study(tmp_path / "s").dataset
+    assert (
+        data["message"].values.tolist().count("The function failed: ValueError: too heavy")
+        == open_study(tmp_path / "s").status()["failed"]
+    )
+    with pytest.raises(DalembertError, match=r"computes the Python function 'numbers', which is not in the folder"):
+        resume(tmp_path / "s")
+
+
+def test_a_disk_that_is_full_at_any_write(tmp_path, monkeypatch):
+    """Every write of a small study fails once. What can be read then is right, and the study goes on from there."""
+    import dalembert._disk as disk
+
+    vary, measure = {"rod.mass": [1.0, 2.0, 3.0, 4.0]}, ["mass"]
+    task = lambda system: {"mass": system.parameters()["rod.mass"]}  # noqa: E731
+    wanted = study(pendulum(), vary, measure, task=task, out=tmp_path / "whole", chunk=2).dataset
+    real, calls = disk._to_disk, [0, -1]
+
+    def failing(path):
+        calls[0] += not os.path.isdir(path)
+        if calls[0] == calls[1] and not os.path.isdir(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path)
+
+    monkeypatch.setattr(disk, "_to_disk", failing)
+    for k in range(1, 20):
+        calls[:] = [0, k]
+        folder = tmp_path / str(k)
+        try:
+            study(pendulum(), vary, measure, task=task, out=folder, chunk=2)
+            break
+        except DalembertError as error:
+            assert "No space left on device" in str(error)
+        calls[1] = -1
+        if (folder / "study.json").exists():
+            part = open_study(folder)
+            data = part.dataset.load()
+            there = data["status"].values == "done"
+            assert np.array_equal(data["mass"].values[there], wanted["mass"].values[there])
+            assert there.sum() >= part.status()["done"]
+        same(wanted, study(pendulum(), vary, measure, task=task, out=folder, chunk=2).dataset)
+    assert k == 8  # the manifest, then for each of two chunks its mass, its states and its line; no case has a message
+
+
+def test_another_study_is_refused_by_what_changed(tmp_path, monkeypatch):
+    def of(model=None, vary=None, measure=None, **other):
+        settings = {"rtol": 1e-6, "samples": 5} | other
+        return study(
+            model or pendulum(),
+            vary or {"rod.mass": [1.0, 2.0]},
+            measure or ["final(tip.x)"],
+            0.1,
+            out=tmp_path,
+            **settings,
+        )
+
+    of()
+    changed = pendulum()
+    changed.body("bob", mass=1.0, inertia=1.0)
+    for given, words in (
+        ({"rtol": 1e-7}, "setting 'rtol' (was 1e-06, is 1e-07)"),
+        ({"dt": 1e-3}, "setting 'dt' (was not there, is 0.001)"),
+        ({"measure": ["final(tip.y)"]}, "measure 'final(tip.x)' (was 'final(tip.x)', is not there)"),
+        ({"vary": {"rod.mass": [1.0, 2.5]}}, "vary 'rod.mass' (was [1.0, 2.0], is [1.0, 2.5])"),
+        ({"model": changed}, "'bob' of model 'pendulum'"),
+        ({"seed": 3}, "seed (was 0, is 3)"),
+    ):
+        with pytest.raises(DalembertError, match=re.escape(words)):
+            of(**given)
+    assert of().status()["done"] == 2
+    monkeypatch.setenv(LOG, str(tmp_path / "log"))
+    with pytest.raises(DalembertError, match="is not the folder of a study, and not empty"):
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "thesis.tex").write_text("do not touch")
+        watched(tmp_path / "other")
+    assert sorted(p.name for p in (tmp_path / "other").iterdir() if p.name != "lock") == ["thesis.tex"]
+
+
+def test_one_process_at_a_time(tmp_path):
+    from dalembert.studies._store import Store
+
+    of = lambda: study(pendulum(), {"rod.mass": [1.0]}, ["mass"], task=lambda s: 1.0, out=tmp_path)  # noqa: E731
+    of()
+    with Store(tmp_path).locked():
+        assert open_study(tmp_path).status()["running"]
+        with pytest.raises(DalembertError, match="Another process is computing the study"):
+            of()
+
+
+def test_a_case_that_kills_its_worker_stands_alone(cluster, tmp_path):
+    """Case 5 ends the process that computes it; all others have their numbers, though they were in one chunk."""
+
+    def deadly(system):
+        mass = float(system.parameters()["rod.mass"])
+        if mass == 6.0:
+            os.kill(os.getpid(), 9)
+        return {"mass": mass}
+
+    data = study(
+        pendulum(), {"rod.mass": np.arange(1.0, 9.0)}, ["mass"], task=deadly, out=tmp_path, chunk=8, client=cluster
+    ).dataset
+    status = data["status"].values.tolist()
+    assert status == ["done"] * 5 + ["killed"] + ["done"] * 2
+    assert data["mass"].values[:5].tolist() == [1, 2, 3, 4, 5] and np.isnan(data["mass"][5])
+    assert "ends with it, 3 times, alone" in str(data["message"].values[5])
+
+
+# ---- files, command line, page ---------------------------------------------------------------------------------------
+
+FILE = """\
+study: 1
+model: swing.yaml
+t_end: 0.5
+settings: {rtol: 1e-6, samples: 11}
+vary:
+  rod.mass: {uniform: [0.5, 2]}
+  rod.inertia: {from: 0.1, to: 0.2, count: 2}
+  load: {cases: {left: {"pin.point_j": [-0.5, 0]}, right: {"pin.point_j": [-0.45, 0]}}}
+count: 4
+sampling: sobol
+seed: 7
+measure: [final(tip.x), peak(tip.vx)]
+"""
+
+
+def test_a_study_of_a_file(tmp_path):
+    """The same as the study in Python; status, report and resume by the command line."""
+    da.save(pendulum(), tmp_path / "swing.yaml")
+    (tmp_path / "a.yaml").write_text(FILE)
+    ran = in_process("study", str(tmp_path / "a.yaml"), "--json")
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert (told["cases"], told["done"], told["failed"]) == (16, 16, 0)
+    vary = {
+        "rod.mass": Uniform(0.5, 2.0), "rod.inertia": [0.1, 0.2],
+        "load": {"left": {"pin.point_j": [-0.5, 0]}, "right": {"pin.point_j": [-0.45, 0]}},
+    }  # fmt: skip
+    own = study(
+        pendulum(), vary, ["final(tip.x)", "peak(tip.vx)"], 0.5, out=tmp_path / "own", count=4, sampling="sobol",
+        seed=7, rtol=1e-6, samples=11,
+    )  # fmt: skip
+    same(own.dataset, open_study(told["folder"]).dataset)
+    line = in_process("status", told["folder"])
+    assert line.stdout.startswith("pendulum: 16 of 16 cases are done, 0 failed")
+    assert in_process("resume", told["folder"]).returncode == 0
+    page = tmp_path / "page.html"
+    assert in_process("report", told["folder"], "-o", str(page)).returncode == 0
+    text = page.read_text()
+    for part in ("16 of 16 cases are done", "parallel coordinates", "Rank correlation", "The best", "<iframe"):
+        assert part in text
+
+
+def test_mistakes_in_a_file_have_places(tmp_path):
+    da.save(pendulum(), tmp_path / "swing.yaml")
+    bad = FILE.replace("rod.mass: {", "rod.mas: {").replace("peak(tip.vx)", "peek(tip.vx)").replace("rtol", "rtl")
+    (tmp_path / "a.yaml").write_text(bad)
+    ran = in_process("study", str(tmp_path / "a.yaml"))
+    assert ran.returncode == 2 and "Traceback" not in ran.stderr
+    for words in ("a.yaml:6:3: 'pendulum' has no parameter 'rod.mas'. Did you mean 'rod.mass'?",
+                  "a.yaml:4:12: there is no setting 'rtl'",
+                  "a.yaml:12:25: 'peek(tip.vx)': there is no 'peek'"):  # fmt: skip
+        assert words in ran.stderr
+    (tmp_path / "b.yaml").write_text(
+        FILE.replace("t_end: 0.5", "t_end: soon").replace("{uniform: [0.5, 2]}", "{unifrm: [0.5, 2]}") + "extra: 1\n"
+    )
+    with pytest.raises(FileError) as caught:
+        da.studies.study_file(tmp_path / "b.yaml")
+    assert [c[:2] for c in caught.value.complaints] == [(3, 8), (6, 13), (13, 1)]
+    for text in (
+        "study: 2\nmodel: a\nmeasure: [x]\n",
+        "[]",
+        "",
+        "study: 1\nmodel: ../x.yaml\nmeasure: [x]\n",
+        "model: 1\n",
+    ):
+        (tmp_path / "c.yaml").write_text(text)
+        ran = in_process("study", str(tmp_path / "c.yaml"))
+        assert ran.returncode == 2 and "Traceback" not in ran.stderr and "c.yaml" in ran.stderr
+
+
+def test_best_and_what_is_not_there(whole):
+    x = whole.dataset["final(tip.x)"].values
+    best = whole.best("final(tip.x)", 3)
+    assert best == list(np.argsort(np.where(np.isfinite(x), x, np.inf), kind="stable")[:3])
+    with pytest.raises(DalembertError, match=re.escape("'final(tip.z)' is no measured number")):
+        whole.best("final(tip.z)")
+    with pytest.raises(DalembertError, match="there is no case 999"):
+        whole.simulate(999)
+
+
+def test_without_the_extra(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(DalembertError, match=re.escape("pip install 'dalembert[studies]'")):
+        motions(tmp_path / "x")
+
+
+_ = numbers
