@@ -35,7 +35,8 @@ from dalembert.systems._tree import TreeSystem
 __all__ = [
     "AbsoluteSystem", "AbstractMultiplierRule", "AbstractSystem", "BodySystem", "ConstrainedPoint", "Constraints",
     "Control", "Family", "Frame", "FunctionSystem", "JointRows", "JointView", "Known", "Loads", "Measure", "Named",
-    "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State", "Terms", "TreeSystem", "build", "compiled", "compiled_alone",
+    "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State", "Terms", "TreeSystem", "build", "compiled",
+    "compiled_alone",
     "compiled_for_each", "compiled_quickly", "friction_efforts", "geometry", "in_double", "is_angle", "is_on",
     "is_switchable", "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_of",
     "set_active", "with_fields", "with_switches", "without_names", "wrapped",
