@@ -413,6 +413,7 @@ class Asked:
                 f"{'' if count == 1 else 's'} about its equilibrium."
             )
         self.__dict__.pop("_slopes", None)
+        self.__dict__.pop("_frequencies", None)
         self.__dict__.pop("_batch", None)
 
     def _linearised(self, values: Mapping[str, Any]) -> Linearisation:
@@ -439,6 +440,10 @@ class Asked:
             return jax.jacfwd(twice, has_aux=True)(x)
 
         return compiled_alone(both)
+
+    @functools.cached_property
+    def _frequencies(self) -> Callable:
+        return compiled_alone(lambda x: self.linear.replace(self.machine.design.parameters(x)).frequencies)
 
     @functools.cached_property
     def _batch(self) -> Callable:
@@ -516,7 +521,7 @@ class Asked:
         except DalembertError:
             return False
         own = oscillating(anew)
-        followed = np.asarray(self.linear.replace(values).frequencies)[oscillating(self.linear)[: self.modes]]
+        followed = np.asarray(self._frequencies(x))[oscillating(self.linear)[: self.modes]]
         fresh = np.array([anew.modes[k].frequency for k in own[: self.modes]])
         if len(fresh) < self.modes:
             return False

@@ -26,6 +26,8 @@ KEPT = 1e-6
 """Violation of a constraint, as a share of its size, up to which it counts as kept."""
 WORSE = 10.0
 """A design that has no numbers counts as worse than the worst that has by this many times the range seen."""
+BETTER = 1e-4
+"""Share by which a design of the history must be better than the end of a search: less may be what it violates."""
 EXPLAINED = 3
 """Refused designs whose reason is looked for: that costs a run of each."""
 PARTS = 8
@@ -331,7 +333,7 @@ class Search:
         own = self.merit(x)
         if kept:  # a line search may end beside the best that it saw
             best = min(kept, key=lambda e: self.sign * e.objective)
-            if own[0] > 0 or self.sign * best.objective < own[1]:
+            if own[0] > 0 or self.sign * best.objective < own[1] - BETTER * abs(own[1]):
                 x = best.x
         look = self.look(self.to(x))
         assert look is not None and self.sizes is not None and self.scale is not None
