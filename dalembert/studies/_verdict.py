@@ -132,7 +132,8 @@ def verdict_of(design: Design, x: np.ndarray, rows: np.ndarray, sizes: np.ndarra
             for c in cluster:
                 members = among[list(c.members)]
                 coefficients = c.coefficients / sizes[members]
-                lead = coefficients[np.argmax(np.abs(c.coefficients))]
+                shares = np.abs(c.coefficients)  # of those as good as equal the last leads, whatever rounding says
+                lead = coefficients[np.flatnonzero(shares > 0.999 * np.max(shares))[-1]]
                 coefficients = coefficients / lead
                 full = np.zeros(k)
                 full[members] = coefficients
