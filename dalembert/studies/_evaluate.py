@@ -388,7 +388,7 @@ class Asked:
         if self.modes:
             self.linear_at({})
 
-    @property
+    @functools.cached_property
     def recipe(self) -> tuple:
         """All that another process needs to make the same."""
         machine = self.machine

@@ -515,9 +515,8 @@ def batch_of(asked: Asked, X: np.ndarray, client=None) -> np.ndarray:
         return asked.batch(X)
     from dalembert.studies._evaluate import TOGETHER
 
-    told = client.scatter(asked.recipe, broadcast=True)
     parts = [X[k : k + TOGETHER] for k in range(0, len(X), TOGETHER)]
-    return np.concatenate(client.gather([client.submit(_there, told, part, pure=False) for part in parts]))
+    return np.concatenate(client.gather([client.submit(_there, asked.recipe, part, pure=False) for part in parts]))
 
 
 _MADE: dict[str, Asked] = {}
