@@ -134,6 +134,16 @@ def test_numbers_are_those_of_single_runs(whole):
         assert abs(float(data["peak(tip.vx, tip.vy)"][k]) - top) < 1e-8
 
 
+def test_what_is_measured_varies_too(tmp_path):
+    """The measured point itself is varied, from a place that has a zero in it: at the start it is at centre + place."""
+    places = np.array([[0.5, 0.0], [0.5, 0.3], [0.0, -0.2]])
+    data = study(
+        pendulum(), {"tip.point_j": places}, ["at_time(tip.x, 0)", "at_time(tip.y, 0)"], 0.1, out=tmp_path, samples=3
+    ).dataset
+    np.testing.assert_allclose(data["at_time(tip.x, 0)"], 0.5 + places[:, 0], atol=1e-14)
+    np.testing.assert_allclose(data["at_time(tip.y, 0)"], places[:, 1], atol=1e-14)
+
+
 def test_functions_of_a_course_are_what_they_say(tmp_path):
     """A pendulum that a driver turns at a constant rate: tip.x = cos ωt, on so many times that sums are integrals
     (trapezoidal rule: error h²/12 · ω² ≈ 4e-6)."""

@@ -135,9 +135,10 @@ def test_a_killed_client_or_tree(seed, undisturbed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", [pytest.param(k, marks=pytest.mark.thorough) for k in range(20)])
-def test_a_killed_scheduler(seed, undisturbed, tmp_path):
+def test_a_killed_scheduler(seed, undisturbed, tmp_path, monkeypatch):
     """A cluster of its own, whose scheduler goes: the client tells so, in a sentence."""
     folder, log = tmp_path / "study", tmp_path / "log"
+    monkeypatch.setenv(LOG, str(log))  # the workers are no children of the study
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -153,6 +154,34 @@ def test_a_killed_scheduler(seed, undisturbed, tmp_path):
         workers.terminate()
         workers.wait(timeout=PATIENCE)
     check_and_go_on(folder, log, undisturbed)
+
+
+DEADLY = """
+import os, sys
+import dalembert as da
+from _helpers_studies import pendulum
+from dalembert.studies import study
+
+def deadly(system):
+    mass = float(system.parameters()["rod.mass"])
+    if mass == 3.0:
+        os.kill(os.getpid(), 9)
+    return {"mass": mass}
+
+if __name__ == "__main__":
+    study(pendulum(), {"rod.mass": [1.0, 2.0, 3.0, 4.0]}, ["mass"], task=deadly, out=sys.argv[1], chunk=4)
+"""
+
+
+@pytest.mark.thorough
+def test_a_case_that_kills_the_study_itself(tmp_path):
+    """Without workers it takes the study with it, twice; the third time its chunk has a process of its own."""
+    (tmp_path / "deadly.py").write_text(f"import sys\nsys.path.insert(0, {str(HERE)!r})\n{DEADLY}")
+    for wanted in (-9, -9, 0):
+        with process(tmp_path / "deadly.py", tmp_path / "study") as run:
+            _, told = run.communicate(timeout=2 * PATIENCE)
+            assert run.returncode == wanted, told
+    assert open_study(tmp_path / "study").dataset["status"].values.tolist() == ["done", "done", "killed", "done"]
 
 
 @contextlib.contextmanager

@@ -68,7 +68,8 @@ def read_study(path) -> StudyFile:
     found = reader.read()
     if reader.complaints:
         raise FileError(path, reader.complaints)
-    return StudyFile(path, *found, tree)
+    models, vary, arguments, out = found
+    return StudyFile(path, models, vary, arguments, out, tree)
 
 
 class _Reader:

@@ -102,7 +102,7 @@ def _dependence(data, varied: list[str], known: list[str]) -> list:
         for j, x in enumerate(varied):
             a = np.asarray(data[x].values, float)[there]
             if np.ptp(a) > 0:
-                values[i, j] = spearmanr(a, b[there]).statistic
+                values[i, j] = np.asarray(spearmanr(a, b[there]))[0]
     if not np.any(np.isfinite(values)):
         return [Words(f"With fewer than {FEW} cases that differ nothing is said here.")]
     text = (

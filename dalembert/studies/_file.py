@@ -41,7 +41,8 @@ def arguments_of(path, find: Callable[[str], Model] | None = None) -> tuple[dict
 def study_file(path, find: Callable[[str], Model] | None = None, **options: Any) -> Study:
     """The study of a study file; `options` (workers, client, progress, out) as of `study`."""
     arguments, out = arguments_of(path, find)
-    return study(**({"out": out} | arguments | options))
+    given: dict[str, Any] = {"out": out} | arguments | options
+    return study(**given)
 
 
 def _model(file: StudyFile, name: str, text: str, find) -> Model:

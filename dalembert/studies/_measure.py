@@ -77,7 +77,7 @@ def _parsed(name: str, text: str, words: Mapping[str, int]) -> Measure:
             f"measure: '{text}': there is no '{word}' here; there is {', '.join(words)}.{did_you_mean(word, words)}"
         )
     takes = words[word]
-    given = tuple(x.strip() for x in inside.split(",")) if inside.strip() else ()
+    given = [x.strip() for x in inside.split(",")] if inside.strip() else []
     number = 0.0
     if takes in (-2, -3):
         if len(given) != (2 if takes == -2 else 1):
@@ -90,7 +90,7 @@ def _parsed(name: str, text: str, words: Mapping[str, int]) -> Measure:
     elif (takes >= 0 and len(given) != takes) or (takes == -1 and not given):
         wanted = {0: "no name", 1: "one name"}.get(takes, "names of channels")
         raise DalembertError(f"measure: '{text}': {word} takes {wanted}.")
-    return Measure(name, word, given, number)
+    return Measure(name, word, tuple(given), number)
 
 
 # ---- numbers of a course ---------------------------------------------------------------------------------------------

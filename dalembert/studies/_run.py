@@ -197,6 +197,8 @@ class Run:
                         waiting.append(piece)
                     with contextlib.suppress(Exception):
                         future.release()
+        except (OSError, RuntimeError, distributed.TimeoutError, distributed.CancelledError) as error:
+            raise self._gone() from error  # what a worker or the disk fails with is told otherwise
         finally:
             with contextlib.suppress(Exception):
                 if client.status == "running":
@@ -208,13 +210,16 @@ class Run:
             return client.scheduler_info(n_workers=-1)["workers"]
         return {}
 
+    def _gone(self) -> DalembertError:
+        return DalembertError(
+            "The scheduler of the Dask cluster is gone. What is finished is kept: start one, then dalembert resume "
+            f"{self.store.folder}"
+        )
+
     def _watch(self, client, lonely: float | None) -> float | None:
         """Refuse to wait for what has gone: the scheduler, or all workers for long."""
         if client.status != "running":
-            raise DalembertError(
-                f"The scheduler of the Dask cluster is gone. What is finished is kept: dalembert resume "
-                f"{self.store.folder}"
-            )
+            raise self._gone()
         if self._workers(client):
             return None
         lonely = lonely or time.monotonic()

@@ -90,7 +90,7 @@ class Store:
         coordinates = []
 
         def whole(name, dims, values, **attributes):
-            kind = str if values.dtype.kind == "O" else values.dtype
+            kind = str if values.dtype == object else values.dtype
             array = group.create_array(
                 name, shape=values.shape, chunks=tuple(max(n, 1) for n in values.shape), dtype=kind,
                 dimension_names=dims, attributes=attributes,
@@ -111,7 +111,7 @@ class Store:
             whole("time", ("time",), np.asarray(times, float), units="s")
         chunk = min(plan["chunk"], cases.count)
         for name, (dims, kind, unit) in layout.items():
-            steps = tuple(len(times) for _ in dims)
+            steps = tuple(0 if times is None else len(times) for _ in dims)
             group.create_array(
                 name, shape=(cases.count, *steps), chunks=(chunk, *steps), dtype=kind,
                 fill_value=False if kind == "?" else np.nan, dimension_names=("case", *dims),
@@ -145,7 +145,9 @@ class Store:
 
         data = xr.open_zarr(self.folder / DATA, consolidated=False, chunks=None)
         names = [*data.attrs.pop("coordinates", []), "status", "message"]
-        texts = {n: x.astype(object) for n, x in data.variables.items() if x.dtype.kind == "T"}  # as xarray expects them
+        texts = {
+            n: x.astype(object) for n, x in data.variables.items() if x.dtype.kind == "T"
+        }  # as xarray expects them
         return data.assign(texts).set_coords([n for n in names if n in data])
 
     def cases(self) -> Cases:

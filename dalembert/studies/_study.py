@@ -195,7 +195,7 @@ class Study:
     def best(self, name: str, count: int = 5, *, largest: bool = False) -> list[int]:
         """The cases with the smallest (or largest) values of what is measured, the best first."""
         data = self.dataset
-        if name not in data or data[name].dims != ("case",) or data[name].dtype.kind != "f":
+        if name not in data or data[name].dims != ("case",) or data[name].dtype != float:
             scalars = [str(n) for n, x in data.data_vars.items() if x.dims == ("case",) and x.dtype.kind == "f"]
             raise DalembertError(
                 f"'{name}' is no measured number of '{self.name}'; there is {', '.join(scalars)}."

@@ -290,6 +290,7 @@ class Simulation(Motion):
         return None
 
     def _batch(self, cases: Cases, which: np.ndarray, found: Found) -> None:
+        assert self.machine is not None
         part = cases.part(which)
         # a machine of which nothing varies is one member with its own start
         states = part.states
@@ -433,14 +434,17 @@ class Function(Task):
         assert self.function is not None
         try:
             given = self.function(system)
-            given = given if isinstance(given, Mapping) else {self.measure[0].name: given}
-            out = {m.name: float(given[m.name]) for m in self.measure}
         except DalembertError:
             raise
-        except KeyError as error:
-            raise DalembertError(f"The function returned no {error}.") from None
         except Exception as error:
             raise DalembertError(f"The function failed: {type(error).__name__}: {error}") from None
+        given = given if isinstance(given, Mapping) else {self.measure[0].name: given}
+        try:
+            out = {m.name: float(given[m.name]) for m in self.measure}
+        except KeyError as error:
+            raise DalembertError(f"The function returned no {error}.") from None
+        except (TypeError, ValueError) as error:
+            raise DalembertError(f"What the function returned is no number: {error}.") from None
         return out, Status.done.name, ""
 
 

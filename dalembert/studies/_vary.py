@@ -255,11 +255,12 @@ def _drawn(drawn: Mapping[Any, Uniform | Normal], count: int | None, sampling: s
     from scipy.stats import qmc
 
     size = sum(d.size for d in drawn.values())
+    how: dict[str, Any] = {"seed": seed}  # in newer versions of scipy also called rng
     if sampling == "latin":
-        unit = qmc.LatinHypercube(size, seed=seed).random(count)
+        unit = qmc.LatinHypercube(size, **how).random(count)
     elif sampling == "sobol":  # a power of two is drawn whole, so that nothing is told about its balance
         power = max(int(count) - 1, 0).bit_length()
-        unit = qmc.Sobol(size, seed=seed).random_base2(power)[:count]
+        unit = qmc.Sobol(size, **how).random_base2(power)[:count]
     else:
         unit = np.random.default_rng(seed).random((count, size))
     values, first = {}, 0
