@@ -180,7 +180,7 @@ class Machine:
                 raise DalembertError(f"'{name}': system '{self.system.name}' has {size} of {match[1]}.")
             return match[1], int(match[2])
         found = self.system.channels_named(name)
-        if len(found) > 1:
+        if len(found) != 1:
             names = ", ".join(f"'{self.system.channel(k).name}'" for k in found)
             raise DalembertError(f"'{name}' has several numbers; name them: {names}.")
         return "y", found[0]
@@ -233,7 +233,7 @@ def _shifted(system: AbstractSystem, state: State, shifts: Mapping[str, Any]) ->
     bodies = system.bodies
     assert bodies is not None
     d, q, v = bodies.kinematics.d, jnp.asarray(state.q, float), jnp.asarray(state.v, float)
-    own, rest = system.split(q)
+    own, rest = (jnp.asarray(x) for x in system.split(q))
     places = bodies.places(own)
     table, rates = own.reshape(len(bodies.body_names), -1), v.reshape(len(bodies.body_names), -1)
     for name, shift in shifts.items():
@@ -511,7 +511,7 @@ class Asked:
 
     def _possible(self, x: np.ndarray) -> bool:
         """Whether there is such a machine: masses are positive, and its joints close at the start."""
-        return np.all(np.isfinite(x)) and self.machine.closed(x) is not None
+        return bool(np.all(np.isfinite(x))) and self.machine.closed(x) is not None
 
     def _followed(self, x: np.ndarray) -> bool:
         """Whether there are frequencies: those of the machine linearised anew, followed from there if they differ."""
