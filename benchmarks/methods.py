@@ -57,7 +57,7 @@ EVALUATIONS, ROUNDS = 1000, 40
 def main() -> None:
     for name in sys.argv[1:] or SYSTEMS:
         system = da.build(da.mechanism(name))
-        state = da.consistent_state(system)
+        state = da.stabilise.consistent_state(system)
         print(f"{name} (n = {system.n}, m = {system.m}); load {os.getloadavg()[0]:.1f}")
         whole = measure({word: vector_field(system, state, form) for word, form in WAYS.items()})
         report("whole, against the augmented form", whole, "augmented")

@@ -14,6 +14,7 @@ import gc
 import importlib
 import os
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,19 +42,20 @@ _MOVED = {
     "check_choice",
     "formulations": "Proximal Augmented RangeSpace NullSpace MinimalOrder Resolved IndependentCoordinates Projector "
     "UdwadiaKalaba Penalty AugmentedLagrangian",
-    "stabilise": "Projection VelocityFilter Baumgarte PI NoStabilisation",
+    "stabilise": "consistent_state Projection VelocityFilter Baumgarte PI NoStabilisation",
     "reactions": "MinimumNorm PenaltyLimit Weighted Bar Beam Compliance orthonormal_multipliers local_reactions "
     "Unique=RequireUnique Eliminated=RowElimination ChosenEquations=EquationSubset",
-    "systems": "AbsoluteSystem LocalPoint=ConstrainedPoint switchable=with_switches switched=set_active",
+    "systems": "State AbsoluteSystem LocalPoint=ConstrainedPoint switchable=with_switches switched=set_active",
     "symbolic": "symbolic_complement",
     "equations": "residuals Equations",
     "simulation": "Solution Status Switch simulate_switching close_latch=close_constraint",
-    "analysis": "projectors split_motion actuation=actuator_authority",
+    "analysis": "compare projectors split_motion actuation=actuator_authority",
     "reports": "plot_graph",
-    "errors": "ModelError FileError AssemblyError AssemblyWarning SimulationError RecordWarning RedundancyWarning "
-    "SingularWarning PrecisionWarning StiffnessWarning SlackBeltWarning RemarkWarning=ConversionWarning",
+    "errors": "DalembertError ModelError FileError AssemblyError AssemblyWarning SimulationError "
+    "RecordWarning RedundancyWarning SingularWarning PrecisionWarning StiffnessWarning SlackBeltWarning RemarkWarning=ConversionWarning",
 }
-"""Names of version 0.1 that were at the door (old=new where the name changed too): whoever uses one is told where."""
+"""Names that were at the door (old=new where the name changed too): they go on working, and whoever uses one is told
+where it is now."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -66,7 +68,9 @@ def __getattr__(name: str) -> Any:
     for room, names in _MOVED.items():
         for old, _, new in (entry.partition("=") for entry in names.split()):
             if name == old:
-                raise AttributeError(f"da.{name} is now da.{room}.{new or old}.", name=name)
+                now = new or old
+                warnings.warn(f"da.{name} is now da.{room}.{now}.", DeprecationWarning, stacklevel=2)
+                return getattr(_loaded(f"dalembert.{room}"), now)
     raise AttributeError(f"module 'dalembert' has no attribute '{name}'", name=name)
 
 

@@ -7,9 +7,7 @@ from dalembert.io import save as save
 from dalembert.mechanisms import mechanism as mechanism
 from dalembert.systems import build as build
 from dalembert.systems import FunctionSystem as FunctionSystem
-from dalembert.systems import State as State
 from dalembert.equations import assemble as assemble
-from dalembert.stabilise import consistent_state as consistent_state
 from dalembert.simulation import prepare as prepare
 from dalembert.simulation import simulate as simulate
 from dalembert.simulation import simulate_many as simulate_many
@@ -22,9 +20,11 @@ from dalembert.analysis import equilibrium as equilibrium
 from dalembert.analysis import quasistatic as quasistatic
 from dalembert.analysis import linearise as linearise
 from dalembert.analysis import inverse_dynamics as inverse_dynamics
-from dalembert.analysis import compare as compare
+from dalembert.analysis import assembly as assembly
+from dalembert.studies import study as study
+from dalembert.studies import optimise as optimise
+from dalembert.studies import identify as identify
 from dalembert.reports import report as report
-from dalembert.errors import DalembertError as DalembertError
 
 from dalembert import kernels as kernels
 from dalembert import model as model

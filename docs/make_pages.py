@@ -117,7 +117,7 @@ def blajer() -> str:
     from dalembert.linalg import BlockMass
 
     system = sliding_pendulum()
-    q, v = da.consistent_state(system)
+    q, v = da.stabilise.consistent_state(system)
     W, Wdot, mu1, mu2 = e.section_6(float(q[2]), float(v[2]))
     choice = Choice(jnp.eye(3)[:, jnp.array([0, 2])], None, jnp.ones(()))
     at = matrices(system, 0.0, q)
@@ -199,7 +199,7 @@ def kovecses_piedboeuf() -> str:
     import dalembert as da
 
     system = four_bar("a")
-    q, v = da.consistent_state(system, (None, (1.0, 0.3, -0.4)))
+    q, v = da.stabilise.consistent_state(system, (None, (1.0, 0.3, -0.4)))
     split = da.analysis.projectors(system, (q, None))
     M, P_a, P_c = (np.asarray(x) for x in (split.M, split.P_a, split.P_c))
     r = np.asarray(da.formulations.Proximal().solve(da.assemble(system, 0.0, q, v)).r)

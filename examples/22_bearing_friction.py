@@ -12,7 +12,7 @@ for hinge in ("top", "bottom"):
     model.bearing_friction(f"{hinge}_rubs", hinge, coulomb=0.3, radius=0.02)
 try:
     da.simulate(model, 1.0)
-except da.DalembertError as refused:
+except da.errors.DalembertError as refused:
     print(f"refused: {refused}")
 
 # the hinges' own stiffness decides how they share the load

@@ -184,7 +184,7 @@ def bennett(theta: float = 2.2) -> Passing:
 def peaucellier(coordinates: str, omega: float):
     """The built-in one with its crank started at ω: (system, state)."""
     system = da.build(da.mechanism("peaucellier"), coordinates=coordinates)
-    q = np.asarray(da.consistent_state(system).q)
+    q = np.asarray(da.stabilise.consistent_state(system).q)
     free = np.linalg.svd(np.asarray(da.assemble(system, 0.0, q, 0 * q[: system.n]).C))[2][-1]
     return system, (q, omega * free / free[2 if coordinates == "absolute" else 0])
 

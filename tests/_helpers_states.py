@@ -41,11 +41,11 @@ def random_states(system, count: int = STATES, seed: int = 7):
     out = []
     while len(out) < count:
         t = float(rng.uniform(0.0, 0.5))
-        start = da.consistent_state(system, t=t)  # a driven machine is somewhere else at t
+        start = da.stabilise.consistent_state(system, t=t)  # a driven machine is somewhere else at t
         nudge = 0.05 * scale * rng.standard_normal(system.n)
         try:
             q = _retracted(system, start.q, nudge)
-            out.append((t, *da.consistent_state(system, (q, scale * rng.standard_normal(system.n)), t=t)))
+            out.append((t, *da.stabilise.consistent_state(system, (q, scale * rng.standard_normal(system.n)), t=t)))
         except da.errors.AssemblyError:
             continue
     return tuple(np.stack([np.asarray(x) for x in column]) for column in zip(*out, strict=True))

@@ -74,7 +74,7 @@ def test_bushings_that_grow_stiff_converge_to_the_formula(name):
     true = {n: {label: k for label, k in own.items() if k} for n, own in true.items()}
     found = assembly(rigid, errors=errors, stiffness=true)
     assert found.redundancy == da.check(rigid).redundancy > 0
-    instant = da.reactions.Instant(rigid, 0.0, da.consistent_state(rigid))
+    instant = da.reactions.Instant(rigid, 0.0, da.stabilise.consistent_state(rigid))
     rule = Weighted(true).prepare(rigid, instant.equations)
     lam = np.asarray(rule.multipliers(rigid, instant.equations, -np.asarray(instant.equations.h)))
     every = PossibleSet.at(instant, da.reactions.Known(), lam)
@@ -184,7 +184,7 @@ def test_a_machine_that_is_not_redundant_has_no_preload(slider_crank):
     assert found.redundancy == 0 and not found.largest and not found.releases
     assert np.all(found.dataset["by_dimension"].values == 0)
     assert "no joint is loaded, whatever the errors" in str(found)
-    start = da.consistent_state(slider_crank)
+    start = da.stabilise.consistent_state(slider_crank)
     values = slider_crank.parameters()
 
     def shown(scale):
@@ -283,7 +283,7 @@ def test_wheels_that_disagree_slip_on_and_on():
     ],
 )
 def test_mistakes_are_named(given, says):
-    with pytest.raises(da.DalembertError, match=says):
+    with pytest.raises(da.errors.DalembertError, match=says):
         assembly(da.mechanism("door-two-hinges"), **given)
 
 

@@ -257,7 +257,7 @@ def test_numbers_of_a_model_are_set_by_name(four_bar):
 def test_numbers_that_cannot_be_set(four_bar, change, sentence):
     from dalembert.cli import _changed
 
-    with pytest.raises(da.DalembertError) as caught:
+    with pytest.raises(da.errors.DalembertError) as caught:
         _changed(four_bar, [change])
     assert sentence in str(caught.value)
 

@@ -16,7 +16,7 @@ WAYS = ["proximal", "resolved"]
 
 @pytest.fixture(scope="module")
 def table(four_bar):
-    return da.compare(
+    return da.analysis.compare(
         four_bar, 0.3, formulations=WAYS, stabilisations=["projection", "none"], integrator="tsit5", samples=7
     )  # fmt: skip
 
@@ -43,8 +43,8 @@ def test_picture_and_dict(table, tmp_path):
 
 
 def test_unknown_names_are_refused(four_bar):
-    with pytest.raises(da.DalembertError, match="no formulation 'kkt'"):
-        da.compare(four_bar, 0.1, formulations=["kkt"])
+    with pytest.raises(da.errors.DalembertError, match="no formulation 'kkt'"):
+        da.analysis.compare(four_bar, 0.1, formulations=["kkt"])
 
 
 @pytest.mark.thorough

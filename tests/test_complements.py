@@ -74,7 +74,7 @@ def test_derivatives_against_differences(name):
 def test_local_coordinates_with_free_directions():
     """κ > m: D̂ found and held. Ḋu enters the accelerations: all forms agree, at rounding."""
     system = on_a_line("a")
-    q, v = da.consistent_state(system, (None, (1.0, -0.4, 0.3)))
+    q, v = da.stabilise.consistent_state(system, (None, (1.0, -0.4, 0.3)))
     form = da.prepare(system, formulation=da.formulations.MinimalOrder(da.complements.LocalCoordinates())).formulation
     u, memory = form.pack(system, 0.0, q, v)
     assert memory.choice.local.shape == (2, 1)
@@ -176,7 +176,7 @@ def test_one_shot_is_caught_on_two_loops_and_greedy_never_fails():
     at = matrices(system, 0.0, motion.q[worst])
     choice = da.complements.Riemannian("one-shot").with_rank(16).choose(at.C, at.mass)
     assert np.linalg.matrix_rank(np.hstack([at.C.T, choice.E])) < 18
-    with pytest.raises(da.DalembertError, match="greedy"):
+    with pytest.raises(da.errors.DalembertError, match="greedy"):
         da.complements.check_choice(choice)
 
 

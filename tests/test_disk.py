@@ -60,7 +60,10 @@ def test_no_room_leaves_the_older_file(name, four_bar_motion, tmp_path):
     path = tmp_path / name
     path.write_text("older")
     assert four_bar_motion.dataset is not None  # compiled before: programs are files, too
-    with little_room(1000), pytest.raises(da.DalembertError, match=f"^Cannot write '.*{name}': .*[.]$") as caught:
+    with (
+        little_room(1000),
+        pytest.raises(da.errors.DalembertError, match=f"^Cannot write '.*{name}': .*[.]$") as caught,
+    ):
         WRITERS[name](four_bar_motion, path)
     assert "\n" not in str(caught.value)
     assert path.read_text() == "older" and os.listdir(tmp_path) == [name]
@@ -70,7 +73,7 @@ def test_no_room_leaves_the_older_file(name, four_bar_motion, tmp_path):
 def test_a_folder_in_the_way_is_told(name, four_bar_motion, tmp_path):
     path = tmp_path / name
     path.mkdir()
-    with pytest.raises(da.DalembertError, match="it is a folder"):
+    with pytest.raises(da.errors.DalembertError, match="it is a folder"):
         WRITERS[name](four_bar_motion, path)
     assert os.listdir(tmp_path) == [name]
 
@@ -92,7 +95,7 @@ def test_full_disk_is_told_as_such(tmp_path):
                 file.write(b"x" * 100_000)
             raise RuntimeError("NetCDF: HDF error")
 
-        with pytest.raises(da.DalembertError, match="No space left on device"):
+        with pytest.raises(da.errors.DalembertError, match="No space left on device"):
             write_in_place(path, ".nc", write)
         assert path.read_text() == "older" and os.listdir(disk) == ["run.nc"]
         (disk / "filler").write_bytes(b"x" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
@@ -111,7 +114,7 @@ def test_full_disk_is_told_as_such(tmp_path):
 
 def test_read_only_folder_is_told_before_the_work(four_bar_motion, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(da.DalembertError, match="is read-only for you"):
+    with pytest.raises(da.errors.DalembertError, match="is read-only for you"):
         four_bar_motion.animate(tmp_path / "film.gif")
 
 

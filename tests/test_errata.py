@@ -218,7 +218,7 @@ def test_001_below_equation_4_5():
 def test_001_equations_4_8_to_4_10():
     """C*λ = W*_c λ_w (C* is n × m: no transpose), and λ_w = W*_cᵀẆ_d u − W_cᵀh* (contravariant in the second place)."""
     system = sliding_pendulum()
-    equations = da.assemble(system, 0.0, *da.consistent_state(system))
+    equations = da.assemble(system, 0.0, *da.stabilise.consistent_state(system))
     found = da.reactions.orthonormal_multipliers(system, equations)
     frame = found.frame
     r = da.formulations.Proximal().solve(equations).r
@@ -244,7 +244,7 @@ def test_001_section_5_one_shot_criterion():
     greedy = Riemannian().with_rank(2).choose(C, mass)
     assert np.linalg.matrix_rank(np.hstack([C.T, one_shot.E])) == 3
     assert float(one_shot.quality) < 1e-12
-    with pytest.raises(da.DalembertError, match="dependent"):
+    with pytest.raises(da.errors.DalembertError, match="dependent"):
         da.complements.check_choice(one_shot)
     assert np.linalg.matrix_rank(np.hstack([C.T, greedy.E])) == 4
     assert float(greedy.quality) == pytest.approx(np.sqrt(0.5), abs=EXACT)
@@ -267,7 +267,7 @@ def section_6(x3, rate):
 def test_001_section_6():
     """(6.4)–(6.7): W_d, Ẇ_d, the resolved equations and the start, with E* of (6.3); both algorithms."""
     system = sliding_pendulum()
-    q, v = da.consistent_state(system)
+    q, v = da.stabilise.consistent_state(system)
     x3, rate = float(q[2]), float(v[2])
     W, Wdot, mu1, mu2 = section_6(x3, rate)
     choice = Choice(jnp.eye(3)[:, jnp.array([0, 2])], None, jnp.ones(()))
@@ -302,7 +302,7 @@ def test_001_section_6():
 def test_003_projectors():
     """P_c and P_a are not symmetric (only M P_c and M P_a are); (21)–(23) hold."""
     system = four_bar("a")
-    q, v = da.consistent_state(system, (None, (1.0, 0.3, -0.4)))
+    q, v = da.stabilise.consistent_state(system, (None, (1.0, 0.3, -0.4)))
     split = da.analysis.projectors(system, (q, None))
     M, P_a, P_c = (np.asarray(x) for x in (split.M, split.P_a, split.P_c))
     np.testing.assert_allclose(P_a @ P_a, P_a, atol=EXACT)
@@ -387,7 +387,7 @@ def test_symbols_become_a_system():
     a, b = sp.symbols("a b", positive=True)
     values = dict(zip(symbols[:3], L, strict=True)) | {a: 1.9, b: 0.0}
     system = found.system(by_hand.functions[0], by_hand.functions[1], q0=by_hand.q0, parameters=values)
-    q, v = da.consistent_state(by_hand, (None, (1.0, 0.2, -0.3)))
+    q, v = da.stabilise.consistent_state(by_hand, (None, (1.0, 0.2, -0.3)))
     mine, other = (da.formulations.Proximal().solve(da.assemble(s, 0.0, q, v)).vdot for s in (system, by_hand))
     np.testing.assert_allclose(mine, other, atol=EXACT)
     assert len(t) == 3

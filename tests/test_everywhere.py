@@ -93,5 +93,5 @@ def test_ranges_over_a_workspace():
 def test_a_machine_that_is_not_redundant_needs_no_release():
     sweep = da.sweep_pose(da.mechanism("four-bar"), {"D.angle": np.array([0.1, 0.2])})
     assert sweep.release is None
-    with pytest.raises(da.DalembertError, match="run it with ranges=True"):
+    with pytest.raises(da.errors.DalembertError, match="run it with ranges=True"):
         sweep.plot("range_width")

@@ -113,7 +113,7 @@ def test_a_model_with_mistakes_is_not_written(tmp_path):
 
 
 def test_a_model_is_written_under_a_name_that_can_be_read(tmp_path):
-    with pytest.raises(da.DalembertError, match=r"x.txt': its name must end in .yaml or .yml"):
+    with pytest.raises(da.errors.DalembertError, match=r"x.txt': its name must end in .yaml or .yml"):
         da.save(da.Model("empty"), tmp_path / "x.txt")
     assert not list(tmp_path.iterdir())
 

@@ -159,13 +159,13 @@ def test_inexact_ones_state_their_error(name):
 
 
 def test_resolved_refuses_another_metric():
-    with pytest.raises(da.DalembertError, match="orthonormal in the mass metric"):
+    with pytest.raises(da.errors.DalembertError, match="orthonormal in the mass metric"):
         da.formulations.Resolved(da.complements.LU())
 
 
 def test_rank_must_be_known_before_compiling(four_bar):
     equations = da.assemble(four_bar, 0.0, four_bar.q0, four_bar.v0)
-    with pytest.raises(da.DalembertError, match="da.prepare"):
+    with pytest.raises(da.errors.DalembertError, match="da.prepare"):
         da.formulations.NullSpace().solve(equations)
     assert da.prepare(four_bar, formulation=da.formulations.NullSpace()).formulation.complement.rank == 8
     assert np.all(

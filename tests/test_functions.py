@@ -171,7 +171,7 @@ MISTAKES = {
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_mistake_in_a_formula_is_told_with_its_place(text):
     what, place = MISTAKES[text]
-    with pytest.raises(da.DalembertError) as error:
+    with pytest.raises(da.errors.DalembertError) as error:
         expression(text)
     assert what in str(error.value)
     if place is not None:
@@ -180,7 +180,7 @@ def test_a_mistake_in_a_formula_is_told_with_its_place(text):
 
 def test_hostile_formulas_are_refused():
     for text in ("", "   ", "(" * 100 + "t" + ")" * 100, "2^" * 100 + "t", "t+" * 1500 + "t", 3, None):
-        with pytest.raises(da.DalembertError):
+        with pytest.raises(da.errors.DalembertError):
             expression(text)
 
 
@@ -202,7 +202,7 @@ def test_hostile_formulas_are_refused():
     ],
 )
 def test_a_mistake_in_a_function_is_a_sentence(make, words):
-    with pytest.raises(da.DalembertError, match=words):
+    with pytest.raises(da.errors.DalembertError, match=words):
         make()
 
 

@@ -274,7 +274,7 @@ def test_a_bearing_rubs_under_the_tooth_force(coordinates):
     bench.model.gear("mesh", "a_pin", "b_pin", ratio=2.0)
     bench.model.bearing_friction("rub", "b_pin", coulomb=0.4, radius=0.5, transition_speed=1e-3)
     system = da.build(bench.model, coordinates=coordinates)
-    state = da.consistent_state(system, (system.q0, system.v0))
+    state = da.stabilise.consistent_state(system, (system.q0, system.v0))
     system = da.prepare(system, state).system
     found = observe_all(
         system, da.formulations.Proximal(), da.reactions.RequireUnique(), jnp.zeros(1), state.q[None], state.v[None]

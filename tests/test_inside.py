@@ -160,7 +160,7 @@ def test_fixed_steps_and_all_steps_are_saved(bead):
 
 
 def test_what_cannot_be_native_is_refused_where_that_is_asked_for(bead):
-    with pytest.raises(da.DalembertError, match=r"engine='native' cannot march this: its integrator"):
+    with pytest.raises(da.errors.DalembertError, match=r"engine='native' cannot march this: its integrator"):
         jax.jit(lambda m: run(bead, ("mass",), (m,), engine="native", integrator="radau5").q)(1.5)
 
 

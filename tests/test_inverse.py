@@ -325,9 +325,9 @@ def test_a_motion_may_be_a_run_a_dataset_or_arrays(tmp_path):
     # off the constraints: refused with the joint
     bent = np.array(exact.q)
     bent[20, 0] += 0.01
-    with pytest.raises(da.DalembertError, match="positions miss the rows of '(foot|top)"):
+    with pytest.raises(da.errors.DalembertError, match="positions miss the rows of '(foot|top)"):
         da.inverse_dynamics(system, (exact.t, bent), actuators=["top1"])
-    with pytest.raises(da.DalembertError, match="not the rate of q"):
+    with pytest.raises(da.errors.DalembertError, match="not the rate of q"):
         da.inverse_dynamics(system, (exact.t, exact.q, 2.0 * exact.v), actuators=["top1"])
 
 
@@ -337,10 +337,10 @@ def test_rolling_that_is_recorded_as_sliding_is_refused():
     system = da.build(model)
     t = np.linspace(0.0, 1.0, 21)
     q = np.tile(np.asarray(system.q0), (21, 1))
-    along = np.asarray(da.consistent_state(system).v)
+    along = np.asarray(da.stabilise.consistent_state(system).v)
     across = np.array([-along[1], along[0]]) if np.hypot(*along[:2]) else np.array([0.0, 1.0])
     q[:, :2] += np.outer(t, across)
-    with pytest.raises(da.DalembertError, match="velocities miss the rows of"):
+    with pytest.raises(da.errors.DalembertError, match="velocities miss the rows of"):
         da.inverse_dynamics(model, (t, q), actuators=[])
 
 
@@ -381,7 +381,7 @@ def test_one_instant_by_names():
     """Names at one instant are the same as columns."""
     model = arm()
     system = da.build(model)
-    state = da.consistent_state(system)
+    state = da.stabilise.consistent_state(system)
     found = da.inverse_dynamics(model, state, np.zeros(6), actuators=["hip", "el bow"])
     # held level: the forearm's weight on its arm of 0.3 m; both on the hip
     np.testing.assert_allclose(found.effort, [G * (2.0 * 0.4 + 1.1), G * 0.3], rtol=1e-12)
@@ -440,7 +440,7 @@ WRONG = {
     "what a driver prescribes": (
         lambda: ask(rotor(), {"axle": "t", "hinge": "t"}, ["hinge"]), "what driver 'turn' prescribes"),
     "a state without accelerations": (
-        lambda: da.inverse_dynamics(arm(), da.State(np.zeros(6), np.zeros(6)), actuators=["hip"]),
+        lambda: da.inverse_dynamics(arm(), da.systems.State(np.zeros(6), np.zeros(6)), actuators=["hip"]),
         "give a state and vdot"),
     "limits of others": (lambda: ask(arm(), limits={"hip": 1.0}), "no actuator here"),
     "a limit is missing": (lambda: ask(arm(), limits={"hip.angle": 1.0}), "no number for the actuator 'el bow.angle'"),
@@ -458,31 +458,31 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_uses_get_a_sentence(name):
     use, words = WRONG[name]
-    with pytest.raises(da.DalembertError, match=words):
+    with pytest.raises(da.errors.DalembertError, match=words):
         use()
 
 
 def test_machines_without_freedom_and_motions_of_others(driven):
     """Drivers that leave nothing free, a motion of another machine, an input that is no effort."""
     model, motion = driven
-    with pytest.raises(da.DalembertError, match="no freedom while 'drive' drives it.*release="):
+    with pytest.raises(da.errors.DalembertError, match="no freedom while 'drive' drives it.*release="):
         da.inverse_dynamics(model, motion, actuators=["top1"])
     found = da.inverse_dynamics(model, motion, actuators=["top1"], release=True)
     by_driver = da.inverse_dynamics(model, motion)
     assert found.followed and by_driver.names == ("drive",)
     # all cranks are parallel: the same torque on any of them
     np.testing.assert_allclose(found.effort, by_driver.effort, atol=1e-9)
-    with pytest.raises(da.DalembertError, match="is one of 'cranks', whose bodies"):
+    with pytest.raises(da.errors.DalembertError, match="is one of 'cranks', whose bodies"):
         da.inverse_dynamics(arm(), motion, actuators=["hip"])
     follows = arm()
     follows.input("u")
     follows.driver("motor", "hip", "u")
-    with pytest.raises(da.DalembertError, match="Input 'u'.*no effort"):
+    with pytest.raises(da.errors.DalembertError, match="Input 'u'.*no effort"):
         ask(follows, {"el bow": "0.1*t"}, ["u"])
     bent = arm()
     bent.input("u")
     bent.joint_force("push", "hip", "u^2")
-    with pytest.raises(da.DalembertError, match="not in proportion to input 'u'"):
+    with pytest.raises(da.errors.DalembertError, match="not in proportion to input 'u'"):
         ask(bent, actuators=["u", "el bow"])
-    with pytest.raises(da.DalembertError, match="cannot hold 'arm' at its start: they move 1 of 2"):
+    with pytest.raises(da.errors.DalembertError, match="cannot hold 'arm' at its start: they move 1 of 2"):
         da.analysis.gravity_compensation(arm(), ["hip"])

@@ -37,9 +37,11 @@ def test_only_equilibria_of_a_rod_are_linearised(coordinates):
     np.testing.assert_allclose(found.eigenvalues.imag, [-math.sqrt(1.5 * G), math.sqrt(1.5 * G)], rtol=1e-9)
     who = "'bar'" if coordinates == "absolute" else "'pin.angle"
     # 3g/2L, the angular acceleration of a rod that is let go
-    with pytest.raises(da.DalembertError, match=rf"neither at rest nor in steady motion; .*{who}.*by -14\.7 a second"):
+    with pytest.raises(
+        da.errors.DalembertError, match=rf"neither at rest nor in steady motion; .*{who}.*by -14\.7 a second"
+    ):
         da.linearise(level)
-    with pytest.raises(da.DalembertError, match=rf"not in steady motion: .* later .*{who}.* accelerates by"):
+    with pytest.raises(da.errors.DalembertError, match=rf"not in steady motion: .* later .*{who}.* accelerates by"):
         da.linearise(swinging)
     anyway = da.linearise(level, anywhere=True)
     assert not anyway.steady and "-14.7" in anyway.remark
@@ -62,7 +64,7 @@ def test_a_force_that_grows_with_time_is_no_equilibrium():
     system = da.FunctionSystem(
         lambda t, q: np.eye(1), lambda t, q, v: -4.0 * q + t, q0=np.zeros(1), name="pushed"
     )  # fmt: skip
-    with pytest.raises(da.DalembertError, match="later coordinate 0 accelerates"):
+    with pytest.raises(da.errors.DalembertError, match="later coordinate 0 accelerates"):
         da.linearise(system)
     assert not da.linearise(system, anywhere=True).steady
 
@@ -85,7 +87,7 @@ def test_conical_pendulum():
     np.testing.assert_allclose(found.eigenvalues.real, 0.0, atol=CLOSED * expected)
     # a little slower it is no circle
     system = da.build(model)
-    with pytest.raises(da.DalembertError, match="'bob'"):
+    with pytest.raises(da.errors.DalembertError, match="'bob'"):
         da.linearise(system, (system.q0, 0.99 * np.asarray(system.v0)))
 
 
@@ -147,7 +149,7 @@ def test_disc_rolling_straight_and_in_a_circle():
     steady = left[0] / (left[0] - left[1])
     found = da.linearise(rolling(tilt, steady, turn))
     np.testing.assert_allclose(found.turning, [0, 0, turn], atol=1e-6)
-    with pytest.raises(da.DalembertError, match="'disc'"):
+    with pytest.raises(da.errors.DalembertError, match="'disc'"):
         da.linearise(rolling(tilt, 1.01 * steady, turn))
 
 
@@ -157,7 +159,7 @@ def test_a_singular_position_is_refused():
 
     model = parallelogram((1.0, 1.0, 1.0), 0.0, 0.0).model
     with pytest.raises(
-        da.DalembertError, match="'parallelogram' cannot be linearised here: this is a singular position"
+        da.errors.DalembertError, match="'parallelogram' cannot be linearised here: this is a singular position"
     ):
         da.linearise(model, anywhere=True)
 

@@ -47,7 +47,7 @@ def test_labelled_data_and_reactions_have_a_run(runs):
 
 
 def test_starts_vary(four_bar):
-    start = da.consistent_state(four_bar)
+    start = da.stabilise.consistent_state(four_bar)
     speeds = np.array([0.5, 1.0, 2.0])
     starts = (np.tile(start.q, (3, 1)), speeds[:, None] * np.asarray(start.v) + 0.0)
     runs = da.simulate_many(four_bar, starts, 0.5, samples=3)
@@ -196,7 +196,7 @@ def test_other_stabilisations(four_bar, name):
 
 
 def test_starts_are_looked_at_as_by_simulate(four_bar):
-    start = da.consistent_state(four_bar)
+    start = da.stabilise.consistent_state(four_bar)
     with pytest.raises(da.errors.DalembertError, match=r"q of the starts of 'four-bar' must have shape \(2, 9\)"):
         da.simulate_many(four_bar, (np.zeros((2, 8)), np.zeros((2, 9))), 0.1)
     v = np.zeros((2, 9))

@@ -141,7 +141,7 @@ def test_names_and_numbers():
         np.testing.assert_allclose(one, whole[system.channels.index(f"bend{level}")], rtol=1e-14)
     some = (*system.channels_named("tip.velocity"), *system.channels_named("fold"))
     np.testing.assert_array_equal(system.measured(0.1, q, v, only=some), whole[np.array(some)])
-    with pytest.raises(da.DalembertError, match="no measurement or joint coordinate 'tpi'.*Did you mean 'tip'"):
+    with pytest.raises(da.errors.DalembertError, match="no measurement or joint coordinate 'tpi'.*Did you mean 'tip'"):
         system.channels_named("tpi")
 
 
@@ -266,7 +266,7 @@ def test_measurements_are_in_files_tables_pictures_pages_and_reports(tmp_path):
     assert "measurement[tip.vx] (m/s)" in header and "measurement[turn] (rad)" in header
     figure = solution.plot("measurements", names=["tip", "turn.rate"])
     assert sorted(axis.get_ylabel() for axis in figure.axes) == ["m", "m/s", "m/s2", "rad/s"]
-    with pytest.raises(da.DalembertError, match="There is no 'tipp' here.*Did you mean"):
+    with pytest.raises(da.errors.DalembertError, match="There is no 'tipp' here.*Did you mean"):
         solution.plot("measurements", names="tipp")
     page = solution.animate(tmp_path / "run.html").read_text()
     assert "measurements" in page and "tip.vx" in page

@@ -181,7 +181,7 @@ def test_nothing_is_told_that_follows_from_another_mistake():
 
 def test_a_misspelt_argument_is_named():
     with pytest.raises(
-        da.DalembertError, match=r"body: 'masss' is unknown; known are name, mass.* Did you mean 'mass'"
+        da.errors.DalembertError, match=r"body: 'masss' is unknown; known are name, mass.* Did you mean 'mass'"
     ):
         da.Model().body("b", masss=1, inertia=1)
 

@@ -135,11 +135,11 @@ def test_a_persons_own_rule_sees_names():
 def test_mistakes_found_while_tracing_are_told_with_the_names():
     for tag in ("a", "b"):
         system = da.build(sled(tag))
-        with pytest.raises(da.DalembertError, match=f"Friction 'rub_{tag}' depends"):
+        with pytest.raises(da.errors.DalembertError, match=f"Friction 'rub_{tag}' depends"):
             compiled(lambda s: da.assemble(s, 0.0, s.q0, s.v0).C)(system)
         equations = assemble_known(system, 0.0, system.q0, system.v0)
         wrong = da.reactions.Weighted(stiffness={f"left_{tag}": {"Q": 1.0}, "*": 1.0})
-        with pytest.raises(da.DalembertError, match=f"Stiffness of 'left_{tag}': Q is unknown"):
+        with pytest.raises(da.errors.DalembertError, match=f"Stiffness of 'left_{tag}': Q is unknown"):
             wrong.prepare(system, equations)
 
 

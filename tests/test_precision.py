@@ -46,14 +46,14 @@ def test_nothing_is_computed_while_float64_is_off():
         "build": lambda: da.build(bob()),
         "simulate": lambda: da.simulate(system, 0.1),
         "check": lambda: da.check(system),
-        "consistent_state": lambda: da.consistent_state(system),
+        "consistent_state": lambda: da.stabilise.consistent_state(system),
         "assemble": lambda: da.assemble(system, 0.0, system.q0, system.v0),
         "FunctionSystem": lambda: spring([1.0, 0.1]),
         "simulate, own functions": lambda: da.simulate(own, 0.1),
     }
     with jax.enable_x64(False):
         for what, ask in asked.items():
-            with pytest.raises(da.DalembertError, match="switched to float32"):
+            with pytest.raises(da.errors.DalembertError, match="switched to float32"):
                 ask()
                 raise AssertionError(what)
 
@@ -70,7 +70,7 @@ def test_numbers_that_come_as_float32_are_told_by_name():
         own.replace({"k": np.float32(0.3)})
     system = da.build(bob())
     with pytest.warns(da.errors.PrecisionWarning, match="q of system 'bob'"):
-        da.consistent_state(system, (np.array([0.5, 0.0, 0.1], np.float32) * np.float32(0.999), None))
+        da.stabilise.consistent_state(system, (np.array([0.5, 0.0, 0.1], np.float32) * np.float32(0.999), None))
     with pytest.warns(da.errors.PrecisionWarning, match="Body 'b': mass"):
         da.Model("m", space="plane").body("b", mass=np.float32(0.1), inertia=1.0)
 

@@ -220,7 +220,7 @@ def ask_quasistatic(name, coordinates, tmp_path):
 
 def ask_inverse_dynamics(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
-    q, v = da.consistent_state(system)
+    q, v = da.stabilise.consistent_state(system)
     vdot = da.formulations.Proximal().solve(da.assemble(da.prepare(system).system, 0.0, q, v)).vdot
     return [da.inverse_dynamics(system, (q, v), vdot).effort]
 
@@ -236,21 +236,23 @@ def ask_inverse_motion(name, coordinates, tmp_path):
 def ask_hold(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
     label = system.velocity_label(0)
-    state = da.consistent_state(system, hold=[int(label) if label.isdigit() else label])
-    with pytest.raises(da.DalembertError, match="hold"):
-        da.consistent_state(system, hold=["nobody"])
+    state = da.stabilise.consistent_state(system, hold=[int(label) if label.isdigit() else label])
+    with pytest.raises(da.errors.DalembertError, match="hold"):
+        da.stabilise.consistent_state(system, hold=["nobody"])
     return list(state)
 
 
 def ask_projectors(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
-    P = da.analysis.projectors(system, da.consistent_state(system))
+    P = da.analysis.projectors(system, da.stabilise.consistent_state(system))
     np.testing.assert_allclose(np.asarray(P.P_a) + np.asarray(P.P_c), np.eye(system.n), atol=1e-9)
     return [P.P_a, P.P_c]
 
 
 def ask_compare(name, coordinates, tmp_path):
-    found = da.compare(system_of(name, coordinates), 0.05, formulations=["proximal"], stabilisations=["projection"])
+    found = da.analysis.compare(
+        system_of(name, coordinates), 0.05, formulations=["proximal"], stabilisations=["projection"]
+    )
     return [entry.error for entry in found.entries]
 
 
@@ -271,7 +273,7 @@ def ask_solve_pose(name, coordinates, tmp_path):
     system = system_of(name, coordinates)
     pose = da.solve_pose(system, target_of(name, coordinates))
     assert pose.met and str(pose)
-    with pytest.raises(da.DalembertError, match="no target 'nobody'"):
+    with pytest.raises(da.errors.DalembertError, match="no target 'nobody'"):
         da.solve_pose(system, {"nobody": 1.0})
     return [pose.q, pose.gaps, pose.freedoms]
 
@@ -356,7 +358,7 @@ ASKED = [
 def test_every_question_of_every_system(question, name, coordinates, tmp_path):
     words = REFUSED.get((question, name))
     if words is not None:
-        with pytest.raises(da.DalembertError, match=words):
+        with pytest.raises(da.errors.DalembertError, match=words):
             QUESTIONS[question](name, coordinates, tmp_path)
         return
     for numbers in QUESTIONS[question](name, coordinates, tmp_path):

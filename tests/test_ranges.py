@@ -319,12 +319,12 @@ def test_lift_off_is_said_with_its_time():
     ],
 )
 def test_mistakes_are_named(known, says):
-    with pytest.raises(da.DalembertError, match=says):
+    with pytest.raises(da.errors.DalembertError, match=says):
         found(da.mechanism("table"), **known)
 
 
 def test_a_joint_of_several_rows_needs_a_component():
-    with pytest.raises(da.DalembertError, match="'top' has 3 rows on positions"):
+    with pytest.raises(da.errors.DalembertError, match="'top' has 3 rows on positions"):
         found(da.mechanism("door-two-balls"), push_only=["top"])
 
 

@@ -239,7 +239,7 @@ def test_sparse_model_with_nonholonomic_rows_assembles():
         model.knife_edge(f"edge{k}", model.ground, two, at=two.position, direction=(1, 0.5))
     system = da.build(model)
     assert system.klu is not None
-    q, v = da.consistent_state(system)
+    q, v = da.stabilise.consistent_state(system)
     Phi, phi = da.equations.residuals(system, 0.0, q, v)
     assert max(np.max(np.abs(Phi)), np.max(np.abs(phi))) < 1e-12
 

@@ -188,7 +188,7 @@ def test_wrong_input_is_a_sentence(four_bar_motion, tmp_path):
         (lambda: da.report(four_bar_motion, tmp_path / "none" / "r.html"), "folder '.*none' does not exist"),
         (lambda: da.report(four_bar_motion, tmp_path / "r.html", t_end=3.0), "A solution is reported as it is"),
     ):
-        with pytest.raises(da.DalembertError, match=words):
+        with pytest.raises(da.errors.DalembertError, match=words):
             call()
 
 

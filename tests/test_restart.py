@@ -149,7 +149,7 @@ def test_steps_go_on(system):
     whole = da.simulate(system, 2.0, samples="steps", **QUICK)
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(more, name), getattr(whole, name))
-    with pytest.raises(da.DalembertError, match="goes on saving its steps"):
+    with pytest.raises(da.errors.DalembertError, match="goes on saving its steps"):
         da.simulate(system, 2.0, after=half, samples="dense")
 
 
@@ -176,16 +176,16 @@ def test_a_run_that_used_its_steps_goes_on(system, whole):
     ],
 )
 def test_what_has_changed_is_refused_by_name(system, half, change, settings, words):
-    with pytest.raises(da.DalembertError, match=words):
+    with pytest.raises(da.errors.DalembertError, match=words):
         da.simulate(system.replace(change), 2.0, after=half, **settings)
 
 
 def test_other_machines_and_earlier_ends_are_refused(system, half):
-    with pytest.raises(da.DalembertError, match="the machine was 'rod', now 'slide'"):
+    with pytest.raises(da.errors.DalembertError, match="the machine was 'rod', now 'slide'"):
         da.simulate(slide(), 2.0, after=half)
-    with pytest.raises(da.DalembertError, match=r"\(coordinates=\)"):
+    with pytest.raises(da.errors.DalembertError, match=r"\(coordinates=\)"):
         da.simulate(da.build(rod(), coordinates="joint"), 2.0, after=half)
-    with pytest.raises(da.DalembertError, match="has reached 1 s"):
+    with pytest.raises(da.errors.DalembertError, match="has reached 1 s"):
         da.simulate(system, 0.5, after=half)
     # the same, said again, is no change
     da.simulate(
@@ -231,7 +231,7 @@ def test_a_file_holds_what_was_done_to_the_system_and_reactions_by_any_rule(tmp_
         assert same(back.system, system) and same(back.chosen, run.chosen)
         for rule in (None, "minimum_norm"):
             xr.testing.assert_identical(back.reactions("left", rule=rule), run.reactions("left", rule=rule))
-    with pytest.raises(da.DalembertError, match="another system: .*'block.mass' was 2.5, now 2"):
+    with pytest.raises(da.errors.DalembertError, match="another system: .*'block.mass' was 2.5, now 2"):
         da.open(tmp_path / "run.nc", system=da.build(slide()).replace({"spring.stiffness": 60.0}))
 
 
@@ -251,13 +251,13 @@ def test_what_a_file_cannot_hold_is_said_by_name(tmp_path):
         back.reactions("pin").drop_attrs(deep=False), run.reactions("pin").drop_attrs(deep=False)
     )
     for ask in (lambda: back.with_rule("weighted"), lambda: back.q, lambda: da.simulate(model, 2.0, after=back)):
-        with pytest.raises(da.DalembertError, match=r"da.open\(path, system=…\)"):
+        with pytest.raises(da.errors.DalembertError, match=r"da.open\(path, system=…\)"):
             ask()
     assert not hasattr(back, "_repr_png_")
     again = da.open(path, system=run.system)
     np.testing.assert_array_equal(again.q, run.q)
     assert da.simulate(run.system, 2.0, after=again, samples=np.linspace(0, 2, 21)[11:]).t[-1] == 2.0
-    with pytest.raises(da.DalembertError, match="another system: 'rod.mass' was 2, now 5"):
+    with pytest.raises(da.errors.DalembertError, match="another system: 'rod.mass' was 2, now 5"):
         da.open(path, system=run.system.replace({"rod.mass": 5.0}))
 
 
@@ -281,7 +281,7 @@ def test_files_that_cannot_be_opened_are_told(half, tmp_path):
         (text, "not a result that can be read"),
         (other, "was not written by dalembert"),
     ):
-        with pytest.raises(da.DalembertError, match=words):
+        with pytest.raises(da.errors.DalembertError, match=words):
             da.open(path)
 
 
@@ -300,7 +300,7 @@ def test_changed_records_are_refused(half, tmp_path, change, words):
         changed = change(group.load())
     half.dataset.to_netcdf(path)
     changed.to_netcdf(path, mode="a", group=GROUP)
-    with pytest.raises(da.DalembertError, match=words):
+    with pytest.raises(da.errors.DalembertError, match=words):
         da.open(path)
 
 
@@ -341,10 +341,10 @@ def test_every_method_is_data():
     class Mine(da.reactions.MinimumNorm):
         pass
 
-    with pytest.raises(da.DalembertError, match="an object of your own, Mine"):
+    with pytest.raises(da.errors.DalembertError, match="an object of your own, Mine"):
         encode(Mine(), [])
     for bad in ({"kind": "Path", "fields": {}}, {"kind": "Unique", "fields": {"x": 1}}, {"eval": "1"}, [1]):
-        with pytest.raises(da.DalembertError):
+        with pytest.raises(da.errors.DalembertError):
             decode(bad, [])
 
 
@@ -373,7 +373,7 @@ def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch):
     b, c = (da.open(f"{x}.nc") for x in "bc")
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(b, name), getattr(c, name))
-    with pytest.raises(da.DalembertError, match="rtol was 1e-06, now 1e-05"):
+    with pytest.raises(da.errors.DalembertError, match="rtol was 1e-06, now 1e-05"):
         run("--t-end", "2", "--resume", "a.nc", "--rtol", "1e-5")
 
 
@@ -438,9 +438,9 @@ def test_what_is_of_one_run_says_so(batch):
         lambda: batch.singular_positions(),
     ]
     for ask in asked:
-        with pytest.raises(da.DalembertError, match=r"batch of 3 runs; take one of them: solution\[0\]"):
+        with pytest.raises(da.errors.DalembertError, match=r"batch of 3 runs; take one of them: solution\[0\]"):
             ask()
-    with pytest.raises(da.DalembertError, match=r"after=solution\[0\]"):
+    with pytest.raises(da.errors.DalembertError, match=r"after=solution\[0\]"):
         da.simulate(rod(), 2.0, after=batch)
     assert repr(batch) == "Solution: a batch of 3 runs of 'rod' (2 done, 1 step_too_small)"
     assert "step_too_small" in batch._repr_html_()

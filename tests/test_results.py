@@ -38,7 +38,7 @@ def test_every_other_question_is_passed_on():
 def test_a_batch_refuses_what_is_of_one_run(solution):
     batch = jax.tree_util.tree_map(lambda x: jax.numpy.stack([x, x]), solution)
     assert isinstance(batch.results, BatchResults)
-    with pytest.raises(da.DalembertError, match=r"batch of 2 runs; take one of them: solution\[0\]\.rank"):
+    with pytest.raises(da.errors.DalembertError, match=r"batch of 2 runs; take one of them: solution\[0\]\.rank"):
         _ = batch.rank
     with pytest.raises(AttributeError):
         _ = batch.results.no_such_thing

@@ -30,7 +30,7 @@ SMALL = {"chain": {"N": 3}, "chain-in-space": {"N": 2}}
 def start(name: str, **numbers):
     """A machine, its equations at its start, and what is known of its joints there."""
     system = da.build(da.mechanism(name, **(SMALL.get(name, {}) | numbers)))
-    state = da.consistent_state(system)
+    state = da.stabilise.consistent_state(system)
     equations = da.assemble(system, 0.0, *state)
     return system, equations, joint_rows(system, equations)
 

@@ -345,7 +345,7 @@ def test_held_values_inside_a_program_are_reached_or_the_residual_is_infinite():
     np.testing.assert_allclose(effort, da.equilibrium(system, hold={"D.angle": 0.2}).efforts["D.angle"], rtol=1e-10)
     assert residual < 1e-12
     assert np.isinf(held(3.0)[0])
-    with pytest.raises(da.DalembertError, match="stability of 'four-bar' is found on the host"):
+    with pytest.raises(da.errors.DalembertError, match="stability of 'four-bar' is found on the host"):
         jax.jit(lambda x: da.equilibrium(system, hold={"D.angle": x}).stiffness)(0.2)
 
 
@@ -435,7 +435,9 @@ def test_load_cases_in_one_call():
     np.testing.assert_allclose(data["angle"].sel(case="heavy"), alone.dataset["angle"], atol=1e-14)
     assert "2 load cases" in str(cases) and "heavy" in str(cases)
     assert json.loads(json.dumps(cases.as_dict()))["cases"]["heavy"]["stable"] is True
-    with pytest.raises(da.DalembertError, match="Load case 'odd': System 'arm' has no parameter 'fore.mas'. Did you"):
+    with pytest.raises(
+        da.errors.DalembertError, match="Load case 'odd': System 'arm' has no parameter 'fore.mas'. Did you"
+    ):
         da.equilibrium(reach(), cases={"odd": {"fore.mas": 1.0}})
 
 
@@ -490,7 +492,7 @@ def test_wheels_leave_a_continuum_and_friction_a_range():
 
 
 def refused(ask, *words):
-    with pytest.raises(da.DalembertError) as error:
+    with pytest.raises(da.errors.DalembertError) as error:
         ask()
     for word in words:
         assert word in str(error.value), str(error.value)
@@ -533,7 +535,7 @@ def test_wrong_uses_get_a_sentence():
     )
     refused(lambda: system.replace({"motor.value": None}), "must be a number or an array, not None")
     refused(lambda: da.equilibrium(system).reactions("elbo"), "There is no joint 'elbo'", "Did you mean 'elbow'?")
-    with pytest.raises(da.DalembertError, match="cannot be traced"):
+    with pytest.raises(da.errors.DalembertError, match="cannot be traced"):
         jax.jit(lambda m: da.quasistatic(system.replace({"fore.mass": m}), {"motor.value": (0, 1)}).q)(1.0)
 
 

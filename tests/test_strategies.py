@@ -42,7 +42,7 @@ def test_solvers_of_diffrax_march(pendulum, tight, solver):
     # errors of steps add up: a hundred times the tolerance
     np.testing.assert_allclose(solution.q, tight, atol=1e-3)
     assert solution.violation["position"] < 1e-9  # projected, whatever the solver
-    with pytest.raises(da.DalembertError, match="cannot go on"):
+    with pytest.raises(da.errors.DalembertError, match="cannot go on"):
         da.simulate(pendulum, 2.0, after=solution)
 
 
@@ -66,7 +66,7 @@ def test_a_root_finder_of_ones_own(pendulum, tight):
     ids=repr,
 )
 def test_solvers_that_cannot_be_projected_are_refused_by_name(pendulum, solver):
-    with pytest.raises(da.DalembertError, match=type(solver).__name__):
+    with pytest.raises(da.errors.DalembertError, match=type(solver).__name__):
         da.simulate(pendulum, 1.0, integrator=solver)
 
 
@@ -83,7 +83,7 @@ def test_wrong_objects_are_refused(pendulum):
         ({"derivative": diffrax.ImplicitAdjoint()}, "ImplicitAdjoint"),
         ({"derivative": "sideways"}, "is unknown"),
     ):
-        with pytest.raises(da.DalembertError, match=words):
+        with pytest.raises(da.errors.DalembertError, match=words):
             da.simulate(pendulum, 1.0, **given)
 
 

@@ -225,7 +225,7 @@ def test_statics_modes_functions_and_start_states(tmp_path):
     ).dataset  # fmt: skip
     assert own["double"].values.tolist() == [2, 4, 8]
     spin = np.array([0.0, 1.0, 2.0])
-    starts = da.State(np.tile([0.5, 0, 0], (3, 1)), spin[:, None] * [0, 0.5, 1])
+    starts = da.systems.State(np.tile([0.5, 0, 0], (3, 1)), spin[:, None] * [0, 0.5, 1])
     turned = study(pendulum(), {"start": starts}, ["at_time(pin.angle_rate, 0)"], 0.2, out=tmp_path / "d", samples=3)
     np.testing.assert_allclose(turned.dataset["at_time(pin.angle_rate, 0)"], spin, atol=1e-12)
 

@@ -98,7 +98,7 @@ def test_pictures_and_files(tmp_path):
     for what in ("conditioning", "reachable", "mobility"):
         assert flat.plot(what, path=tmp_path / "map.png")
     assert "points are reachable" in str(flat) and flat.as_dict()["points"] == 20
-    with pytest.raises(da.DalembertError, match="There is no plot 'conditionin'.*Did you mean 'conditioning'"):
+    with pytest.raises(da.errors.DalembertError, match="There is no plot 'conditionin'.*Did you mean 'conditioning'"):
         sweep.plot("conditionin")
 
 
@@ -108,8 +108,8 @@ def test_mistakes_get_a_sentence():
         ({"elbow": []}, "array of numbers"), ({"elbow": [[0.1]]}, "array of numbers"),
         ({"elbow": [0.1], "elbow.angle": [0.2]}, "swept twice"), ({"nobody": [0.1]}, "no target 'nobody'"),
     ):  # fmt: skip
-        with pytest.raises(da.DalembertError, match=words):
+        with pytest.raises(da.errors.DalembertError, match=words):
             da.sweep_pose(arm(), wrong)
     three = da.sweep_pose(arm(3), {"shoulder": [0.1], "elbow": [0.1], "wrist": [0.1]})
-    with pytest.raises(da.DalembertError, match="one or two coordinates"):
+    with pytest.raises(da.errors.DalembertError, match="one or two coordinates"):
         three.plot()

@@ -117,11 +117,11 @@ def test_switch_by_name_under_jit_and_grad():
 
 def test_mistakes_are_named():
     system = pair()
-    with pytest.raises(da.DalembertError, match="no constraint 'clutsch'"):
+    with pytest.raises(da.errors.DalembertError, match="no constraint 'clutsch'"):
         da.systems.set_active(system, "clutsch", 1.0)
-    with pytest.raises(da.DalembertError, match="has no switch"):
+    with pytest.raises(da.errors.DalembertError, match="has no switch"):
         da.systems.set_active(system, "pin0", 0.0)
-    with pytest.raises(da.DalembertError, match="a time .* or an event"):
+    with pytest.raises(da.errors.DalembertError, match="a time .* or an event"):
         da.simulation.Switch(close="clutch")
 
 

@@ -27,16 +27,18 @@ def test_parameters_are_named_and_replaced(four_bar):
 
 
 def test_unknown_or_misshapen_parameter(four_bar):
-    with pytest.raises(da.DalembertError, match=r"no parameter 'crank.mas'. Did you mean 'crank.mass'"):
+    with pytest.raises(da.errors.DalembertError, match=r"no parameter 'crank.mas'. Did you mean 'crank.mass'"):
         four_bar.replace({"crank.mas": 1.0})
-    with pytest.raises(da.DalembertError, match=r"'A.point_i' .* has shape \(2,\); got \(3,\)"):
+    with pytest.raises(da.errors.DalembertError, match=r"'A.point_i' .* has shape \(2,\); got \(3,\)"):
         four_bar.replace({"A.point_i": (1.0, 2.0, 3.0)})
     for name in ("crank.mass", "crank.inertia"):
-        with pytest.raises(da.DalembertError, match=f"'{name}' of system 'four-bar' must be greater than zero, not -1"):
+        with pytest.raises(
+            da.errors.DalembertError, match=f"'{name}' of system 'four-bar' must be greater than zero, not -1"
+        ):
             four_bar.replace({name: -1.2})
     bricard = da.build(da.mechanism("bricard"))
     name = f"{bricard.body_names[0]}.inertia"
-    with pytest.raises(da.DalembertError, match=f"'{name}' of system 'bricard' must be positive definite"):
+    with pytest.raises(da.errors.DalembertError, match=f"'{name}' of system 'bricard' must be positive definite"):
         bricard.replace({name: np.diag([1.0, -1.0, 1.0])})
 
 
@@ -132,9 +134,9 @@ def test_function_system_without_parameters_and_with_constraints():
 )
 def test_function_system_refuses_with_a_sentence(change, sentence):
     given = {"q0": [1.0, 0.0], "position": lambda t, q: q[:1]} | change
-    with pytest.raises(da.DalembertError, match=sentence):
+    with pytest.raises(da.errors.DalembertError, match=sentence):
         da.FunctionSystem(lambda t, q: jnp.eye(2), lambda t, q, v: jnp.zeros(2), **given)
-    with pytest.raises(da.DalembertError, match=r"mass\(t, q\) must have shape"):
+    with pytest.raises(da.errors.DalembertError, match=r"mass\(t, q\) must have shape"):
         da.FunctionSystem(lambda t, q: jnp.eye(3), lambda t, q, v: jnp.zeros(2), q0=[1.0, 0.0])
 
 

@@ -87,7 +87,7 @@ def test_sparse_and_dense_agree_and_are_differentiable(monkeypatch):
     forward = jax.jacfwd(lambda m: acceleration(sparse, m)[2])(1.0)
     assert float(reverse) == pytest.approx(float(forward), rel=1e-10)
     nudged = dense.q0 + 1e-4 * np.sin(np.arange(len(dense.q0)))
-    states = [da.consistent_state(s, (nudged, dense.v0)) for s in (dense, sparse)]
+    states = [da.stabilise.consistent_state(s, (nudged, dense.v0)) for s in (dense, sparse)]
     np.testing.assert_allclose(states[0].q, states[1].q, atol=1e-12)
     np.testing.assert_allclose(states[0].v, states[1].v, atol=1e-11)
 
@@ -198,7 +198,7 @@ def test_no_derivative_where_redundant_joints_contradict_each_other(coordinates)
 
     def height(up):
         moved = system.replace({name: jnp.asarray(points[name]).at[2].add(up[k]) for k, name in enumerate(names)})
-        q = da.consistent_state(moved).q
+        q = da.stabilise.consistent_state(moved).q
         return q[2] if coordinates == "absolute" else q[0] + moved.lift(q, moved.v0)[0][2]  # its angle stays
 
     single, together = np.eye(4), np.array([[0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]], float)
@@ -244,5 +244,7 @@ def test_a_prepared_machine_marches_under_vmap():
     for k, mass in enumerate(masses):
         alone = da.simulate(machine.replace({name: float(mass)}), 0.05, samples=2)
         np.testing.assert_allclose(found[k], alone.q[-1], atol=1e-9)  # two programs of one motion
-    with pytest.raises(da.DalembertError, match=r"formulation= cannot be given besides what da\.prepare has fixed"):
+    with pytest.raises(
+        da.errors.DalembertError, match=r"formulation= cannot be given besides what da\.prepare has fixed"
+    ):
         da.simulate(machine, 0.05, formulation=da.formulations.Proximal())

@@ -415,6 +415,6 @@ def test_what_is_unique_does_not_depend_on_the_unit_of_length(length):
     model.revolute("low", model.ground, door, at=(0, 0, 0.3 * length), axis=(0, 0, 1))
     model.parallel_axes("high", model.ground, door, at=(0, 0, 1.7 * length), axis=(0, 0, 1))
     system = da.build(model)
-    found = Instant(system, 0.0, da.State(system.q0, system.v0)).uniqueness
+    found = Instant(system, 0.0, da.systems.State(system.q0, system.v0)).uniqueness
     for frame in ("joint", "world"):
         assert found.mask("low", frame).tolist() == [True, True, True, False, False, True]

@@ -95,7 +95,7 @@ def test_what_is_not_there_is_told_with_what_is(four_bar_motion):
         (lambda: four_bar_motion.animate("nowhere/run.html"), "folder 'nowhere' does not exist"),
         (lambda: four_bar_motion.animate("run.html", traces=["crnk"]), "no body 'crnk'"),
     ):
-        with pytest.raises(da.DalembertError, match=words):
+        with pytest.raises(da.errors.DalembertError, match=words):
             call()
 
 
@@ -235,9 +235,9 @@ def test_hull_against_scipy():
 
 
 def test_no_machine_no_scene(data):
-    with pytest.raises(da.DalembertError, match="says nothing of bodies and joints"):
+    with pytest.raises(da.errors.DalembertError, match="says nothing of bodies and joints"):
         scene_of(data.drop_vars("geometry"))
-    with pytest.raises(da.DalembertError, match="cannot be read"):
+    with pytest.raises(da.errors.DalembertError, match="cannot be read"):
         scene_of(data.assign(geometry=((), "{}")))
 
 
@@ -299,7 +299,7 @@ def test_server_shows_the_page_on_loopback_only_and_again_when_it_changes(data):
     def make(stamp):
         made.append(1)
         if stamp == "2":
-            raise da.DalembertError("Joint 'A' <b>is</b> missing.")
+            raise da.errors.DalembertError("Joint 'A' <b>is</b> missing.")
         return page_of_dataset(data, live=stamp)
 
     server = Server(make, lambda: latest[0])
@@ -372,10 +372,10 @@ def test_view_command_on_a_result(four_bar_motion, tmp_path, capsys):
     cli.view(str(tmp_path / "run.nc"), output=tmp_path / "run.html")
     assert "run.html" in capsys.readouterr().out
     assert scene_in((tmp_path / "run.html").read_text())["title"] == "four-bar"
-    with pytest.raises(da.DalembertError, match="There is no file"):
+    with pytest.raises(da.errors.DalembertError, match="There is no file"):
         cli.view(str(tmp_path / "other.nc"))
     (tmp_path / "bad.nc").write_text("not a result")
-    with pytest.raises(da.DalembertError, match="not a result that can be read"):
+    with pytest.raises(da.errors.DalembertError, match="not a result that can be read"):
         cli.view(str(tmp_path / "bad.nc"))
 
 
@@ -410,7 +410,7 @@ def test_films_have_their_frames_and_move(data, tmp_path):
         later = np.asarray(film.convert("RGB")).astype(int)
     assert len(np.unique(first.reshape(-1, 3), axis=0)) > 20
     assert np.mean(np.any(np.abs(first - later) > 60, axis=-1)) > 0.01
-    with pytest.raises(da.DalembertError, match="speed=0 must be a positive"):
+    with pytest.raises(da.errors.DalembertError, match="speed=0 must be a positive"):
         animate_dataset(data, tmp_path / "run.gif", speed=0)
 
 

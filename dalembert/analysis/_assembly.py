@@ -188,7 +188,7 @@ def assembly(
 
         >>> import dalembert as da
         >>> door = da.mechanism("door-two-hinges")
-        >>> found = da.analysis.assembly(door, errors={"bottom.point_j.z": 1e-4}, stiffness=1e7)
+        >>> found = da.assembly(door, errors={"bottom.point_j.z": 1e-4}, stiffness=1e7)
         >>> float(found.load("top").sel(component="Fz")[0])  # two springs of 1e7 N/m in a row, 0.1 mm apart
         500.0...
     """

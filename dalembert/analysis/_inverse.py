@@ -111,7 +111,7 @@ def inverse_dynamics(
 
         >>> import numpy as np
         >>> system = da.build(da.mechanism("four-bar"))
-        >>> state = da.consistent_state(system)
+        >>> state = da.stabilise.consistent_state(system)
         >>> free = da.formulations.Projector().solve(da.assemble(system, 0.0, *state))
         >>> bool(np.all(np.abs(da.inverse_dynamics(system, state, free.vdot).effort) < 1e-9))
         True

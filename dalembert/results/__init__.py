@@ -2,6 +2,7 @@
 
 from dalembert.results._batch import BatchResults
 from dalembert.results._instants import Instants
+from dalembert.results._measurements import loads_observed
 from dalembert.results._observe import Observation, observe, observe_all
 from dalembert.results._phased import PhasedResults, TouchedResults
 from dalembert.results._poses import Pose, labelled_poses, moving_bodies, pose_of, unique_channels
@@ -14,7 +15,8 @@ open = open_run
 
 __all__ = [
     "BatchResults", "Instants", "Observation", "PhasedResults", "Pose", "RecordedRun", "Results", "TouchedResults",
-    "labelled_poses", "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of", "results_of",
+    "labelled_poses", "loads_observed", "moving_bodies", "observe", "observe_all", "open", "open_run", "pose_of",
+    "results_of",
     "unique_channels",
 ]  # fmt: skip
 

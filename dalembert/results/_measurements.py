@@ -11,6 +11,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert._typing import Array
 from dalembert.model import Channel
+from dalembert.results._observe import Observation
 from dalembert.results._turns import counted
 from dalembert.systems import AbstractSystem, Known, Loads, Measure, compiled_for_each
 
@@ -22,14 +23,26 @@ if TYPE_CHECKING:
 
 def _measure(system: AbstractSystem, t, q, v, vdot, lam, sides, world, joint) -> tuple[Array, Array]:
     """All channels and all inputs at one instant."""
+    loads = _loads(system, t, q, v, lam, sides, world, joint)
+    known = Known(system, t, q, v, vdot, loads)
+    return system.measured(t, q, v, vdot, loads), system.control.jets(known)[:, 0]
+
+
+def _loads(system: AbstractSystem, t, q, v, lam, sides, world, joint) -> Loads:
     machine = system.machine
     r = jnp.zeros(machine.n)
     if machine.m and any(c.level == 3 for x in system.measures for c in x.channels):
         loaded = system.with_sides(sides).machine if machine.sided else machine
         r = loaded.terms(t, *system.lift(q, v)).constraints.rows.rmv(lam)
-    loads = Loads(r, lam, world, joint)
-    known = Known(system, t, q, v, vdot, loads)
-    return system.measured(t, q, v, vdot, loads), system.control.jets(known)[:, 0]
+    return Loads(r, lam, world, joint)
+
+
+def loads_observed(system: AbstractSystem, t, q, v, o: Observation) -> Loads:
+    """What the constraints transmit at an observed instant, for `system.measured`; it may be traced."""
+    world = joint = jnp.zeros((0, 0))
+    if (w := o.wrenches) is not None:
+        world, joint = (jnp.concatenate(x, axis=1) for x in ((w.force, w.torque), (w.joint_force, w.joint_torque)))
+    return _loads(system, t, q, v, o.lam, o.sides, world, joint)
 
 
 measure_all = compiled_for_each(_measure, 8)

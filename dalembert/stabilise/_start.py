@@ -78,7 +78,7 @@ def consistent_state(
     constraints cannot be met.
 
         >>> import dalembert as da
-        >>> q, v = da.consistent_state(da.mechanism("four-bar"), hold=["crank.angle"])
+        >>> q, v = da.stabilise.consistent_state(da.mechanism("four-bar"), hold=["crank.angle"])
         >>> q.shape
         (9,)
 
@@ -113,9 +113,14 @@ def assembled(
     return found
 
 
-def closed_near(system: AbstractSystem, q, v, t: float) -> Assembled:
-    """`assembled` without complaint: the caller looks at the residuals; on the host."""
-    return _consistent(system, np.asarray(t, float), np.asarray(q), np.asarray(v), np.ones(system.n))
+def closed_near(system: AbstractSystem, q, v, t: Scalar, free: np.ndarray | None = None) -> Assembled:
+    """`assembled` without complaint: the caller looks at the residuals. `free` has 0 for velocities that are held, 1
+    for others: where those that are held leave nothing free the state is a smooth function of all
+    numbers, with its derivatives, however far the guess is from it."""
+    free = np.ones(system.n) if free is None else free
+    if is_traced(system, q, v, t):
+        return _consistent(system, jnp.asarray(t, float), q, v, free)
+    return _consistent(system, np.asarray(t, float), np.asarray(q), np.asarray(v), free)
 
 
 def correction_sentence(system: AbstractSystem, found: Assembled) -> str:
@@ -145,7 +150,7 @@ def velocity_change(system: AbstractSystem, given, v) -> tuple[float, str]:
     name = label if label == str(k) else f"'{label}'"
     return float(change[k] / np.max(np.abs(given) / scale)), (
         f"the start velocities were changed to what the joints allow: {name} from {given[k]:.4g} to {v[k]:.4g}. Give "
-        f"those of all bodies, or hold this one: state=da.consistent_state(system, hold=[{name}])."
+        f"those of all bodies, or hold this one: state=da.stabilise.consistent_state(system, hold=[{name}])."
     )
 
 

@@ -81,7 +81,7 @@ def study(
         >>> import dalembert as da
         >>> from tempfile import mkdtemp
         >>> vary = {"crank.mass": [1.0, 2.0], "coupler.mass": [1.0, 2.0, 3.0]}
-        >>> found = da.studies.study(da.mechanism("four-bar"), vary, ["final(A.angle)"], 0.2, out=mkdtemp(), samples=3)
+        >>> found = da.study(da.mechanism("four-bar"), vary, ["final(A.angle)"], 0.2, out=mkdtemp(), samples=3)
         >>> found
         Study 'four-bar': 6 of 6 cases are done, 0 failed
         >>> found.dataset["final(A.angle)"].shape

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import equinox as eqx
@@ -113,12 +113,19 @@ def compiled_for_each(function: Callable[..., R], mapped: int) -> Callable[..., 
     return _quickly(function, each, eqx.filter_jit(each), Program(function, _is_constant, mapped), mapped)
 
 
+def compiled_alone(function: Callable[P, R], static: Sequence[int] = ()) -> Callable[P, R]:
+    """A function of plain numbers that holds its machine itself, compiled with XLA's lowest effort and kept as long as
+    the function: for a study of one machine, which calls it many times. `static`: arguments that are no arrays."""
+    require_float64()
+    return jax.jit(function, static_argnums=tuple(static), compiler_options=quick_options())
+
+
 def _quickly(function, whole, program, native: Program, mapped: int = 0) -> Callable:
     """`native`, or where that refuses `whole` by XLA; `program` as a part of other programs, and for many numbers."""
 
     @functools.cache
     def quick() -> Callable:  # queries XLA, so not while modules are imported
-        options: Any = {"compiler_options": _quick()}
+        options: Any = {"compiler_options": quick_options()}
         return eqx.filter_jit(whole, **options)
 
     def small(*args, **kwargs) -> Any:
@@ -209,7 +216,7 @@ def _inside_a_jit() -> bool:
 
 
 @functools.cache
-def _quick() -> dict[str, Any]:
+def quick_options() -> dict[str, Any]:
     """Options of XLA to compile in a third of the time: those that it supports (JAX 0.11 knows the first one only)."""
     if jax.default_backend() != "cpu":
         return {}

@@ -36,5 +36,5 @@ for words, rule in rules.items():
 # %%
 try:
     solution.reactions("top", rule=da.reactions.RequireUnique())
-except da.DalembertError as refusal:
+except da.errors.DalembertError as refusal:
     print(refusal)

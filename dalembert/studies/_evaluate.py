@@ -1,0 +1,558 @@
+"""8 · studies: quantities of a machine for given values of its variables, with derivatives; one function for all.
+
+What is asked is traced once as a function of the vector of variables: the march inside it is native and carries the
+derivatives along (`simulate` with derivative="forward"), driven machines are closed at each time (`kinematics`), rest
+and small motions are differentiated implicitly (`equilibrium`, `Linearisation.replace`). A batch of designs is one
+call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import re
+import uuid
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+
+from dalembert._results import DalembertError, SimulationError, Status
+from dalembert._typing import Array
+from dalembert.analysis import Linearisation, equilibrium, kinematics, linearise
+from dalembert.equations import assemble
+from dalembert.linalg import RANK_TOLERANCE
+from dalembert.model import Model
+from dalembert.reactions import AbstractReactionRule, RequireUnique, loads_of
+from dalembert.results import Results, loads_observed, observe, unique_channels
+from dalembert.simulation import Prepared, Solution, prepare, simulate
+from dalembert.stabilise import EXACT, State, closed_near, consistent_state
+from dalembert.studies._design import Design
+from dalembert.studies._quantities import Quantity
+from dalembert.systems import AbstractSystem, build, compiled_alone
+
+TOGETHER = 64
+"""Designs in one call; batches are filled up to it, so that one program serves all."""
+SAME = 1e-5
+"""Relative difference up to which a frequency that was followed is the one found anew."""
+KEPT = 2000
+"""Designs whose numbers are remembered."""
+RESTS = 1e-9
+"""Force that may be left at rest, as a share of the machine's own (as `equilibrium` has it)."""
+STATED = re.compile(r"([qv])\[(\d+)\]")
+
+
+@dataclass(frozen=True)
+class Task:
+    """How a machine is run: what `simulate`, `kinematics` and `equilibrium` are given."""
+
+    t_end: float | None = None
+    t0: float = 0.0
+    samples: Any = 201
+    driven: bool = False  # positions follow from drivers: `kinematics`
+    state: Any = None
+    hold: tuple[str, ...] = ()  # coordinates of bodies that keep their start
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    rule: AbstractReactionRule | str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `simulate`: rtol, integrator, …
+
+    @property
+    def times(self) -> np.ndarray:
+        assert self.t_end is not None
+        if isinstance(self.samples, int | np.integer):
+            return np.linspace(self.t0, self.t_end, int(self.samples))
+        return np.asarray(self.samples, float)
+
+
+class Machine:
+    """A machine with what varies, prepared for its task: all that is found once, on the host."""
+
+    def __init__(self, model: Model | AbstractSystem, names: Sequence[str], task: Task, through=None):
+        self.given = tuple(names)
+        self.model = model if isinstance(model, Model) else None
+        self.plain: AbstractSystem = build(model) if isinstance(model, Model) else model
+        if not isinstance(self.plain, AbstractSystem):
+            raise DalembertError(f"A study needs a model or a system, not {type(model).__name__}.")
+        self.design = Design(self.plain, names, model=self.model, through=through)
+        self.system = self.plain.with_inputs(task.inputs) if task.inputs else self.plain
+        self.task = task
+
+    @functools.cached_property
+    def prepared(self) -> Prepared:
+        return prepare(self.system, self.task.state, t=self.task.t0, rule=self.task.rule)
+
+    @functools.cached_property
+    def first(self) -> Solution:
+        """The motion of the machine as it is given."""
+        return self.motion({})
+
+    @functools.cached_property
+    def rest_rule(self) -> AbstractReactionRule:
+        """What picks reactions of the machine at rest."""
+        found = equilibrium(self.system, self.task.state, t=self.task.t0, rule=self.task.rule)
+        return found.rule
+
+    @functools.cached_property
+    def rule(self) -> AbstractReactionRule:
+        """What picks reactions: as results of the motion have it."""
+        found = self.first.results
+        assert isinstance(found, Results)
+        return found.rule
+
+    def motion(self, values: Mapping[str, Any], start: State | None = None, throw: bool = True) -> Solution:
+        """The motion for given parameters, on the host."""
+        if self.task.t_end is None:
+            raise DalembertError("Give t_end=, the end of the motion: a quantity over a motion is asked.")
+        machine = self.prepared.replace(values) if values else self.prepared
+        common = {"t0": self.task.t0, "samples": self.task.times, "throw": throw}
+        state = self.task.state if start is None else start
+        if self.task.driven:
+            return kinematics(machine, self.task.t_end, state, **common)
+        return simulate(machine, self.task.t_end, state, **common, **self.task.options)
+
+    @functools.cached_property
+    def free(self) -> np.ndarray | None:
+        """1 for velocities whose coordinates close the joints, 0 for those that keep their start: what a person holds,
+        or independent ones of the machine as it is given. A start is then a smooth function of the design; the nearest
+        one in the mass metric (`consistent_state`) has derivatives on closed starts only. None: nothing to close."""
+        system, t0 = self.system, self.task.t0
+        free = np.ones(system.n)
+        if self.task.hold:
+            for name in self.task.hold:
+                free[system.velocities_named(name)] = 0
+            return free
+        if not system.m_holonomic:
+            return None
+        state = consistent_state(system, self.task.state, t=t0)
+        equations = assemble(system, t0, *state)
+        scale = np.asarray(system.scale())
+        C = np.asarray(equations.C)[: system.m_holonomic] * scale
+        size = np.linalg.norm(C, axis=1, keepdims=True)
+        C = C / np.where(size > 0, size, 1.0)
+        rank = int(np.linalg.matrix_rank(C, tol=RANK_TOLERANCE * max(1.0, np.linalg.norm(C, 2))))
+        order = scipy.linalg.qr(C, mode="r", pivoting=True)[-1]
+        free[order[rank:]] = 0
+        return free
+
+    def start(self, x: Array, replaced: AbstractSystem) -> State:
+        """Where a motion starts: with the bodies' points where they were, the joints closed by dependent coordinates
+        alone."""
+        return self.begin(x, replaced)[0]
+
+    def begin(self, x: Array, replaced: AbstractSystem) -> tuple[State, Array]:
+        """The start, and by how much its joints are open, relative to the machine's size."""
+        state = State(replaced.q0, replaced.v0) if self.task.state is None else State(*self.task.state)
+        shifts = self.design.shifts(x)
+        if shifts:
+            state = _shifted(replaced, state, shifts)
+        if self.free is None:
+            return state, jnp.zeros(())
+        closed = closed_near(replaced, state.q, jnp.zeros(replaced.n), self.task.t0, self.free)
+        return State(closed.state.q, state.v), jnp.max(jnp.abs(closed.position), initial=0.0)
+
+    def values(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """The parameters of the system as plain numbers."""
+        return {k: np.asarray(v) for k, v in self.design.parameters(np.asarray(x, float)).items()}
+
+    def closed(self, x: np.ndarray) -> State | None:
+        """The start of a design, on its constraints; None where there is no such machine."""
+        try:
+            system = self.system.replace(self.values(x))
+            start = self.start(np.asarray(x, float), system)
+            q, v = consistent_state(system, start, t=self.task.t0)
+        except DalembertError:
+            return None
+        return State(np.asarray(q), np.asarray(v)) if np.all(np.isfinite(q)) and np.all(np.isfinite(v)) else None
+
+    # ---- channels ------------------------------------------------------------------------------------------------
+
+    def column(self, name: str) -> tuple[str, int]:
+        """Where a channel is found: among what is measured ("y"), or of the state ("q", "v"); an error by name."""
+        if match := STATED.fullmatch(name):
+            size = {"q": np.size(self.system.q0), "v": self.system.n}[match[1]]
+            if int(match[2]) >= size:
+                raise DalembertError(f"'{name}': system '{self.system.name}' has {size} of {match[1]}.")
+            return match[1], int(match[2])
+        found = self.system.channels_named(name)
+        if len(found) != 1:
+            names = ", ".join(f"'{self.system.channel(k).name}'" for k in found)
+            raise DalembertError(f"'{name}' has several numbers; name them: {names}.")
+        return "y", found[0]
+
+    def columns(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """All channels of these names; of groups each of their channels."""
+        return {n: self.column(n) for n in dict.fromkeys(names)}
+
+    def unit(self, name: str) -> str:
+        """The unit of a channel or of a variable."""
+        if name in self.design.names:
+            return self.design.units()[self.design.names.index(name)]
+        where, k = self.column(name)
+        return self.system.channel(k).unit if where == "y" else ""
+
+    def refuse_open(self, names: Sequence[str], rest: bool = False) -> tuple[str, ...]:
+        """Refuse reactions that the rigid-body model leaves open unless a rule is named; remarks on those it picks."""
+        columns = {n: k for n, (where, k) in self.columns(names).items() if where == "y"}
+        loads = {n: k for n, k in columns.items() if transmits(self.system, k)}
+        if not loads:
+            return ()
+        if rest:
+            instant = equilibrium(self.system, self.task.state, t=self.task.t0).instant
+            sure = dict(zip(loads, unique_channels(instant, list(loads.values())), strict=True))
+            rule = self.task.rule
+        else:
+            rules = list(map(str, self.first.dataset["channel_rule"].values))
+            sure = {n: rules[k] == "unique" for n, k in loads.items()}
+            rule = self.task.rule
+        open_ = [n for n, unique in sure.items() if not unique]
+        if open_ and rule is None:
+            listed = ", ".join(f"'{n}'" for n in open_)
+            raise DalembertError(
+                f"{listed}: the rigid-body model of '{self.system.name}' does not determine this reaction (da.check "
+                "shows why), so a number of it would be that of a rule. Name one, rule='minimum-norm' or an object of "
+                "da.reactions, or measure a reaction that is unique."
+            )
+        picked = getattr(rule, "describe", None)
+        words = picked(self.system.machine) if picked else str(rule)
+        return tuple(f"'{n}' is not unique: the rule {words} picked it." for n in open_)
+
+
+def transmits(system: AbstractSystem, k: int) -> bool:
+    """Whether a channel is one of reactions."""
+    return k < len(system.channels) and system.channel(k).level == 3
+
+
+def _shifted(system: AbstractSystem, state: State, shifts: Mapping[str, Any]) -> State:
+    """The same motion of the bodies as they were, told of other points as their centres of mass."""
+    bodies = system.bodies
+    assert bodies is not None
+    d, q, v = bodies.kinematics.d, jnp.asarray(state.q, float), jnp.asarray(state.v, float)
+    own, rest = (jnp.asarray(x) for x in system.split(q))
+    places = bodies.places(own)
+    table, rates = own.reshape(len(bodies.body_names), -1), v.reshape(len(bodies.body_names), -1)
+    for name, shift in shifts.items():
+        k = list(bodies.body_names).index(name)
+        R, spin = places.R[k], rates[k, d:]
+        arm = jnp.stack([-spin[0] * shift[1], spin[0] * shift[0]]) if d == 2 else jnp.cross(spin, shift)
+        table = table.at[k, :d].add(R @ shift)
+        rates = rates.at[k, :d].add(R @ arm)
+    return State(jnp.concatenate([table.ravel(), rest]), rates.ravel())
+
+
+class Context:
+    """One machine, with values for its variables; each analysis is made once, where something asks for it."""
+
+    def __init__(self, asked: Asked, x: Array):
+        self.asked, self.machine, self.x = asked, asked.machine, x
+        self.values = self.machine.design.parameters(x)
+        self.fine: list[Any] = [jnp.all(jnp.isfinite(x))]
+
+    def variable(self, name: str) -> Array:
+        names = self.machine.design.names
+        if name not in names:
+            raise DalembertError(f"'{name}' is not among what varies: {', '.join(names)}.")
+        return self.x[names.index(name)]
+
+    # ---- motion --------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> Array:
+        """Whether the machine can be assembled at its start."""
+        return self.machine.begin(self.x, self.machine.system.replace(self.values))[1] <= EXACT
+
+    @functools.cached_property
+    def solution(self) -> Solution:
+        task = self.machine.task
+        ready = self.machine.prepared.replace(self.values)
+        start = self.machine.start(self.x, ready.system)
+        common = {"t0": task.t0, "samples": task.times}
+        if task.driven:
+            return kinematics(ready, float(task.times[-1]), start, **common)
+        return simulate(ready, task.t_end, start, derivative="forward", **common, **task.options)  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def _courses(self) -> tuple[Array, Array]:
+        task, names = self.machine.task, self.asked.over_motion
+        columns = self.machine.columns(names)
+        solution, ready = self.solution, self.machine.prepared.replace(self.values)
+        ended = (solution.status_code == int(Status.done)) & jnp.all(jnp.isfinite(solution.q))
+        self.fine.append(ended)
+        measured = [k for where, k in columns.values() if where == "y"]
+        level = max((_level(ready.system, k) for k in measured), default=0)
+        t, q, v = jnp.asarray(task.times), solution.q, solution.v
+        rule = self.machine.rule if level == 3 else RequireUnique()
+        y = jax.lax.map(lambda at: channels_at(ready.system, ready.formulation, rule, measured, level, *at), (t, q, v))
+        table = {"y": y, "q": q, "v": v}
+        picked = []
+        for where, k in columns.values():
+            one = table[where][:, measured.index(k) if where == "y" else k]
+            turning = where == "y" and ready.system.counts_no_turns(k)
+            picked.append(jnp.unwrap(one) if turning else one)
+        return t, jnp.stack(picked, axis=1)
+
+    def course(self, names: Sequence[str]) -> tuple[Array, Array]:
+        """Times, and a column for each channel."""
+        t, y = self._courses
+        every = list(dict.fromkeys(self.asked.over_motion))
+        return t, y[:, np.array([every.index(n) for n in names])]
+
+    # ---- rest and small motions ------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _rest(self) -> dict[str, Array]:
+        names = list(dict.fromkeys(self.asked.at_rest))
+        system = self.machine.system.replace(self.values)
+        rest = equilibrium(system, self.machine.start(self.x, system), t=self.machine.task.t0)
+        self.fine.append((jnp.max(jnp.abs(rest.residual)) < RESTS) & jnp.all(jnp.isfinite(rest.q)))
+        columns = self.machine.columns(names)
+        measured = [k for where, k in columns.values() if where == "y"]
+        level = max((_level(system, k) for k in measured), default=0)
+        t, still = jnp.asarray(self.machine.task.t0, float), jnp.zeros(system.n)
+        rule = self.machine.rest_rule if level == 3 else RequireUnique()
+        y = channels_at(system, self.machine.prepared.formulation, rule, measured, level, t, rest.q, still)
+        table = {"y": y, "q": rest.q, "v": still}
+        return {n: table[w][measured.index(k) if w == "y" else k] for n, (w, k) in columns.items()}
+
+    def resting(self, name: str) -> Array:
+        return self._rest[name]
+
+    @functools.cached_property
+    def frequencies(self) -> Array:
+        linear = self.asked.linear
+        found = linear.replace(self.values).frequencies
+        return found[jnp.array(oscillating(linear))]
+
+
+def _level(system: AbstractSystem, k: int) -> int:
+    """The level of a channel: 0 position … 3 reactions."""
+    return system.channel(k).level
+
+
+def channels_at(system, formulation, rule, which: Sequence[int], level: int, t, q, v) -> Array:
+    """Measured numbers at an instant, with what they need."""
+    if level < 2 or not which:
+        return system.measured(t, q, v, only=which) if which else jnp.zeros(0)
+    if level == 2:
+        vdot = formulation.solve(assemble(system, t, q, v)).vdot
+        return system.measured(t, q, v, vdot, only=which)
+    if not system.machine.sided:
+        equations = assemble(system, t, q, v)
+        vdot = formulation.solve(equations).vdot
+        return system.measured(t, q, v, vdot, loads_of(system, equations, vdot, rule), only=which)
+    seen = observe(system, formulation, rule, t, q, v)  # teeth and belts bear on the side of their load
+    return system.measured(t, q, v, seen.rates, loads_observed(system, t, q, v, seen), only=which)
+
+
+def oscillating(linear: Linearisation) -> list[int]:
+    """The modes with a frequency, the lowest first."""
+    modes = [(m.frequency, k) for k, m in enumerate(linear.modes) if m.frequency > 0]
+    return [k for _, k in sorted(modes)]
+
+
+class Asked:
+    """Quantities of one machine: values, and derivatives by its variables.
+
+    `values(x)` and `slopes(x)` return None where a machine has no such number (it can't be assembled, its motion does
+    not reach its end); `reason(x)` states why.
+    """
+
+    def __init__(self, machine: Machine, quantities: Sequence[Quantity], spread: Sequence[bool] | None = None):
+        self.machine, self.quantities = machine, tuple(quantities)
+        self.spread = tuple(spread or (False,) * len(self.quantities))
+        self.over_motion = tuple(c for q in self.quantities for c in q.over_motion)
+        self.at_rest = tuple(c for q in self.quantities for c in q.at_rest)
+        self.modes = max((q.modes for q in self.quantities), default=0)
+        self.remarks: tuple[str, ...] = ()
+        for names in (self.over_motion, self.at_rest):
+            machine.columns(names)
+        for q in self.quantities:  # names of variables, and the like
+            q.unit(machine.unit)
+        if self.over_motion:
+            if machine.task.t_end is None:
+                raise DalembertError(f"{self._first_over_motion()}: give t_end=, the end of the motion.")
+            if len(machine.task.times) < 3:
+                raise DalembertError("samples= must be three times at least: quantities are taken over the motion.")
+            self.remarks += machine.refuse_open(self.over_motion)
+            if any(transmits(machine.system, k) for w, k in machine.columns(self.over_motion).values() if w == "y"):
+                _ = machine.rule
+        if self.at_rest:
+            self.remarks += machine.refuse_open(self.at_rest, rest=True)
+        self._linear: Linearisation | None = None
+        self._seen: dict[bytes, tuple[np.ndarray, np.ndarray] | None] = {}
+        if self.modes:
+            self.linear_at({})
+
+    @functools.cached_property
+    def recipe(self) -> tuple:
+        """All that another process needs to make the same."""
+        machine = self.machine
+        given = (machine.model or machine.plain, machine.given, machine.task, machine.design.through)
+        return uuid.uuid4().hex, given, self.quantities, self.spread
+
+    def _first_over_motion(self) -> str:
+        return next(q.text for q in self.quantities if q.over_motion)
+
+    @property
+    def linear(self) -> Linearisation:
+        assert self._linear is not None
+        return self._linear
+
+    def linear_at(self, values: Mapping[str, Any]) -> None:
+        """Take the small motions of this machine as those that are followed."""
+        self._linear = self._linearised(values)
+        count = len(oscillating(self._linear))
+        if count < self.modes:
+            raise DalembertError(
+                f"frequency({self.modes}): '{self.machine.system.name}' has {count} oscillating mode"
+                f"{'' if count == 1 else 's'} about its equilibrium."
+            )
+        self.__dict__.pop("_slopes", None)
+        self.__dict__.pop("_frequencies", None)
+        self.__dict__.pop("_batch", None)
+
+    def _linearised(self, values: Mapping[str, Any]) -> Linearisation:
+        system = self.machine.system.replace(values) if values else self.machine.system
+        return linearise(system, equilibrium(system, self.machine.task.state, t=self.machine.task.t0))
+
+    # ---- the traced function -----------------------------------------------------------------------------------
+
+    def _function(self, x: Array) -> tuple[Array, Array]:
+        at = Context(self, x)
+        rows = [
+            q.rows(at) if wide else jnp.reshape(q.value(at), (1,))
+            for q, wide in zip(self.quantities, self.spread, strict=True)
+        ]
+        return jnp.concatenate(rows), functools.reduce(jnp.logical_and, at.fine)
+
+    @functools.cached_property
+    def _slopes(self) -> Callable:
+        def both(x):
+            def twice(x):
+                y, fine = self._function(x)
+                return y, (y, fine)
+
+            return jax.jacfwd(twice, has_aux=True)(x)
+
+        return compiled_alone(both)
+
+    @functools.cached_property
+    def _frequencies(self) -> Callable:
+        return compiled_alone(lambda x: self.linear.replace(self.machine.design.parameters(x)).frequencies)
+
+    @functools.cached_property
+    def _batch(self) -> Callable:
+        return compiled_alone(jax.vmap(self._function))
+
+    @functools.cached_property
+    def _slices(self) -> list[slice]:
+        shapes = jax.eval_shape(
+            lambda x: [
+                q.rows(at) if wide else jnp.reshape(q.value(at), (1,))
+                for at in [Context(self, x)]
+                for q, wide in zip(self.quantities, self.spread, strict=True)
+            ],
+            jnp.zeros(len(self.machine.design)),
+        )
+        ends = np.cumsum([0, *(s.shape[0] for s in shapes)]).tolist()
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
+
+    def parts(self, rows: np.ndarray) -> list[np.ndarray]:
+        """The numbers of each quantity, of all rows (…, rows)."""
+        return [rows[..., s] for s in self._slices]
+
+    # ---- on the host ---------------------------------------------------------------------------------------------
+
+    def values(self, x: np.ndarray) -> np.ndarray | None:
+        """The numbers of all quantities."""
+        found = self.slopes(x)
+        return None if found is None else found[0]
+
+    def slopes(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """The numbers of all quantities and their derivatives, a column for each variable."""
+        x = np.asarray(x, float)
+        key = x.tobytes()
+        if key not in self._seen:
+            if len(self._seen) > KEPT:
+                self._seen.clear()
+            self._seen[key] = self._found(x)
+        return self._seen[key]
+
+    def _found(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        if not self._possible(x) or (self.modes and not self._followed(x)):
+            return None
+        with quiet():
+            J, (y, fine) = self._slopes(x)
+        J, y = np.asarray(J), np.asarray(y)
+        return (y, J) if bool(fine) and np.all(np.isfinite(y)) and np.all(np.isfinite(J)) else None
+
+    def batch(self, X: np.ndarray) -> np.ndarray:
+        """The numbers for many designs, a row for each; NaN where a design has none."""
+        X = np.asarray(X, float)
+        if self.modes:  # modes are followed from one design, so one by one
+            found = [self.values(x) for x in X]
+            width = self._slices[-1].stop
+            return np.array([np.full(width, np.nan) if y is None else y for y in found])
+        possible = np.array([self._possible(x) for x in X], bool)
+        out = np.full((len(X), self._slices[-1].stop), np.nan)
+        rows = np.flatnonzero(possible)
+        for first in range(0, len(rows), TOGETHER):
+            some = rows[first : first + TOGETHER]
+            filled = np.resize(some, TOGETHER)  # one program for all
+            with quiet():
+                y, fine = (np.asarray(z)[: len(some)] for z in self._batch(X[filled]))
+            out[some] = np.where(fine[:, None] & np.all(np.isfinite(y), axis=1, keepdims=True), y, np.nan)
+        return out
+
+    def _possible(self, x: np.ndarray) -> bool:
+        """Whether there is such a machine: masses are positive, and its joints close at the start."""
+        return bool(np.all(np.isfinite(x))) and self.machine.closed(x) is not None
+
+    def _followed(self, x: np.ndarray) -> bool:
+        """Whether there are frequencies: those of the machine linearised anew, followed from there if they differ."""
+        values = self.machine.values(x)
+        try:
+            anew = self._linearised(values)
+        except DalembertError:
+            return False
+        own = oscillating(anew)
+        followed = np.asarray(self._frequencies(x))[oscillating(self.linear)[: self.modes]]
+        fresh = np.array([anew.modes[k].frequency for k in own[: self.modes]])
+        if len(fresh) < self.modes:
+            return False
+        if not np.allclose(fresh, followed, rtol=SAME, atol=0):
+            self.linear_at(values)
+        return True
+
+    def reason(self, x: np.ndarray) -> str:
+        """Why a design has no such numbers, as a sentence."""
+        x = np.asarray(x, float)
+        try:
+            values = self.machine.values(x)
+            system = self.machine.system.replace(values)
+            start = self.machine.start(x, system)
+            if self.over_motion:
+                start = consistent_state(system, start, t=self.machine.task.t0)
+                ended = self.machine.motion(values, start)
+                if ended.status is not Status.done:
+                    return ended.status.message
+            if self.at_rest or self.modes:
+                equilibrium(system, start, t=self.machine.task.t0)
+        except SimulationError as error:
+            return str(error)
+        except DalembertError as error:
+            return str(error)
+        return "Its numbers or their derivatives are not finite: it passes a singular position."
+
+
+@contextlib.contextmanager
+def quiet():
+    """Without warnings: what is refused is reported by name, once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

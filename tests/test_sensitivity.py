@@ -1,0 +1,95 @@
+"""Sensitivities against closed forms, linear covariance against Monte Carlo, worst cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.studies import Normal, final, parameter, sensitivities, uncertainty, worst_case
+
+
+@pytest.fixture(scope="module")
+def oscillator():
+    """A mass on a spring that is let go at 0.1: x(t) = 0.1 cos(√(k/m) t)."""
+    model = da.Model("oscillator")
+    model.body("mass", mass=2.0, inertia=1.0, position=(0.1, 0))
+    model.prismatic("rail", model.ground, "mass", at=(0, 0), axis=(1, 0))
+    model.spring_damper(
+        "spring", model.ground, "mass", at_i=(-1.0, 0), at_j=(0.1, 0), stiffness=50.0, damping=0.0, length=1.0
+    )
+    model.measure("place", "point", "mass")
+    return model
+
+
+def test_sobol_indices_of_a_closed_form(oscillator):
+    """y = a + 2 b + 3 a b with a, b uniform on (1, 2): the mean over b is a (1 + 3·1.5) and so on. The total index of
+    each is its own and the common one. Points of a Sobol' sequence: errors fall nearly as 1/N."""
+    a, b = parameter("mass.mass"), parameter("spring.stiffness")
+    found = sensitivities(
+        oscillator, {"mass.mass": (1.0, 2.0), "spring.stiffness": (1.0, 2.0)}, a + 2 * b + 3 * a * b, method="sobol",
+        count=1024,
+    )  # fmt: skip
+    v = 1 / 12
+    own = np.array([(1 + 4.5) ** 2 * v, (2 + 4.5) ** 2 * v])
+    common = 9 * v * v
+    whole = own.sum() + common
+    np.testing.assert_allclose(found.first[0], own / whole, atol=5e-3)
+    np.testing.assert_allclose(found.total[0], (own + common) / whole, atol=5e-3)
+    assert "Sobol'" in repr(found) and found.count == 1024 * 4
+
+
+def test_linear_covariance_against_monte_carlo(oscillator):
+    """Small spreads: the difference of the two is statistical, 1/√N, and that of the second order, σ². And the closed
+    form: dx/dk = −0.1 sin(ω t) t/(2 m ω)."""
+    vary = {"mass.mass": Normal(2.0, 0.01), "spring.stiffness": Normal(50.0, 0.25)}
+    options = {"t_end": 0.3, "samples": 4, "correlation": {("mass.mass", "spring.stiffness"): 0.5}}
+    measure = [final("place.x"), final("place.vx")]
+    linear = uncertainty(oscillator, vary, measure, **options)
+    w, t = 5.0, 0.3
+    slopes = -0.1 * np.sin(w * t) * t * np.array([-w / (2 * 2.0), 1 / (2 * 2.0 * w)])
+    C = np.array([[1e-4, 0.5 * 0.01 * 0.25], [0.5 * 0.01 * 0.25, 0.0625]])
+    assert linear.covariance[0, 0] == pytest.approx(slopes @ C @ slopes, rel=1e-6)
+    assert linear.mean[0] == pytest.approx(0.1 * np.cos(w * t), rel=1e-7)
+    count = 4000
+    drawn = uncertainty(oscillator, vary, measure, method="monte-carlo", count=count, **options)
+    np.testing.assert_allclose(drawn.deviation, linear.deviation, rtol=4 / np.sqrt(2 * count) + 1e-3)
+    correlation = lambda u: u.covariance[0, 1] / np.sqrt(u.covariance[0, 0] * u.covariance[1, 1])  # noqa: E731
+    assert correlation(drawn) == pytest.approx(correlation(linear), abs=4 / np.sqrt(count))
+    assert drawn.mean_band is not None and drawn.quantiles is not None
+    assert np.all(np.abs(drawn.mean - linear.mean) < 2 * drawn.mean_band)
+    normal = linear.mean + 1.96 * linear.deviation
+    np.testing.assert_allclose(drawn.quantiles[2] - linear.mean, normal - linear.mean, rtol=0.1)
+    assert drawn.failed == 0 and "95 %" in repr(drawn)
+
+
+def test_gradient_and_worst_case(oscillator):
+    vary = {"mass.mass": (1.5, 2.5), "spring.stiffness": (40.0, 60.0)}
+    options = {"t_end": 0.3, "samples": 4}
+    found = sensitivities(oscillator, vary, final("place.x"), **options)
+    w, t = 5.0, 0.3
+    slopes = -0.1 * np.sin(w * t) * t * np.array([-w / (2 * 2.0), 1 / (2 * 2.0 * w)])
+    np.testing.assert_allclose(found.slopes[0], slopes, rtol=1e-6)
+    parts = (slopes * np.array([1.0, 20.0])) ** 2
+    np.testing.assert_allclose(found.total[0], parts / parts.sum(), rtol=1e-6)
+    # cos falls up to π: the ends are those of the fastest and the slowest
+    ends = worst_case(oscillator, vary, final("place.x"), starts=1, **options)
+    assert ends.least.value == pytest.approx(0.1 * np.cos(np.sqrt(60 / 1.5) * t), rel=1e-6)
+    assert ends.largest.value == pytest.approx(0.1 * np.cos(np.sqrt(40 / 2.5) * t), rel=1e-6)
+    assert "mass.mass = 1.5" in repr(ends)
+
+
+def test_what_cannot_vary_gets_a_sentence(oscillator):
+    y = final("place.x")
+    for vary, options, words in (
+        ({"mass.mass": (2.0, 1.0)}, {}, "say how it varies"),
+        ({"mas.mass": (1.0, 2.0)}, {}, "Did you mean 'mass.mass'"),
+        ({"mass.mass": (1.0, 2.0)}, {"method": "guess"}, "method='guess' is unknown"),
+        ({"mass.mass": (1.0, 2.0)}, {"t_end": None}, "give t_end="),
+    ):
+        with pytest.raises(da.errors.DalembertError, match=words):
+            sensitivities(oscillator, vary, y, **({"t_end": 0.3} | options))
+    with pytest.raises(da.errors.DalembertError, match="correlation must be"):
+        uncertainty(oscillator, {"mass.mass": (1.0, 2.0)}, y, t_end=0.3, correlation=[[2.0]])
+    with pytest.raises(da.errors.DalembertError, match="a course in time, not a number"):
+        sensitivities(oscillator, {"mass.mass": (1.0, 2.0)}, ["place.x"], t_end=0.3)
