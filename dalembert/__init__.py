@@ -52,7 +52,8 @@ _MOVED = {
     "analysis": "compare projectors split_motion actuation=actuator_authority",
     "reports": "plot_graph",
     "errors": "DalembertError ModelError FileError AssemblyError AssemblyWarning SimulationError "
-    "RecordWarning RedundancyWarning SingularWarning PrecisionWarning StiffnessWarning SlackBeltWarning RemarkWarning=ConversionWarning",
+    "RecordWarning RedundancyWarning SingularWarning PrecisionWarning StiffnessWarning SlackBeltWarning "
+    "RemarkWarning=ConversionWarning",
 }
 """Names that were at the door (old=new where the name changed too): they go on working, and whoever uses one is told
 where it is now."""

@@ -436,6 +436,7 @@ ROOMS = {
     "simulation": ("Simulation", "marching in time: a motion and how it ended"),
     "results": ("Results", "what follows from a motion: labels, reactions, uniqueness, files"),
     "analysis": ("Analysis", "questions about a machine or a motion"),
+    "studies": ("Studies", "many machines: studies that survive, the best design, parameters from data"),
     "reports": ("Reports", "pages and pictures of a machine and its motion"),
     "functions": ("Functions of time", "motions of drivers and laws of forces as data"),
     "errors": ("Errors and warnings", "what can go wrong"),
