@@ -118,7 +118,7 @@ def linearise(
         _refuse_unsteady(here, turning, channels)
     turned = None if turning is None else here.turned(turning)
     minimal = Minimal.of(first, here.found, turned)
-    if turned is None and not np.any(here.v) and all(minimal.counts):
+    if turned is None and not np.any(here.v) and all(minimal.counts) and minimal.holonomic == minimal.rows:
         # of a machine at rest coordinates in which the rounding of stiff parts does not reach soft ones
         bodies, load = on_bodies(minimal, here.found, np.asarray(system.scale()))
         minimal = minimal.rotated(peeled(bodies, load)[1])
