@@ -151,6 +151,13 @@ def test_front_door_is_light():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("path", [f for f in FILES if room_of(f) == "cli"], ids=str)
+def test_commands_load_what_they_need_when_they_run(path):
+    """A file of the command line names no room outside a function, so that no command waits for another's imports."""
+    rooms = {room for node in ast.parse(path.read_text()).body for room in imports_of(node)}
+    assert rooms <= {"cli", "_results", "_streams"}
+
+
 def test_all_public_names_load():
     import dalembert as da
 
