@@ -247,6 +247,7 @@ def earliest(found: list[tuple[float, State]], length: float) -> tuple[float, St
 
 
 def quoted(names: Iterable[str]) -> str:
+    """Names in a sentence: 'a' and 'b'."""
     return " and ".join(f"'{n}'" for n in names)
 
 
