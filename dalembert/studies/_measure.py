@@ -112,7 +112,7 @@ def mean_over_time(t: Any, s: Any) -> Any:
     return over_time(t, s) / (t[..., -1] - t[..., 0])
 
 
-def crest(t: Sequence[Any], s: Sequence[Any], there: Any, otherwise: Any, xp: Any) -> Any:
+def crest(t: Any, s: Any, there: Any, otherwise: Any, xp: Any) -> Any:
     """Where `there`, the top of the parabola through three instants, times `t` and values `s`, if it bends down;
     elsewhere `otherwise`. `xp` is NumPy or `jax.numpy`."""
     (before, at, after), (a, b, c) = t, s
