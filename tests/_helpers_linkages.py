@@ -1,4 +1,4 @@
-"""Small driven linkages with closed forms, for tests of kinematics."""
+"""Small linkages, most with closed forms, that several tests ask different things of."""
 
 from __future__ import annotations
 
@@ -77,4 +77,38 @@ def quick_return(start: float = 0.5, crank: float = 0.25, drop: float = 0.6) -> 
     model.revolute("P", first, block, at=P)
     model.prismatic("slot", lever, block, at=P, axis=turned(angle))
     model.revolute("Q", model.ground, lever, at=(0, 0))
+    return model
+
+
+def cranks() -> da.Model:
+    """Three hanging parallel cranks under one coupler, in the plane: one redundant row; at rest in equilibrium."""
+    model = da.Model("cranks", gravity=(0, -9.81))
+    bar = model.body("bar", mass=2.0, inertia=0.3, position=(1.0, -1.0))
+    for k in range(3):
+        crank = model.body(f"crank{k}", mass=1.0, inertia=0.1, position=(k, -0.5))
+        model.revolute(f"top{k}", model.ground, crank, at=(k, 0))
+        model.revolute(f"foot{k}", crank, bar, at=(k, -1))
+    return model
+
+
+def rotor(driver: str) -> da.Model:
+    """A shaft in space that a driver turns, and a pendulum that hangs on its axis: steady motion."""
+    model = da.Model("rotor", space="space", gravity=(0, 0, -9.81))
+    disc = model.body("disc", mass=1.0, inertia=(0.1, 0.1, 0.2), angular_velocity=(0, 0, 2.0))
+    model.revolute("axle", model.ground, disc, at=(0, 0, 0), axis=(0, 0, 1))
+    model.driver(driver, "axle", da.functions.polynomial([0.0, 2.0]))
+    bob = model.body("bob", mass=1.0, inertia=(0.02, 0.02, 0.01), position=(0, 0, -0.5), angular_velocity=(0, 0, 2.0))
+    model.revolute("hinge", disc, bob, at=(0, 0, 0), axis=(1, 0, 0))
+    return model
+
+
+def oscillator(stiffness: float) -> da.Model:
+    """A mass of 2 kg on a spring that is let go at 0.1: x(t) = 0.1 cos(√(k/m) t)."""
+    model = da.Model("oscillator")
+    model.body("mass", mass=2.0, inertia=1.0, position=(0.1, 0))
+    model.prismatic("rail", model.ground, "mass", at=(0, 0), axis=(1, 0))
+    model.spring_damper(
+        "spring", model.ground, "mass", at_i=(-1.0, 0), at_j=(0.1, 0), stiffness=stiffness, damping=0.0, length=1.0
+    )
+    model.measure("place", "point", "mass")
     return model

@@ -19,10 +19,7 @@ ORDER = [
 ]  # fmt: skip
 UPWARD = {
     "simulation/_solution.py": {"results"},  # a solution answers what is computed from its motion
-    "analysis/_check.py": {"reports"},  # a check prints
-    "analysis/_equilibrium.py": {"reports"},  # and so does a machine at rest
-    "analysis/_quasistatic.py": {"reports"},  # and a path
-    "analysis/_linear_model.py": {"reports"},  # and a linear model
+    "analysis/_printed.py": {"reports"},  # a check, a machine at rest, a path and a linear model print
     "studies/_study.py": {"reports"},  # and a study makes its page
 }
 """The only imports that run upward, each in one function and on first use: sugar for a person at a prompt."""

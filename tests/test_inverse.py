@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import _helpers_linkages
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from _helpers_linkages import cranks
 
 import dalembert as da
 
@@ -37,26 +39,9 @@ def boom() -> da.Model:
     return model
 
 
-def cranks() -> da.Model:
-    """Three parallel cranks under one coupler: a redundant row, and an actuator on each crank."""
-    model = da.Model("cranks", gravity=(0, -G))
-    bar = model.body("bar", mass=2.0, inertia=0.3, position=(1.0, -1.0))
-    for k in range(3):
-        crank = model.body(f"crank{k}", mass=1.0, inertia=0.1, position=(k, -0.5))
-        model.revolute(f"top{k}", model.ground, crank, at=(k, 0))
-        model.revolute(f"foot{k}", crank, bar, at=(k, -1))
-    return model
-
-
 def rotor() -> da.Model:
     """A shaft that a driver turns, and a pendulum on it: the driver stays, or is the actuator."""
-    model = da.Model("rotor", space="space", gravity=(0, 0, -G))
-    disc = model.body("disc", mass=1.0, inertia=(0.1, 0.1, 0.2), angular_velocity=(0, 0, 2.0))
-    model.revolute("axle", model.ground, disc, at=(0, 0, 0), axis=(0, 0, 1))
-    model.driver("turn", "axle", da.functions.polynomial([0.0, 2.0]))
-    bob = model.body("bob", mass=1.0, inertia=(0.02, 0.02, 0.01), position=(0, 0, -0.5), angular_velocity=(0, 0, 2.0))
-    model.revolute("hinge", disc, bob, at=(0, 0, 0), axis=(1, 0, 0))
-    return model
+    return _helpers_linkages.rotor("turn")
 
 
 def ball() -> da.Model:

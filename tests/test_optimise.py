@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _helpers_linkages
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -219,15 +220,7 @@ def test_other_assemblies_are_noticed():
 
 @pytest.fixture(scope="module")
 def oscillator():
-    """x(t) = 0.1 cos(√(k/m) t)."""
-    model = da.Model("oscillator")
-    model.body("mass", mass=2.0, inertia=1.0, position=(0.1, 0))
-    model.prismatic("rail", model.ground, "mass", at=(0, 0), axis=(1, 0))
-    model.spring_damper(
-        "spring", model.ground, "mass", at_i=(-1.0, 0), at_j=(0.1, 0), stiffness=100.0, damping=0.0, length=1.0
-    )
-    model.measure("place", "point", "mass")
-    return model
+    return _helpers_linkages.oscillator(100.0)
 
 
 def test_global_search_finds_what_gradients_do_not(oscillator):

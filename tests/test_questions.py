@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 
+import _helpers_linkages
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -19,32 +20,22 @@ G = 9.81
 
 
 def cranks() -> da.Model:
-    """Three hanging parallel cranks under one coupler, in the plane: one redundant row; at rest in equilibrium."""
-    model = da.Model("cranks", gravity=(0, -G))
-    bar = model.body("bar", mass=2.0, inertia=0.3, position=(1.0, -1.0))
-    for k in range(3):
-        crank = model.body(f"crank{k}", mass=1.0, inertia=0.1, position=(k, -0.5))
-        model.revolute(f"top{k}", model.ground, crank, at=(k, 0))
-        model.revolute(f"foot{k}", crank, bar, at=(k, -1))
+    """Three hanging parallel cranks under one coupler: one redundant row; at rest in equilibrium."""
+    model = _helpers_linkages.cranks()
     model.torque("turn", "crank0", model.input("u"))
     model.measure("load", "reaction", "top0")
-    model.measure("tip", "point", bar, at=(2.5, -1), seen_from="crank0")
+    model.measure("tip", "point", "bar", at=(2.5, -1), seen_from="crank0")
     model.measure("twice", "formula", "2*load.Fy + tip.ax")
     return model
 
 
 def rotor() -> da.Model:
     """A rotor in space that a driver turns, and a pendulum that hangs on its axis: steady motion."""
-    model = da.Model("rotor", space="space", gravity=(0, 0, -G))
-    disc = model.body("disc", mass=1.0, inertia=(0.1, 0.1, 0.2), angular_velocity=(0, 0, 2.0))
-    model.revolute("axle", model.ground, disc, at=(0, 0, 0), axis=(0, 0, 1))
-    model.driver("motor", "axle", da.functions.polynomial([0.0, 2.0]))
-    bob = model.body("bob", mass=1.0, inertia=(0.02, 0.02, 0.01), position=(0, 0, -0.5), angular_velocity=(0, 0, 2.0))
-    model.revolute("hinge", disc, bob, at=(0, 0, 0), axis=(1, 0, 0))
+    model = _helpers_linkages.rotor("motor")
     model.joint_force("push", "hinge", model.input("u"))
     model.measure("effort", "effort", "motor")
     model.measure("power", "power", "motor")
-    model.measure("angle", "angle", model.ground, disc, axis=(0, 0, 1))
+    model.measure("angle", "angle", model.ground, "disc", axis=(0, 0, 1))
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _helpers_linkages
 import numpy as np
 import pytest
 
@@ -11,15 +12,7 @@ from dalembert.studies import Normal, final, parameter, sensitivities, uncertain
 
 @pytest.fixture(scope="module")
 def oscillator():
-    """A mass on a spring that is let go at 0.1: x(t) = 0.1 cos(√(k/m) t)."""
-    model = da.Model("oscillator")
-    model.body("mass", mass=2.0, inertia=1.0, position=(0.1, 0))
-    model.prismatic("rail", model.ground, "mass", at=(0, 0), axis=(1, 0))
-    model.spring_damper(
-        "spring", model.ground, "mass", at_i=(-1.0, 0), at_j=(0.1, 0), stiffness=50.0, damping=0.0, length=1.0
-    )
-    model.measure("place", "point", "mass")
-    return model
+    return _helpers_linkages.oscillator(50.0)
 
 
 def test_sobol_indices_of_a_closed_form(oscillator):

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from _helpers_linkages import cranks
 from scipy.optimize import brentq
 
 import dalembert as da
@@ -212,17 +213,6 @@ def test_stiffness_is_that_of_the_linear_motion():
         roots = da.linearise(rest.system, rest.state).eigenvalues
         found = np.sort(roots.imag[roots.imag > 0]) ** 2
         np.testing.assert_allclose(rest.stiffness, found, rtol=1e-9)
-
-
-def cranks() -> da.Model:
-    """Three hanging parallel cranks under one coupler: one redundant row."""
-    model = da.Model("cranks", gravity=(0, -G))
-    bar = model.body("bar", mass=2.0, inertia=0.3, position=(1.0, -1.0))
-    for k in range(3):
-        crank = model.body(f"crank{k}", mass=1.0, inertia=0.1, position=(k, -0.5))
-        model.revolute(f"top{k}", model.ground, crank, at=(k, 0))
-        model.revolute(f"foot{k}", crank, bar, at=(k, -1))
-    return model
 
 
 @BOTH

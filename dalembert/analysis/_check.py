@@ -9,6 +9,7 @@ import numpy as np
 
 from dalembert.analysis._contradictions import Contradiction
 from dalembert.analysis._free import FreeMotion
+from dalembert.analysis._printed import Printed, reports
 from dalembert.analysis._solvability import Solvability, Term
 from dalembert.reactions import Pressing, ReactionRanges
 from dalembert.simulation import SingularPosition
@@ -27,8 +28,8 @@ class MotionCheck:
     message: str  # how the motion ended
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Printed):
     """What a model is, in numbers. `print` it, or read the fields; `as_dict` is the JSON form.
 
     `n` velocities, `m` rows (`holonomic` of them on positions), `rank` of C at generic configurations beside the
@@ -131,28 +132,10 @@ class Check:
 
     def summary(self) -> str:
         """The counts, in two to four lines."""
-        return "\n".join(_reports().summary(self))
+        return "\n".join(reports().summary(self))
 
     def __rich__(self):
-        return _reports().renderable(self)
-
-    def __str__(self) -> str:
-        return _reports().plain(self)
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
-
-        return html_console(self)
-
-
-def _reports():
-    """The room that puts a `Check` into words: the one import of this room that runs upward, so that it prints."""
-    from dalembert import reports
-
-    return reports
+        return reports().renderable(self)
 
 
 def _terms(terms: tuple[Term, ...]) -> list[dict]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array, Coordinates, Rows, Velocities, is_traced
+from dalembert.analysis._printed import Printed, reports
 from dalembert.analysis._rest import Held, Rest
 from dalembert.analysis._solvability import Solvability, solve_solvability
 from dalembert.analysis._stability import Stability, stability_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class Equilibrium(eqx.Module):
+class Equilibrium(eqx.Module, Printed):
     """A machine at rest. `print` it, or read the fields; `as_dict` is the JSON form.
 
     Under `jit`, `vmap` and `grad` use the arrays `q`, `lam`, `efforts`, `unknown`, `residual` and `step`. On the host
@@ -158,7 +159,7 @@ class Equilibrium(eqx.Module):
 
     def summary(self) -> str:
         """What it is, in two or three lines."""
-        return "\n".join(_reports().statics_summary(self))
+        return "\n".join(reports().statics_summary(self))
 
     def plot(self, path=None) -> Any:
         """A figure of the machine in this pose; saved to `path` if given."""
@@ -171,21 +172,16 @@ class Equilibrium(eqx.Module):
         return write_netcdf(self.dataset, path)
 
     def __rich__(self):
-        return _reports().statics_renderable(self)
+        return reports().statics_renderable(self)
 
     def __str__(self) -> str:
-        return _reports().plain(self) if not is_traced(self) else repr(self)
+        return reports().plain(self) if not is_traced(self) else repr(self)
 
     def __repr__(self) -> str:
         return f"Equilibrium of '{self.name}' (being traced)" if is_traced(self) else self.summary()
 
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
 
-        return html_console(self)
-
-
-class LoadCases(Mapping):
+class LoadCases(Printed, Mapping):
     """Equilibria by the names of their load cases. `print` it for a table; `dataset` has a dimension `case`."""
 
     def __init__(self, name: str, cases: Mapping[str, Equilibrium]):
@@ -221,24 +217,7 @@ class LoadCases(Mapping):
         return write_netcdf(self.dataset, path)
 
     def __rich__(self):
-        return _reports().cases_renderable(self)
-
-    def __str__(self) -> str:
-        return _reports().plain(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
-
-        return html_console(self)
-
-
-def _reports():
-    """The room that puts results into words: the one import of this file that runs upward, so that it prints."""
-    from dalembert import reports
-
-    return reports
+        return reports().cases_renderable(self)
 
 
 @compiled_quickly

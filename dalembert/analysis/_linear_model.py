@@ -16,6 +16,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.analysis._free import FreeMotion, motion_of
 from dalembert.analysis._modes import Eigen, Mode, OnBodies, eigen, followed, kinetic_shares, potential_shares
+from dalembert.analysis._printed import Printed, reports
 from dalembert.analysis._state_space import Asked, Jacobians, Minimal, StateSpace, jacobians
 from dalembert.analysis._statics import equilibrium
 from dalembert.reactions import Instant
@@ -73,8 +74,8 @@ class LinearModel(eqx.Module):
         return -jnp.real(self.eigenvalues) / jnp.where(size > 0, size, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Linearisation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Linearisation(Printed):
     """ẋ = A x + B u, y = C x + D u for small motions that keep the constraints. `print` it for its modes.
 
     x are minimal coordinates: displacements and velocities, orthonormal in the mass metric (as many as there are
@@ -481,21 +482,10 @@ class Linearisation:
 
     def summary(self) -> str:
         """What it is and how many modes of which kind, in a few lines."""
-        return "\n".join(_reports().modes_summary(self))
+        return "\n".join(reports().modes_summary(self))
 
     def __rich__(self):
-        return _reports().modes_renderable(self)
-
-    def __str__(self) -> str:
-        return _reports().plain(self)
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
-
-        return html_console(self)
+        return reports().modes_renderable(self)
 
 
 def on_bodies(minimal: Minimal, found: Jacobians, scale: np.ndarray) -> tuple[OnBodies, float]:
@@ -504,13 +494,6 @@ def on_bodies(minimal: Minimal, found: Jacobians, scale: np.ndarray) -> tuple[On
     load = np.sqrt(free @ M @ free / max(scale @ M @ scale, 1e-300)) if len(M) else 0.0
     rates = (np.asarray(x)[:, :inside] for x in (found.vdot, found.zdot))
     return OnBodies(np.asarray(minimal.bases(found)[0]), M, *rates), float(load)
-
-
-def _reports():
-    """The room that puts results into words: the one import of this file that runs upward, so that it prints."""
-    from dalembert import reports
-
-    return reports
 
 
 def _on_machine(system: AbstractSystem, q: np.ndarray, columns: np.ndarray) -> np.ndarray:

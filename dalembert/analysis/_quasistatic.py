@@ -16,6 +16,7 @@ from dalembert._typing import is_traced
 from dalembert.analysis._equilibrium import Equilibrium, labelled, moving, picture, reactions_in
 from dalembert.analysis._follow import LONGEST, Ending, Event, Place, follow
 from dalembert.analysis._free import FreeMotion, motion_of
+from dalembert.analysis._printed import Printed, reports
 from dalembert.analysis._rest import Along, Held, Rest, settled
 from dalembert.analysis._statics import at_rest, find_rest, good, remarks_on
 from dalembert.analysis._trim import brought, held_by, named
@@ -59,8 +60,8 @@ class SpecialPoint:
         return f"{what}; beyond, it snaps by {self.snapped:.2g} of the machine's size"
 
 
-@dataclass(frozen=True)
-class StaticPath:
+@dataclass(frozen=True, repr=False)
+class StaticPath(Printed):
     """Equilibria along a changing load, parameter or driver. `print` it, or read the fields.
 
     `s` is the share of the way at each step (it falls where the path turns back), `values` what changes, `q` the poses,
@@ -232,28 +233,10 @@ class StaticPath:
 
     def summary(self) -> str:
         """How far the path came, and where it snaps."""
-        return "\n".join(_reports().path_summary(self))
+        return "\n".join(reports().path_summary(self))
 
     def __rich__(self):
-        return _reports().path_renderable(self)
-
-    def __str__(self) -> str:
-        return _reports().plain(self)
-
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from dalembert.view import html_console
-
-        return html_console(self)
-
-
-def _reports():
-    """The room that puts results into words: the one import of this file that runs upward, so that it prints."""
-    from dalembert import reports
-
-    return reports
+        return reports().path_renderable(self)
 
 
 def quasistatic(

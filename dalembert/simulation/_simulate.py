@@ -29,10 +29,10 @@ from dalembert.simulation._resume import Restart, joined, resumed
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, first_step
-from dalembert.simulation._sticking import simulate_sticking
+from dalembert.simulation._sticking import sticking_march
 from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
-from dalembert.simulation._touching import simulate_touching
+from dalembert.simulation._touching import touching_march
 from dalembert.stabilise import EXACT, AbstractStabilisation, State, check_tolerance
 from dalembert.systems import AbstractSystem, build
 
@@ -157,12 +157,13 @@ def simulate(
         settings |= {"stepsize_controller": stepsize_controller, "event": event}
         settings |= {} if max_steps is None else {"max_steps": max_steps}
         settings |= {} if tolerance == EXACT else {"tolerance": tolerance}
-        how = {"rule": rule, "throw": throw, "formulation": formulation, "stabilisation": stabilisation}
+        how = {"rule": rule, "formulation": formulation, "stabilisation": stabilisation}
         save = plan.save if plan.save != "times" else times
         report = reporter(progress)
         try:
-            parted = simulate_touching if system.touches else simulate_sticking
-            solution = parted(simulate, system, t0, t_end, state, save, report, settings, **how)
+            parted = touching_march if system.touches else sticking_march
+            march, first = parted(simulate, system, t0, t_end, state, save, settings, **how)
+            solution = march.to_end(first, report, throw)
         finally:
             getattr(report, "close", lambda: None)()
         return solution if singular == "pass" else _stop_at_singular(solution, throw)

@@ -22,8 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
-from dalembert._typing import is_traced
+from dalembert._results import DalembertError, Status
 from dalembert.equations import Rubbing, assemble, rubbing_at
 from dalembert.linalg import ZERO
 from dalembert.reactions import (
@@ -36,25 +35,19 @@ from dalembert.reactions import (
     reaction_on_bodies,
     rule_of,
 )
-from dalembert.simulation._begin import start_warnings
 from dalembert.simulation._between import Crowded, first_suspect
-from dalembert.simulation._parts import PartMarch, states_of_parts
+from dalembert.simulation._parts import PartMarch, earliest, is_inside, quoted, states_of_parts
 from dalembert.simulation._phases import Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State, assembled
 from dalembert.systems import AbstractSystem, compiled_for_each
 
-INSIDE = 6
-"""Instants in each step at which rates and efforts are looked at."""
 LOOKS = 1000
-"""And in the whole run, however long its steps: while all sticks nothing but the loads changes."""
-LOT = 8
-"""Instants are looked at in lots of this number, or 8, 64, … times as many."""
+"""Instants of the whole run that are looked at, however long its steps: while all sticks nothing but the loads
+changes."""
 TWICE = 8
 """Instants between two that may be looked at once more, if there something seems to have changed."""
-FEW, MANY = 60, 600
-"""Steps of a stretch that is marched before it is looked at: with fewer the next one is longer, with more shorter."""
 BEYOND = 1e-10
 """Relative excess of an effort over what friction can bear that counts as one: rounding is less."""
 STILL = 1e-9
@@ -65,32 +58,24 @@ CREEP = 1e-13
 """And if it would move the coordinate by less than this share of the machine's size in the whole run."""
 HELD = 1e-7
 """A coordinate counts as held with an acceleration below this share of those by all forces."""
-SHORT = 1e-12
-"""A part shorter than this share of the run has no length."""
-CHATTER = 40
-"""Parts without a length, one after the other, after which a run is stopped."""
-CROWD, CROWDED = 400, 1e-6
-"""So many parts within so small a share of the run: they would come ever faster."""
 TRIED = 8
 """Frictions at zero rate for which all combinations are tried, 3 each."""
 
 
-def simulate_sticking(
+def sticking_march(
     run: Callable[..., Solution],
     system: AbstractSystem,
     t0: float,
     t_end: float,
     state,
     save: Any,
-    report: Callable[[float], None] | None,
     settings: dict[str, Any],
     *,
     rule: AbstractReactionRule | str | None,
-    throw: bool,
     formulation,
     stabilisation,
-) -> Solution:
-    """`simulate` for a system with dry friction that sticks; `run` is `simulate` for one whose phases are
+) -> tuple[_March, State]:
+    """The march of a system with dry friction that sticks, and its start; `run` is `simulate` for one whose phases are
     stated, `save` the times that are saved, or "steps"."""
     _refuse(system, t_end, state, t0, save, settings)
     rule = rule_of(rule) or named_rule(system)
@@ -101,26 +86,14 @@ def simulate_sticking(
         )
     frictions = Frictions(system, formulation, stabilisation, None if isinstance(rule, RequireUnique) else rule)
     q, v = (None, None) if state is None else state
-    found = assembled(system, q, v, t=t0)
-    warnings, changed = start_warnings(system, found, system.v0 if v is None else v, t0)
-    for sentence in warnings:
-        warn_caller(f"{system.name}: {sentence}", AssemblyWarning)
-    march = _March(run, frictions, float(t0), float(t_end), None if isinstance(save, str) else save, settings)
-    march.stats = {"start_moved": float(found.moved), "start_velocity_changed": changed}
-    try:
-        march.go(State(*(np.asarray(x, float) for x in found.state)), report)
-    except SimulationError as error:
-        solution = march.solution(error.solution.status if error.solution is not None else Status.not_finite)
-        if throw:
-            raise SimulationError(error.args[0], solution) from None
-        return solution
-    return march.solution(Status.done)
+    march = _March(run, frictions, t0, t_end, save, settings)
+    return march, march.started(system, assembled(system, q, v, t=t0), system.v0 if v is None else v)
 
 
 def _refuse(system: AbstractSystem, t_end, state, t0, save, settings: dict[str, Any]) -> None:
     """What dry friction that sticks cannot be marched with, by name."""
     name = system.sticking[0]
-    if is_traced(system, t_end, state, t0, save, *(settings.get(k) for k in ("rtol", "atol", "dt"))):
+    if is_inside(system, t_end, state, t0, save, settings):
         raise DalembertError(
             f"Friction '{name}' of '{system.name}' sticks: its phases are found on the host, not under jit, vmap and "
             "grad. Take friction or bearing_friction there, which are regularised laws."
@@ -246,8 +219,10 @@ _examine_all = compiled_for_each(_examine, 3)
 class _March(PartMarch):
     """A motion, part after part."""
 
-    def __init__(self, run, frictions: Frictions, t0: float, t_end: float, times, settings: dict[str, Any]):
-        super().__init__(run, t0, t_end, times, settings)
+    short, chatter, crowd = 1e-12, 40, 400
+
+    def __init__(self, run, frictions: Frictions, t0: float, t_end: float, save, settings: dict[str, Any]):
+        super().__init__(run, t0, t_end, save, settings)
         self.frictions = frictions
         self.starts: list[tuple] = []  # (t, side, held_at, q, v) of each part
         self.moves: list[np.ndarray] = []
@@ -259,11 +234,7 @@ class _March(PartMarch):
         t, side, held = self.t0, np.zeros(count, int), np.zeros(count)
         top, broken = np.zeros(count), ()
         side, held = self.decide(t, state, np.full(count, 2), held, top, ())
-        short, recent = 0, []
-        if self.times is not None and self.times.size and self.times[0] <= self.t0:
-            first = self.times <= self.t0
-            k = int(first.sum())
-            self.saved.append((self.times[first], *(np.repeat(x[None], k, 0) for x in (*state, self.work))))
+        self.keep_start(state)
         while True:
             # onto the rows of what sticks from now on: a change by rounding
             state = State(*(np.asarray(x) for x in assembled(F.phased(side, held), *state, t=t).state))
@@ -273,15 +244,12 @@ class _March(PartMarch):
             self.moves.append(top > self.still(top, np.zeros(count)))
             if t >= self.t_end:
                 return
-            if t - begun <= SHORT * (self.t_end - self.t0):
+            if not self.has_length(begun, t):
                 self.starts.pop()
                 self.moves.pop()
-                short += 1
-            else:
-                short, recent = 0, [*recent[-CROWD:], t]
-            if short > CHATTER or (len(recent) > CROWD and t - recent[0] < CROWDED * (self.t_end - self.t0)):
+            if self.piles_up(t):
                 raise self.failed(
-                    f"Friction {_quoted(names[k] for k in broken)} changes between sticking and slipping ever faster "
+                    f"Friction {quoted(names[k] for k in broken)} changes between sticking and slipping ever faster "
                     f"at t = {t:.6g} s, and no length of time remains between two changes. With such friction the "
                     "bodies cannot be rigid: take friction or bearing_friction, which are regularised laws."
                 )
@@ -294,16 +262,7 @@ class _March(PartMarch):
         ready, _, _ = self.frictions.prepared(side, held, state, t)
         top = np.zeros(len(side))
         while True:
-            end = self.t_end if t + 1.5 * self.stretch >= self.t_end else t + self.stretch
-            steps = self.march(ready, t, end, state, "steps", max_steps=4096, throw=False)
-            if steps.status is Status.max_steps and "max_steps" not in self.settings:
-                self.stretch /= 8
-                continue
-            ends = np.asarray(steps.t)
-            inside = np.linspace(0.0, 1.0, INSIDE + 1)[1:]
-            grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
-            wanted = self.wanted(t, end, ends)
-            grid = np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
+            end, ends, grid = self.stretched(ready, t, state)
             try:
                 whole, top, gap, late = self.looked(ready, t, end, grid, state, side, held, top)
             except Crowded:
@@ -319,17 +278,10 @@ class _March(PartMarch):
                 who = np.flatnonzero(late[first])
                 own = functools.partial(self.own_gap, side, held, a)
                 found = [self.locate(ready, functools.partial(own, int(k)), *span, a, gap[first - 1, k]) for k in who]
-                until = min(x[0] for x in found)
-                after = next(x[1] for x in found if x[0] == until)
-                near = 1e-12 * max(abs(until), end - t)
-                broken = tuple(int(k) for k, x in zip(who, found, strict=True) if x[0] - until <= near)
-            self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready)
-            count = len(ends) - 1
-            self.stretch *= 2.0 if count < FEW else 0.5 if count > MANY else 1.0
-            if report is not None:
-                report((until - self.t0) / (self.t_end - self.t0))
+                until, after, now = earliest(found, end - t)
+                broken = tuple(who[now].tolist())
+            self.passed(whole, until, ends, after, ready, report)
             t, state = until, after
-            self.reached = t
             if broken or t >= self.t_end:
                 return t, state, top, broken
 
@@ -435,7 +387,7 @@ class _March(PartMarch):
                 if not self.misfits(t, state, now, held, resting, leaving).any():
                     return self.accepted(t, state, now, held)
         raise self.failed(
-            f"At t = {t:.6g} s no choice of sticking and slipping of friction {_quoted(F.names[k] for k in free)} "
+            f"At t = {t:.6g} s no choice of sticking and slipping of friction {quoted(F.names[k] for k in free)} "
             "meets Coulomb's law: with such friction the bodies cannot be rigid. Take less of it, or friction or "
             "bearing_friction, which are regularised laws."
         )
@@ -476,10 +428,10 @@ class _March(PartMarch):
         if shared and F.rule is None:
             stuck = [n for n in shared if n in F.names]
             others = [n for n in shared if n not in F.names]
-            among = f" with {_quoted(others)}" if others else ""
+            among = f" with {quoted(others)}" if others else ""
             verb = "sticks" if len(stuck) == 1 else "stick"
             raise DalembertError(
-                f"Friction {_quoted(stuck)} {verb} at t = {t:.6g} s, and the rigid-body model does not determine how "
+                f"Friction {quoted(stuck)} {verb} at t = {t:.6g} s, and the rigid-body model does not determine how "
                 f"{'it shares' if len(stuck) == 1 else 'they share'} the effort{among}, so not when it gives way. Name "
                 "a rule that picks it: simulate(…, rule='minimum_norm'), or rule= of the friction; or take friction or "
                 "bearing_friction, which are regularised laws."
@@ -488,16 +440,10 @@ class _March(PartMarch):
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    def failed(self, sentence: str) -> SimulationError:
-        return SimulationError(f"{sentence} It stopped at t = {self.reached:.6g} s.", None)
-
     def solution(self, status: Status) -> Solution:
         F, free = self.frictions, self.frictions.free
-        n, nq = free.n, np.shape(free.q0)[-1]
-        none = (np.zeros(0), np.zeros((0, nq)), np.zeros((0, n)), np.zeros((0, 2)))
-        t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
         unknown = np.zeros(len(F.names), int)
-        starts = self.starts or [(self.t0, unknown, 0.0 * unknown, np.zeros(nq), np.zeros(n))]
+        starts = self.starts or [(self.t0, unknown, 0.0 * unknown, np.zeros(np.shape(free.q0)[-1]), np.zeros(free.n))]
         moves = (*self.moves, *[np.ones(len(F.names), bool)] * (len(starts) - len(self.moves)))
         bodies = free.bodies
         assert bodies is not None  # they have friction
@@ -513,23 +459,7 @@ class _March(PartMarch):
             np.array([x[4] for x in starts]),
             np.asarray(self.reached),
         )
-        counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
-        ready = next(iter(F._prepared.values()))[0]
-        return Solution.of(
-            system=free,
-            formulation=F.methods["formulation"] or ready.formulation,
-            stabilisation=F.methods["stabilisation"] or ready.stabilisation,
-            t=t,
-            q=q,
-            v=v,
-            work=work,
-            status_code=np.asarray(status.value),
-            t_end=np.asarray(self.reached),
-            stats=self.stats | counts,
-            integrator=self.integrator,
-            chosen=F.rule,
-            phases=phases,
-        )
+        return self.result(status, free, F.methods, next(iter(F._prepared.values()))[0], phases)
 
 
 def states_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:
@@ -560,7 +490,3 @@ def _many(state: State) -> State:
 
 def _first(found: tuple[Rubbing, np.ndarray]) -> tuple[Rubbing, np.ndarray]:
     return jax.tree_util.tree_map(lambda x: x[0], found)
-
-
-def _quoted(names) -> str:
-    return " and ".join(f"'{n}'" for n in names)

@@ -15,22 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SimulationError, Status, warn_caller
-from dalembert._typing import is_traced
+from dalembert._results import DalembertError, Status
 from dalembert.reactions import RowElimination, rule_of
-from dalembert.simulation._begin import start_warnings
 from dalembert.simulation._impacts import Instantly, Struck, terms_at
-from dalembert.simulation._parts import PartMarch, states_of_parts
+from dalembert.simulation._parts import PartMarch, earliest, is_inside, quoted, states_of_parts
 from dalembert.simulation._phases import ContactPhases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import State, assembled
 from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, rows_among_all
 
-LOOKS = 6
-"""Instants in each step at which gaps and forces are looked at."""
-FEW, MANY = 60, 600
-"""Steps of a stretch that is marched before it is looked at: with fewer the next one is longer, with more shorter."""
 BEYOND = 1e-10
 """Relative pull of a contact that counts as one: rounding is less."""
 ROUNDED = 1e-13
@@ -45,33 +39,27 @@ UNSURE = 1e-7
 """Relative acceleration by which rounding may decide against a contact that lifts off."""
 TOGETHER = 1e-14
 """Gaps smaller than this share of the machine's size close at the same instant: rounding."""
-SHORT, CHATTER = 1e-13, 60
-"""A part shorter than this share of the run has no length; so many in turn end it."""
-CROWD, CROWDED = 1000, 1e-6
-"""So many parts within so small a share of the run: they would come ever faster."""
 AHEAD = (1e-6, 1e-4, 1e-2)
 """How much later, in shares of a stretch, it is looked at which of several contacts lifts off."""
 JUMPS = 60
 """Impacts at one instant, one set off by the other."""
 
 
-def simulate_touching(
+def touching_march(
     run: Callable[..., Solution],
     system: AbstractSystem,
     t0: float,
     t_end: float,
     state,
     save: Any,
-    report: Callable[[float], None] | None,
     settings: dict[str, Any],
     *,
     rule,
-    throw: bool,
     formulation,
     stabilisation,
-) -> Solution:
-    """`simulate` for a system with one-sided joints; `run` is `simulate` for a plain one, `save` the times that are
-    saved, or "steps"."""
+) -> tuple[_March, State]:
+    """The march of a system with one-sided joints, and its start; `run` is `simulate` for a plain one, `save` the times
+    that are saved, or "steps"."""
     refuse_touching(system, t_end, state, t0, save, settings)
     if isinstance(rule_of(rule), RowElimination):
         raise DalembertError(
@@ -79,21 +67,14 @@ def simulate_touching(
             "'minimum_norm'."
         )
     contacts = Closings(system, formulation, stabilisation, rule_of(rule))
-    march = _March(run, contacts, float(t0), float(t_end), None if isinstance(save, str) else save, settings)
-    try:
-        march.go(march.begin(state), report)
-    except SimulationError as error:
-        solution = march.solution(error.solution.status if error.solution is not None else Status.not_finite)
-        if throw:
-            raise SimulationError(error.args[0], solution) from None
-        return solution
-    return march.solution(Status.done)
+    march = _March(run, contacts, t0, t_end, save, settings)
+    return march, march.begin(state)
 
 
 def refuse_touching(system: AbstractSystem, t_end, state, t0, save, settings: dict[str, Any]) -> None:
     """What one-sided joints cannot be marched with, by name."""
     who = f"Joint '{system.touches[0].joint}' of '{system.name}' is one-sided"
-    if is_traced(system, t_end, state, t0, save, *(settings.get(k) for k in ("rtol", "atol", "dt"))):
+    if is_inside(system, t_end, state, t0, save, settings):
         raise DalembertError(
             f"{who}: lift-offs and impacts are found on the host, not under jit, vmap and grad. Take system.plain() "
             "there, whose contacts stay as they are."
@@ -158,8 +139,10 @@ class Closings:
 class _March(PartMarch):
     """A motion, part after part."""
 
-    def __init__(self, run, contacts: Closings, t0: float, t_end: float, times, settings: dict[str, Any]):
-        super().__init__(run, t0, t_end, times, settings)
+    short, chatter, crowd = 1e-13, 60, 1000
+
+    def __init__(self, run, contacts: Closings, t0: float, t_end: float, save, settings: dict[str, Any]):
+        super().__init__(run, t0, t_end, save, settings)
         self.contacts = contacts
         self.starts: list[tuple] = []  # (t, closed, q, v) of each part
         self.impacts: list[tuple[float, Struck]] = []
@@ -184,34 +167,23 @@ class _March(PartMarch):
         here = F.now(t, found.state)
         resting = near & (np.abs(here.rate) <= self.still(here))
         found = assembled(F.closed(resting), *found.state, t=t)
-        warnings, changed = start_warnings(F.closed(resting), found, F.system.v0 if v is None else v, t)
-        for sentence in warnings:
-            warn_caller(f"{F.system.name}: {sentence}", AssemblyWarning)
-        self.stats = {"start_moved": float(found.moved), "start_velocity_changed": changed}
-        return State(*(np.asarray(x, float) for x in found.state))
+        return self.started(F.closed(resting), found, F.system.v0 if v is None else v)
 
     def go(self, state: State, report) -> None:
         F, t = self.contacts, self.t0
-        if self.times is not None and self.times.size and self.times[0] <= t:
-            first = self.times <= t
-            k = int(first.sum())
-            self.saved.append((self.times[first], *(np.repeat(x[None], k, 0) for x in (*state, self.work))))
+        self.keep_start(state)
         nothing = np.zeros(len(F.touches), bool)
         state, closed = self.decide(t, state, nothing, nothing, [])
-        short, recent = 0, []
         while True:
             self.starts.append((t, closed, *state))
             begun = t
             t, state, broken, ahead = self.part(t, state, closed, report)
             if t >= self.t_end:
                 return
-            if t - begun <= SHORT * (self.t_end - self.t0):
+            if not self.has_length(begun, t):
                 self.starts.pop()
-                short += 1
-            else:
-                short, recent = 0, [*recent[-CROWD:], t]
-            if short > CHATTER or (len(recent) > CROWD and t - recent[0] < CROWDED * (self.t_end - self.t0)):
-                names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(broken))
+            if self.piles_up(t):
+                names = quoted(F.names[k] for k in np.flatnonzero(broken))
                 raise self.failed(
                     f"Contact {names} opens and closes ever faster at t = {t:.6g} s, and no length of time remains "
                     "between two changes. Give its impacts less restitution, or march by time steps."
@@ -229,16 +201,7 @@ class _March(PartMarch):
         sure = self.sure(t, state, closed)
         opened = True  # what is open may have begun with no gap
         while True:
-            end = self.t_end if t + 1.5 * self.stretch >= self.t_end else t + self.stretch
-            steps = self.march(ready, t, end, state, "steps", max_steps=4096, throw=False)
-            if steps.status is Status.max_steps and "max_steps" not in self.settings:
-                self.stretch /= 8
-                continue
-            ends = np.asarray(steps.t)
-            inside = np.linspace(0.0, 1.0, LOOKS + 1)[1:]
-            grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
-            wanted = self.wanted(t, end, ends)
-            grid = np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
+            end, ends, grid = self.stretched(ready, t, state)
             whole = self.march(ready, t, end, state, np.append(t, grid))
             times, states = np.asarray(whole.t), State(np.asarray(whole.q), np.asarray(whole.v))
             values, limits = self.values(closed, sure, times, states)
@@ -256,22 +219,15 @@ class _March(PartMarch):
                                   float(values[first - 1, k]), fresh)
                     for k in who
                 ]  # fmt: skip
-                until = min(x[0] for x in found)
-                after = next(x[1] for x in found if x[0] == until)
-                near = 1e-12 * max(abs(until), end - t)
-                broken[[int(k) for k, x in zip(who, found, strict=True) if x[0] - until <= near]] = True
+                until, after, now = earliest(found, end - t)
+                broken[who[now]] = True
                 if np.any(broken & closed & ~sure):
                     later = until + (end - t) * np.array(AHEAD)
                     more = self.march(ready, until, float(later[-1]), after, later)
                     ahead = [(float(x), State(*own)) for x, *own in zip(later, more.q, more.v, strict=True)]
             opened = False
-            self.keep(whole, until, wanted if self.times is not None else ends[1:], after, ready)
-            count = len(ends) - 1
-            self.stretch *= 2.0 if count < FEW else 0.5 if count > MANY else 1.0
-            if report is not None:
-                report((until - self.t0) / (self.t_end - self.t0))
+            self.passed(whole, until, ends, after, ready, report)
             t, state = until, after
-            self.reached = t
             if broken.any() or t >= self.t_end:
                 return t, state, broken, ahead
 
@@ -344,7 +300,7 @@ class _March(PartMarch):
             state = State(state.q, after.v)
             here = F.now(t, state)
         else:
-            names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
+            names = quoted(F.names[k] for k in np.flatnonzero(hits))
             raise self.failed(f"At t = {t:.6g} s impacts of {names} set each other off without an end.")
         resting = near & (np.abs(here.rate) <= self.still(here))
         forced = broken & closed & resting
@@ -368,7 +324,7 @@ class _March(PartMarch):
                     return left
         lifts = here.lifting(resting)
         if lifts is None:
-            names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(resting))
+            names = quoted(F.names[k] for k in np.flatnonzero(resting))
             raise self.failed(
                 f"At t = {t:.6g} s the contacts {names} hold the machine, and its drivers move it against them."
             )
@@ -380,7 +336,7 @@ class _March(PartMarch):
         while True:
             after = here.struck(acting, restitution)
             if after is None:
-                names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
+                names = quoted(F.names[k] for k in np.flatnonzero(hits))
                 raise self.failed(
                     f"At t = {t:.6g} s the contacts {names} strike, and no impulse stops them: a driver moves on."
                 )
@@ -395,7 +351,7 @@ class _March(PartMarch):
                 break
             restitution[over] = 0.0
         if F.system.scleronomic and after.after > after.before * (1 + 1e-9):
-            names = " and ".join(f"'{F.names[k]}'" for k in np.flatnonzero(hits))
+            names = quoted(F.names[k] for k in np.flatnonzero(hits))
             raise self.failed(
                 f"At t = {t:.6g} s the impact of {names} would gain energy ({after.before:.6g} to {after.after:.6g} "
                 "J): their laws and restitutions do not go together. Give them the same, or impact='newton'."
@@ -404,16 +360,11 @@ class _March(PartMarch):
 
     # ---- the end -------------------------------------------------------------------------------------------
 
-    def failed(self, sentence: str) -> SimulationError:
-        return SimulationError(f"{sentence} It stopped at t = {self.reached:.6g} s.", None)
-
     def solution(self, status: Status) -> Solution:
         F = self.contacts
         system = F.system
-        n, nq, count = system.n, np.shape(system.q0)[-1], len(F.touches)
-        none = (np.zeros(0), np.zeros((0, nq)), np.zeros((0, n)), np.zeros((0, 2)))
-        t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
-        starts = self.starts or [(self.t0, np.zeros(count, bool), np.zeros(nq), np.zeros(n))]
+        count, nq = len(F.touches), np.shape(system.q0)[-1]
+        starts = self.starts or [(self.t0, np.zeros(count, bool), np.zeros(nq), np.zeros(system.n))]
         struck = [x for _, x in self.impacts]
         t_starts, closed, q_starts, v_starts = (np.array([x[k] for x in starts]) for k in range(4))
         phases = ContactPhases(
@@ -429,23 +380,7 @@ class _March(PartMarch):
             unique=np.array([x.unique for x in struck], bool).reshape(-1, count),
             energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
         )
-        counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
-        ready = next(iter(F._prepared.values()))
-        return Solution.of(
-            system=system,
-            formulation=F.methods["formulation"] or ready.formulation,
-            stabilisation=F.methods["stabilisation"] or ready.stabilisation,
-            t=t,
-            q=q,
-            v=v,
-            work=work,
-            status_code=np.asarray(status.value),
-            t_end=np.asarray(self.reached),
-            stats=self.stats | counts,
-            integrator=self.integrator,
-            chosen=F.rule,
-            phases=phases,
-        )
+        return self.result(status, system, F.methods, next(iter(F._prepared.values())), phases)
 
 
 def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tuple[str, ...]:

@@ -108,9 +108,10 @@ class Design:
             return np.full(len(self), np.nan)
         return np.array([self.known[e.parameter][e.index] if e.parameter in self.known else 0.0 for e in self.entries])
 
-    def units(self) -> tuple[str, ...]:
-        """The unit of each variable, "" where it is not known."""
-        return tuple("" if self.through is not None else self.unit(e.parameter) for e in self.entries)
+    def units(self) -> dict[str, str]:
+        """The unit of each variable by name, "" where it is not known."""
+        found = ("" if self.through is not None else self.unit(e.parameter) for e in self.entries)
+        return dict(zip(self.names, found, strict=True))
 
     def unit(self, parameter: str) -> str:
         """The unit of a parameter, by its word and what it acts on."""

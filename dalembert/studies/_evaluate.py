@@ -35,6 +35,7 @@ from dalembert.simulation import Prepared, Solution, prepare, simulate
 from dalembert.stabilise import EXACT, State, closed_near, consistent_state
 from dalembert.studies._design import Design
 from dalembert.studies._quantities import Quantity
+from dalembert.studies._stated import stated
 from dalembert.systems import AbstractSystem, build, compiled_alone
 
 TOGETHER = 64
@@ -160,10 +161,23 @@ class Machine:
         """The parameters of the system as plain numbers."""
         return {k: np.asarray(v) for k, v in self.design.parameters(np.asarray(x, float)).items()}
 
+    def at(self, x: np.ndarray) -> AbstractSystem:
+        """The system of a design."""
+        return self.system.replace(self.values(x))
+
+    def stated(self, x: np.ndarray, missing: str) -> Model:
+        """The model of a design; refused by name where its statements cannot say it, and with the sentence `missing`
+        where a system was given."""
+        if self.model is None:
+            raise DalembertError(missing)
+        start = self.closed(x)
+        assert start is not None
+        return stated(self.model, self.at(x), start)
+
     def closed(self, x: np.ndarray) -> State | None:
         """The start of a design, on its constraints; None where there is no such machine."""
         try:
-            system = self.system.replace(self.values(x))
+            system = self.at(x)
             start = self.start(np.asarray(x, float), system)
             q, v = consistent_state(system, start, t=self.task.t0)
         except DalembertError:
@@ -192,7 +206,7 @@ class Machine:
     def unit(self, name: str) -> str:
         """The unit of a channel or of a variable."""
         if name in self.design.names:
-            return self.design.units()[self.design.names.index(name)]
+            return self.design.units()[name]
         where, k = self.column(name)
         return self.system.channel(k).unit if where == "y" else ""
 

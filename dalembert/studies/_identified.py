@@ -11,7 +11,6 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.model import Model
 from dalembert.studies._evaluate import Machine
-from dalembert.studies._stated import stated
 from dalembert.studies._verdict import ALONE, Verdict
 from dalembert.systems import AbstractSystem
 
@@ -80,20 +79,17 @@ class Identified:
     @functools.cached_property
     def system(self) -> AbstractSystem:
         """The system with the estimates."""
-        return self.machine.system.replace(self.machine.values(self.x))
+        return self.machine.at(self.x)
 
     @functools.cached_property
     def model(self) -> Model:
         """The model with the estimates; refused by name where its statements cannot say them."""
-        if self.machine.model is None:
-            raise DalembertError("A system was identified, not a model; the one with the estimates is result.system.")
-        start = self.machine.closed(self.x)
-        assert start is not None
-        return stated(self.machine.model, self.system, start)
+        missing = "A system was identified, not a model; the one with the estimates is result.system."
+        return self.machine.stated(self.x, missing)
 
     def summary(self) -> str:
         """The answer in words."""
-        units = dict(zip(self.machine.design.names, self.machine.design.units(), strict=True))
+        units = self.machine.design.units()
         lines = [f"Parameters of '{self.machine.system.name}' from {self.count} measured numbers:"]
         width = max(map(len, self.values))
         for name, value in self.values.items():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -101,13 +102,25 @@ def _length(y: np.ndarray) -> np.ndarray:
     return np.abs(y[..., 0]) if y.shape[2] == 1 else np.sqrt(np.sum(y * y, axis=2))
 
 
-def _over_time(t: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """The integral by the trapezoidal rule on the saved times."""
-    return np.sum(0.5 * (s[:, 1:] + s[:, :-1]) * np.diff(t, axis=1), axis=1)
+def over_time(t: Any, s: Any) -> Any:
+    """The integral by the trapezoidal rule on the saved times, the last axis; of NumPy or JAX."""
+    return (0.5 * (s[..., 1:] + s[..., :-1]) * (t[..., 1:] - t[..., :-1])).sum(axis=-1)
 
 
-def _over_end(t: np.ndarray, s: np.ndarray) -> np.ndarray:
-    return _over_time(t, s) / (t[:, -1] - t[:, 0])
+def mean_over_time(t: Any, s: Any) -> Any:
+    """The mean over time, likewise."""
+    return over_time(t, s) / (t[..., -1] - t[..., 0])
+
+
+def crest(t: Any, s: Any, there: Any, otherwise: Any, xp: Any) -> Any:
+    """Where `there`, the top of the parabola through three instants, times `t` and values `s`, if it bends down;
+    elsewhere `otherwise`. `xp` is NumPy or `jax.numpy`."""
+    (before, at, after), (a, b, c) = t, s
+    h, g = at - before, after - at
+    slope = (g * (b - a) / h + h * (c - b) / g) / (h + g)
+    bend = 2 * ((c - b) / g - (b - a) / h) / (h + g)
+    inside = there & (bend < 0)
+    return xp.where(inside, b - 0.5 * slope**2 / xp.where(inside, bend, -1.0), otherwise)
 
 
 def _top(t: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -116,12 +129,8 @@ def _top(t: np.ndarray, s: np.ndarray) -> np.ndarray:
     if s.shape[1] < 3:
         return s[rows, largest]
     k = np.clip(largest, 1, s.shape[1] - 2)
-    a, b, c = (s[rows, k + d] for d in (-1, 0, 1))
-    h, g = t[rows, k] - t[rows, k - 1], t[rows, k + 1] - t[rows, k]
-    slope = (g * (b - a) / h + h * (c - b) / g) / (h + g)
-    bend = 2 * ((c - b) / g - (b - a) / h) / (h + g)
-    inside = (largest == k) & (bend < 0)
-    return np.where(inside, b - 0.5 * slope**2 / np.where(inside, bend, -1.0), s[rows, largest])
+    near = rows, k + np.array([[-1], [0], [1]])
+    return crest(t[near], s[near], largest == k, s[rows, largest], np)
 
 
 OF_COURSES: dict[str, tuple[int, Callable]] = {
@@ -129,9 +138,9 @@ OF_COURSES: dict[str, tuple[int, Callable]] = {
     "largest": (1, lambda t, y, x: _top(t, y[..., 0])),
     "least": (1, lambda t, y, x: -_top(t, -y[..., 0])),
     "peak": (-1, lambda t, y, x: _top(t, _length(y))),
-    "mean": (1, lambda t, y, x: _over_end(t, y[..., 0])),
-    "rms": (-1, lambda t, y, x: np.sqrt(_over_end(t, np.sum(y * y, axis=2)))),
-    "integral": (1, lambda t, y, x: _over_time(t, y[..., 0])),
+    "mean": (1, lambda t, y, x: mean_over_time(t, y[..., 0])),
+    "rms": (-1, lambda t, y, x: np.sqrt(mean_over_time(t, np.sum(y * y, axis=2)))),
+    "integral": (1, lambda t, y, x: over_time(t, y[..., 0])),
     "at_time": (-2, lambda t, y, x: np.array([np.interp(x, a, b) for a, b in zip(t, y[..., 0], strict=True)])),
 }
 """Functions of courses, (motions, times) and (motions, times, channels): how many names each takes, and its numbers,

@@ -13,7 +13,6 @@ from dalembert.model import Model
 from dalembert.simulation import Solution
 from dalembert.studies._evaluate import Machine
 from dalembert.studies._quantities import Bound, Quantity
-from dalembert.studies._stated import stated
 from dalembert.systems import AbstractSystem
 
 if TYPE_CHECKING:
@@ -84,16 +83,13 @@ class Optimum:
     @functools.cached_property
     def system(self) -> AbstractSystem:
         """The best system."""
-        return self.machine.system.replace(self.machine.values(self.x))
+        return self.machine.at(self.x)
 
     @functools.cached_property
     def model(self) -> Model:
         """The model with the best values; refused by name where its statements cannot say them."""
-        if self.machine.model is None:
-            raise DalembertError("A system was optimised, not a model; the best one is result.system.")
-        start = self.machine.closed(self.x)
-        assert start is not None
-        return stated(self.machine.model, self.system, start)
+        missing = "A system was optimised, not a model; the best one is result.system."
+        return self.machine.stated(self.x, missing)
 
     @functools.cached_property
     def solution(self) -> Solution:
@@ -102,10 +98,7 @@ class Optimum:
 
     def summary(self) -> str:
         """The answer in words."""
-        name, units = (
-            self.machine.system.name,
-            dict(zip(self.machine.design.names, self.machine.design.units(), strict=True)),
-        )
+        name, units = self.machine.system.name, self.machine.design.units()
         unit = self.objective.unit(self.machine.unit)
         goal = "Largest" if self.maximised else "Least"
         lines = [f"{goal} {self.objective.text} of '{name}': {self.value:.6g}{' ' + unit if unit else ''}"]

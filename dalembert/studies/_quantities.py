@@ -21,6 +21,7 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert._typing import Array
+from dalembert.studies._measure import crest, mean_over_time, over_time
 
 if TYPE_CHECKING:
     from dalembert.studies._evaluate import Context
@@ -267,7 +268,10 @@ def length(y: Array) -> Array:
     """The length of a vector at each time; of one channel itself. Its derivative at zero is zero."""
     if y.shape[1] == 1:
         return y[:, 0]
-    square = jnp.sum(y**2, axis=1)
+    return _root(jnp.sum(y**2, axis=1))
+
+
+def _root(square: Array) -> Array:
     safe = jnp.where(square > 0, square, 1.0)
     return jnp.where(square > 0, jnp.sqrt(safe), 0.0)
 
@@ -279,26 +283,16 @@ def _magnitude(y: Array) -> Array:
 def summit(t: Array, s: Array) -> Array:
     """The top of a course, by the parabola through its largest value and its neighbours."""
     k = jnp.clip(jnp.argmax(s), 1, len(s) - 2)
-    a, b, c = (s[k + d] for d in (-1, 0, 1))
-    h, g = t[k] - t[k - 1], t[k + 1] - t[k]
-    slope = (g * (b - a) / h + h * (c - b) / g) / (h + g)
-    bend = 2 * ((c - b) / g - (b - a) / h) / (h + g)
-    inside = (b >= a) & (b >= c) & (bend < 0)
-    top = b - 0.5 * slope**2 / jnp.where(inside, bend, -1.0)
-    return jnp.where(inside, top, jnp.max(s))
+    times, (a, b, c) = ([x[k + d] for d in (-1, 0, 1)] for x in (t, s))
+    return crest(times, (a, b, c), (b >= a) & (b >= c), jnp.max(s), jnp)
 
 
 def _summits(t: Array, s: Array) -> Array:
     """The value at each time, raised by the same parabola where it is a local maximum."""
     if len(s) < 3:
         return s
-    a, b, c = s[:-2], s[1:-1], s[2:]
-    h, g = t[1:-1] - t[:-2], t[2:] - t[1:-1]
-    slope = (g * (b - a) / h + h * (c - b) / g) / (h + g)
-    bend = 2 * ((c - b) / g - (b - a) / h) / (h + g)
-    inside = (b >= a) & (b >= c) & (bend < 0)
-    top = b - 0.5 * slope**2 / jnp.where(inside, bend, -1.0)
-    return jnp.concatenate([s[:1], jnp.where(inside, top, b), s[-1:]])
+    times, (a, b, c) = ([x[:-2], x[1:-1], x[2:]] for x in (t, s))
+    return jnp.concatenate([s[:1], crest(times, (a, b, c), (b >= a) & (b >= c), b, jnp), s[-1:]])
 
 
 def final(*channels: str) -> Quantity:
@@ -336,31 +330,21 @@ def least(channel: str) -> Quantity:
     return OverMotion("least", _names((channel,), "least"), lambda t, y: -summit(t, -y[:, 0]))
 
 
-def _over_time(t: Array, s: Array) -> Array:
-    """The integral by the trapezoidal rule."""
-    return jnp.sum(0.5 * (s[1:] + s[:-1]) * jnp.diff(t))
-
-
 def integral(*channels: str) -> Quantity:
     """The integral over time, by the trapezoidal rule on the saved times."""
     per = lambda unit: f"{unit} s" if unit else "s"  # noqa: E731
-    return OverMotion("integral", _names(channels, "integral"), lambda t, y: _over_time(t, length(y)), per=per)
+    return OverMotion("integral", _names(channels, "integral"), lambda t, y: over_time(t, length(y)), per=per)
 
 
 def mean(*channels: str) -> Quantity:
     """The mean over time."""
-    return OverMotion("mean", _names(channels, "mean"), lambda t, y: _over_time(t, length(y)) / (t[-1] - t[0]))
-
-
-def _root(square: Array) -> Array:
-    safe = jnp.where(square > 0, square, 1.0)
-    return jnp.where(square > 0, jnp.sqrt(safe), 0.0)
+    return OverMotion("mean", _names(channels, "mean"), lambda t, y: mean_over_time(t, length(y)))
 
 
 def rms(*channels: str) -> Quantity:
     """The root mean square over time; of several channels that of their vector."""
     return OverMotion(
-        "rms", _names(channels, "rms"), lambda t, y: _root(_over_time(t, jnp.sum(y**2, 1)) / (t[-1] - t[0])),
+        "rms", _names(channels, "rms"), lambda t, y: _root(mean_over_time(t, jnp.sum(y**2, 1))),
         root=True,
     )  # fmt: skip
 
