@@ -177,7 +177,7 @@ def test_extremes_and_magnitudes_of_what_is_no_number():
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_the_largest_magnitude_is_that_of_numpy(lanes):
+def test_the_largest_magnitude_is_that_of_jax(lanes):
     """Compared as bits: with signs, zeros of both signs, infinities, NaN of both signs, constants; in several pieces,
     in a loop and in a branch."""
 

@@ -444,7 +444,7 @@ def own_stepper(t_end: float, dt: float) -> np.ndarray:
 
 
 def test_slider_in_a_guide_with_play():
-    """Until its bounces pile up, against the own time stepper; of first order, so it is extrapolated to no step."""
+    """Until its bounces pile up, against an independent time stepper of first order at a short step."""
     t = 8e-3
     s = da.simulate(crank(), t, samples=[t])
     times = [i.t for i in s.phases.impacts]
