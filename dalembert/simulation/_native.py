@@ -109,6 +109,7 @@ def loop(
     state = at(given, (2 + 3 * ny) * W)
     coming = first
     busy = 0
+    moved = 0  # whether a member begins its step at another state than the step before
     for lane in range(W):
         who[lane] = -1.0
     for k in range((2 + 3 * ny) * W):
@@ -119,6 +120,7 @@ def loop(
                 member = coming
                 coming += 1
                 busy += 1
+                moved = 1
                 who[lane] = float(member)
                 row = at(ends, member * width)
                 for k in range(2 + ny):
@@ -132,8 +134,8 @@ def loop(
                     scratch[k * W + lane] = mine[k]
         if busy == 0:
             break
-        # the stages
-        for s in range(stages - late):
+        # the stages; steps that were refused begin again with the first one that they had
+        for s in range(1 - moved, stages - late):
             for lane in range(W):
                 t0 = given[lane]
                 x[lane] = t0 + c[s] * (given[W + lane] - t0)
@@ -154,6 +156,7 @@ def loop(
                 unsure = K[(s * ny + noise) * W]
                 if unsure - unsure != 0.0:
                     careful(kept_careful, x, at(K, s * ny * W))
+        moved = 0
         # the end of the step, and its error
         for k in range(2 * ny * W):
             x[W + k] = 0.0
@@ -203,6 +206,7 @@ def loop(
             t1 = given[W + lane]
             keep = told[lane] != 0.0
             if keep:
+                moved = 1
                 row[width - 3] = row[width - 3] + 1.0
                 projection = at(kept, member * wide + kf + kc + ka)
                 if steps == 0:
