@@ -91,7 +91,7 @@ def test_a_first_solution_is_corrected_where_its_residual_asks_for_it():
 def test_a_multiplier_is_eliminated_after_the_velocities_of_its_row():
     A, n = saddle(0)
     i, j = np.nonzero(A)
-    place = np.argsort(order(len(A), i, j))
+    place = np.argsort(order(len(A), i, j)[0])
     assert sorted(place) == list(range(len(A)))
     for row in range(n, len(A)):
         assert np.all(place[np.flatnonzero(A[row, :n])] < place[row])

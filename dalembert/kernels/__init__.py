@@ -4,11 +4,13 @@ Equations (0.1)–(0.9): docs/theory/kernels.md.
 """
 
 from dalembert.kernels._cuda import Buffer, Device, DeviceProgram, device
+from dalembert.kernels._eliminate import order
 from dalembert.kernels._jax import as_jax
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
 from dalembert.kernels._llvm import code
 from dalembert.kernels._module import compile_text, widest
-from dalembert.kernels._native import Function, Number, Numbers, Whole, array, at, translate
+from dalembert.kernels._native import Function, Indices, Number, Numbers, Whole, array, at, translate
+from dalembert.kernels._operation import available, operation
 from dalembert.kernels._program import Program, describe, described
 from dalembert.kernels._ptx import entry, write_ptx
 from dalembert.kernels._remember import remembered
@@ -21,6 +23,7 @@ __all__ = [
     "Device",
     "DeviceProgram",
     "Function",
+    "Indices",
     "Kernel",
     "Number",
     "Numbers",
@@ -30,6 +33,7 @@ __all__ = [
     "array",
     "as_jax",
     "at",
+    "available",
     "code",
     "compile_text",
     "describe",
@@ -38,6 +42,8 @@ __all__ = [
     "entry",
     "fixed",
     "flat",
+    "operation",
+    "order",
     "remembered",
     "translate",
     "widest",

@@ -16,8 +16,9 @@ import numpy as np
 from dalembert.kernels._graph import ONE, ZERO, Graph
 
 
-def order(size: int, i: np.ndarray, j: np.ndarray) -> list[int]:
-    """A fill-reducing order: always the row with the fewest neighbours that are left (minimum degree).
+def order(size: int, i: np.ndarray, j: np.ndarray) -> tuple[list[int], list[set[int]]]:
+    """A fill-reducing order: always the row with the fewest neighbours that are left (minimum degree); and for each
+    row those neighbours, which are the entries of its column in the factor.
 
     The last rows of the matrix that are not coupled with each other wait for all their neighbours: of a saddle-point
     matrix these are the rows of C. SciPy's orderings (those of SuperLU) know no such condition.
@@ -53,14 +54,14 @@ def order(size: int, i: np.ndarray, j: np.ndarray) -> list[int]:
             others = around[b]
             if not waits(b):
                 heapq.heappush(heap, (len(others), b))
-    return out
+    return out, around
 
 
 class Elimination:
     """A = L U of numbers of the graph, with unit L; U = D Lᵀ if the numbers of A are symmetric."""
 
     def __init__(self, graph: Graph, size: int, i: np.ndarray, j: np.ndarray, values: Iterable[int]):
-        self.graph, self.order = graph, order(size, i, j)
+        self.graph, self.order = graph, order(size, i, j)[0]
         rows: list[dict[int, int]] = [{} for _ in range(size)]
         for a, b, x in zip(i.tolist(), j.tolist(), values, strict=True):
             x = graph.add(rows[a][b], x) if b in rows[a] else x

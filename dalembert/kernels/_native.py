@@ -2,10 +2,11 @@
 
 The loop around kernels (a march) has arrays, branches and counters; it is written once, as a Python function in the
 subset below, and runs as it stands in Python too, which is how it is tested. Numba would do it, but takes half a second
-to import and holds NumPy back. The subset: arguments annotated `Numbers` (an array of float64), `Whole`, `Number` or
-`Function` (a kernel; called with arrays); assignment, `for … in range`, `while`, `if`, `break`, `continue`; arithmetic,
-comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `float`, `int`; `at(array, k)` is the array from element k on,
-`array(n)` a new one of n numbers, which are not zero unless they are set.
+to import and holds NumPy back. The subset: arguments annotated `Numbers` (an array of float64), `Indices` (an array of
+int32, which is only read), `Whole`, `Number` or `Function` (a kernel; called with arrays); assignment, `for … in
+range`, `while`, `if`, `break`, `continue`; arithmetic, comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `float`,
+`int`; `at(array, k)` is the array from element k on, `array(n)` a new one of n numbers, which are not zero unless they
+are set.
 
 With `unroll` a `for` whose bounds are built in is written out, and an `if` whose test is built in is decided: then the
 numbers of `array`s have fixed places, and the compiler keeps them in registers.
@@ -22,11 +23,12 @@ from collections.abc import Callable
 import numpy as np
 
 Numbers = np.ndarray
+Indices = np.ndarray
 Whole = int
 Number = float
 Function = Callable
 
-KINDS = {"Numbers": "ptr", "Whole": "i64", "Number": "double", "Function": "ptr"}
+KINDS = {"Numbers": "ptr", "Indices": "indices", "Whole": "i64", "Number": "double", "Function": "ptr"}
 
 
 def at(array: Numbers, k: int) -> Numbers:
@@ -46,6 +48,11 @@ def translate(function: Callable, *, unroll: bool = False, **constants: int | st
     return _Translation(tree, constants, unroll).text()
 
 
+def _type(kind: str) -> str:
+    """The type of a variable in LLVM's language."""
+    return "ptr" if kind == "indices" else kind
+
+
 class _Translation:
     def __init__(self, tree: ast.FunctionDef, constants: dict[str, int | str], unroll: bool):
         self.tree, self.constants, self.unroll = tree, constants, unroll
@@ -63,8 +70,8 @@ class _Translation:
             if name in self.constants:
                 continue
             readonly = " noalias" if ast.unparse(argument.annotation) == "Numbers" else ""  # pyright: ignore[reportArgumentType]
+            self.kinds[name], kind = kind, _type(kind)
             given.append(f"{kind}{readonly} %{name}")
-            self.kinds[name] = kind
             self.slots.append(f"%v.{name} = alloca {kind}")
             starts.append(f"store {kind} %{name}, ptr %v.{name}")
         self.body(self.tree.body)
@@ -126,10 +133,10 @@ class _Translation:
         assert isinstance(target, ast.Name)
         if target.id not in self.kinds:
             self.kinds[target.id] = kind
-            self.slots.append(f"%v.{target.id} = alloca {kind}")
+            self.slots.append(f"%v.{target.id} = alloca {_type(kind)}")
         wanted = self.kinds[target.id]
         value = self.as_number(kind, value) if wanted == "double" else value
-        self.lines.append(f"store {wanted} {value}, ptr %v.{target.id}")
+        self.lines.append(f"store {_type(wanted)} {value}, ptr %v.{target.id}")
 
     def known(self, e: ast.expr) -> int | None:
         """The value of an expression of numbers that are built in; None if it is computed."""
@@ -214,9 +221,15 @@ class _Translation:
                 built_in = self.constants[e.id]
                 return ("ptr", f'@"{built_in}"') if isinstance(built_in, str) else ("i64", str(built_in))
             kind = self.kinds[e.id]
-            return kind, self.emit(f"load {kind}, ptr %v.{e.id}")
+            return kind, self.emit(f"load {_type(kind)}, ptr %v.{e.id}")
         if isinstance(e, ast.Subscript):
-            return "double", self.emit(f"load double, ptr {self.address(e)}, align 8")
+            (kind, base), index = self.value(e.value), self.value(e.slice)[1]
+            if kind == "indices":
+                place = self.emit(f"getelementptr i32, ptr {base}, i64 {index}")
+                found = self.emit(f"load i32, ptr {place}, align 4")
+                return "i64", self.emit(f"sext i32 {found} to i64")
+            place = self.emit(f"getelementptr double, ptr {base}, i64 {index}")
+            return "double", self.emit(f"load double, ptr {place}, align 8")
         if isinstance(e, ast.BinOp):
             return self.arithmetic(e.op, self.value(e.left), self.value(e.right))
         if isinstance(e, ast.UnaryOp):
@@ -294,7 +307,8 @@ class _Translation:
             return "ptr", f"%a{self.count}"
         name, values = e.func.id, [self.value(a) for a in e.args]
         if name == "at":
-            return "ptr", self.emit(f"getelementptr double, ptr {values[0][1]}, i64 {values[1][1]}")
+            kind, element = values[0][0], "i32" if values[0][0] == "indices" else "double"
+            return kind, self.emit(f"getelementptr {element}, ptr {values[0][1]}, i64 {values[1][1]}")
         if name == "float":
             return "double", self.as_number(*values[0])
         if name == "int":

@@ -158,8 +158,11 @@ class _Walk:
     # ---- calls -----------------------------------------------------------------------------------------------
 
     def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, name="", **_) -> list[np.ndarray]:
-        if name == "klu_rough":
-            return [self.sparse_solve(*values, rough=True)]
+        if name in ("solved_in_order", "solved_roughly"):  # of linalg
+            i, j, entries, b, *_ = values
+            if entries.ndim != 1 or b.ndim != 2:
+                raise Unknown("sparse equations of a whole batch")
+            return [self.sparse_solve(i, j, entries[None], b[None], rough=name == "solved_roughly")[0]]
         inner = next(j for j in (jaxpr, call_jaxpr, fun_jaxpr) if j is not None)
         if hasattr(inner, "consts"):
             return self.closed(inner, list(values))

@@ -40,6 +40,8 @@ DENSE_UP_TO = 1500
 """Rows or velocities of a sparse system up to which singular values are used where its factorisation is not enough."""
 ROUNDING = 4e-15
 """Residual below which refinement has no effect."""
+LOST = 1e-3
+"""Residual from which on a solution without pivots is not refined but thrown away."""
 SPARSE_REFINEMENTS = 4
 """Most refinements; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
 
@@ -333,17 +335,19 @@ class SparseSaddle(eqx.Module):
         held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
-            z = self.klu.solve(*held, b, rough=probed)
             if refinements == 0:
-                return z, jnp.zeros(2)
+                return self.klu.solve(*held, b), jnp.zeros(2)
+            z = self.klu.solve(*held, b, way="rough" if probed else "order")
             z, b, rest = (z[:, :-1], b[:, :-1], z[:, -1:]) if probed else (z, b, z[:, :0])
 
             def going(carry):
                 _, _, left, before, k = carry
-                return (k < refinements) & jnp.any(left > enough) & jnp.any(left < 0.5 * before)
+                return (k < refinements) & jnp.any(~(left <= enough)) & (jnp.any(left < 0.5 * before) | (k == 0))
 
             def refine(carry):
                 z, gap, left, _, k = carry
+                lost = jnp.any(~(left < LOST))  # without pivots nothing was found: once more with them
+                z, gap = jnp.where(lost, 0.0, z), jnp.where(lost, b, gap)
                 z = z + self.klu.solve(*held, gap)
                 gap, now = self._gap(z, b)
                 return z, gap, now, left, k + 1

@@ -1,0 +1,111 @@
+"""Elimination in a fixed order inside programs of XLA, against dense solutions and against KLU."""
+
+from __future__ import annotations
+
+import ctypes
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.kernels import available
+from dalembert.linalg import _klu
+from dalembert.linalg._elimination import Elimination, eliminate, eliminated
+
+pytestmark = pytest.mark.skipif(not available(), reason="the interface of this JAX to foreign functions was not tried")
+
+
+def saddle(seed: int, bodies: int = 6, rows: int = 8, shift: float = 1e-15):
+    """[M Cᵀ; C −shift] of a chain of blocks of three with rows that couple neighbours; its pattern, and a copy."""
+    rng = np.random.default_rng(seed)
+    n = 3 * bodies
+    A = np.zeros((n + rows, n + rows))
+    for b in range(bodies):
+        G = rng.standard_normal((3, 3))
+        A[3 * b : 3 * b + 3, 3 * b : 3 * b + 3] = G @ G.T + np.eye(3)
+    for r in range(rows):
+        b = r * (bodies - 1) // rows
+        A[n + r, 3 * b : 3 * b + 6] = A[3 * b : 3 * b + 6, n + r] = rng.standard_normal(6)
+        A[n + r, n + r] = -shift
+    i, j = np.nonzero(A)
+    return A, i.astype(np.int32), j.astype(np.int32)
+
+
+def solved(A, i, j, b):
+    plan = Elimination(len(A), i, j)
+    address = np.array(plan.address, np.uint64)
+    return jax.jit(lambda v, b: eliminated(v, b, address, plan.size, plan.entries))(A[i, j], b)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_solves_as_dense_elimination_does(seed):
+    A, i, j = saddle(seed)
+    b = np.random.default_rng(seed).standard_normal((len(A), 3))
+    found, expected = np.asarray(solved(A, i, j, b)), np.linalg.solve(A, b)
+    # two columns are refined: rounding times the conditioning; the last is not, and has some digits fewer
+    exact = 100 * np.finfo(float).eps * np.linalg.cond(A) * np.abs(expected).max()
+    assert np.max(np.abs(found[:, :2] - expected[:, :2])) < exact
+    np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=1e-6, atol=1e-6)
+
+
+def test_the_loop_runs_in_python_as_in_machine_code():
+    A, i, j = saddle(0, 3, 3)
+    plan = Elimination(len(A), i, j)
+    b = np.arange(2.0 * len(A))
+    x, factor, y, gap = np.zeros(2 * len(A)), np.zeros(plan.size + plan.entries), np.zeros(len(A)), np.zeros(len(A))
+    eliminate(A[i, j], b, plan.plan, np.array([2.0, 1.0]), x, factor, y, gap)
+    expected = np.asarray(solved(A, i, j, b.reshape(-1, 2)))
+    np.testing.assert_allclose(x.reshape(-1, 2), expected, rtol=1e-8, atol=1e-8)  # with and without fused products
+
+
+def test_it_can_be_mapped():
+    A, i, j = saddle(1)
+    plan = Elimination(len(A), i, j)
+    address = np.array(plan.address, np.uint64)
+    factors = np.array([1.0, 2.0, 5.0])
+    b = np.random.default_rng(1).standard_normal((len(A), 1))
+    one = jax.vmap(lambda s: eliminated(s * jnp.asarray(A[i, j]), b, address, plan.size, plan.entries))
+    np.testing.assert_allclose(
+        jax.jit(one)(factors), np.linalg.solve(A, b) / factors[:, None, None], rtol=1e-9, atol=1e-9
+    )
+
+
+def test_the_plan_stays_where_it_is():
+    """Compiled programs are given an address: the array behind it must not move or go."""
+    system = da.build(da.mechanism("n-four-bar", N=20))
+    assert system.klu is not None
+    address = int(system.klu.handle[1])
+    found = _klu._analysis(system.klu.pattern)[1]
+    assert address == found.plan.ctypes.data
+    assert ctypes.cast(address, ctypes.POINTER(ctypes.c_int32))[0] == found.size
+
+
+def test_where_nothing_was_found_without_pivots_klu_is_asked(monkeypatch):
+    """Numbers that are not finite must not go on: with pivots the equations are solved."""
+    system = da.build(da.mechanism("n-four-bar", N=20))
+    expected = da.formulations.Proximal().solve(da.assemble(system, 0.0, system.q0, system.v0)).vdot
+    for spoilt in (np.nan, 1e3):
+        # whatever the elimination returns
+        monkeypatch.setattr(_klu, "eliminated", lambda _, rhs, *__, s=spoilt: jnp.full(rhs.shape, s))
+        jax.clear_caches()
+        found = da.formulations.Proximal().solve(da.assemble(system, 0.0, system.q0, system.v0)).vdot
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    monkeypatch.undo()
+    jax.clear_caches()
+
+
+def test_without_the_interface_klu_does_it(monkeypatch):
+    monkeypatch.setattr(_klu, "available", lambda: False)
+    monkeypatch.setattr(_klu, "_ANALYSES", {})
+    system = da.build(da.mechanism("n-four-bar", N=21))
+    assert int(system.klu.handle[1]) == 0
+    equations = da.assemble(system, 0.0, system.q0, system.v0)
+    found = da.formulations.Proximal().solve(equations).vdot
+    # both equations in one, by singular values
+    M, C = np.asarray(equations.M), np.asarray(equations.C)
+    whole = np.block([[M, C.T], [C, np.zeros((len(C), len(C)))]])
+    goal = np.concatenate([equations.h, equations.Gamma])
+    expected = np.linalg.lstsq(whole, goal, rcond=1e-14)[0][: system.n]
+    np.testing.assert_allclose(found, expected, atol=1e-9 * np.max(np.abs(expected)))
