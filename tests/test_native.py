@@ -13,7 +13,7 @@ from _helpers_thorough import everyday
 
 import dalembert as da
 from dalembert.kernels import Compiled, Kernel, Unknown, flat
-from dalembert.simulation import Status, _native, project_all
+from dalembert.simulation import Status, _loop, _native, project_all
 from dalembert.simulation._begin import begin
 from dalembert.stabilise import EXACT
 from dalembert.systems import without_names
@@ -238,7 +238,7 @@ def test_the_loop_is_python_too(monkeypatch):
         numbers = machine.values | {"last": 1, "ntimes": len(times), "steps": int(steps), "room": room}
         numbers |= {k: a.reshape(-1) for k, a in arrays.items()}
         numbers |= {n: _called(machine, n) for n in ("field", "close", "adapt", "weights", "saved")}
-        _native.loop(1, **{k: numbers[k] for k in _native.ARGUMENTS})
+        _loop.loop(1, **{k: numbers[k] for k in _native.ARGUMENTS})
         rounds.append(room)
         return ends, out_t, out
 

@@ -65,6 +65,7 @@ def object_code(
         machine = _machine(effort)
         if passes:
             options = llvm.create_pipeline_tuning_options(speed_level=2)
+            options.slp_vectorization = True
             builder = llvm.create_pass_builder(machine, options)
             builder.getModulePassManager().run(module, builder)
         found = machine.emit_object(module)

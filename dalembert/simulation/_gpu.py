@@ -66,7 +66,7 @@ def march_one(
     out_t: Numbers,
     out: Numbers,
 ):  # fmt: skip
-    """March one member until it ends, pauses or fails; as `_native.loop`.
+    """March one member until it ends, pauses or fails; as `_loop.loop`.
 
     `chain`: each stage depends on the one before only (classical Runge–Kutta), so none is kept; `embedded`: the method
     estimates its error; `keeps`: stages are kept for interpolation; `most`: stages for which there is room; `own`: each

@@ -1,7 +1,7 @@
 """6 · simulation: the march in machine code, without going back to Python between steps.
 
 The functions of a march (`Problem.vector_field`, the end of a step, the step control, the states that are saved) are
-those of `_march`, written out as scalars (`kernels`); around them stands one loop, `loop` below: stages of an explicit
+those of `_march`, written out as scalars (`kernels`); around them stands one loop (`_loop`): stages of an explicit
 Runge–Kutta method by its tableau, interpolation at the saved times, several members of a batch at once. It takes the
 steps of the short program of a march, so a march that needs care pauses here too. It goes on with a kernel for the
 states that need it (`Careful`), and where that needs singular values, with JAX.
@@ -28,227 +28,16 @@ from dalembert._runtime import compile_stopwatch
 from dalembert.kernels import (
     MOST,
     Compiled,
-    Function,
     Kernel,
-    Numbers,
     Unknown,
-    Whole,
-    at,
-    compile_text,
     describe,
     flat,
     remembered,
-    translate,
 )
 from dalembert.simulation import _march
+from dalembert.simulation._loop import BLOCK, loop, loop_code
 from dalembert.simulation._march import March, Plan, Problem, Span
 from dalembert.systems import without_names
-
-
-def loop(
-    W: Whole,
-    first: Whole,
-    last: Whole,
-    ny: Whole,
-    ns: Whole,
-    nl: Whole,
-    nx: Whole,
-    stages: Whole,
-    late: Whole,
-    A: Numbers,
-    b: Numbers,
-    e: Numbers,
-    c: Numbers,
-    times: Numbers,
-    ntimes: Whole,
-    steps: Whole,
-    room: Whole,
-    limits: Numbers,
-    field: Function,
-    close: Function,
-    adapt: Function,
-    weights: Function,
-    saved: Function,
-    careful: Function,
-    care: Whole,
-    noise: Whole,
-    kf: Whole,
-    kc: Whole,
-    ka: Whole,
-    ks: Whole,
-    kept: Numbers,
-    kept_careful: Numbers,
-    ends: Numbers,
-    out_t: Numbers,
-    out: Numbers,
-    scratch: Numbers,
-):  # fmt: skip
-    """March the members first … last − 1 until each ends, pauses or fails; W of them at a time.
-
-    A member's row of `ends` is (t, next, y, state of the step control, result, accepted, rejected, saved), before and
-    after. `kept` has what the kernels keep for each member, `limits` what the step control is told. `late` is 1 if the
-    last stage serves interpolation only: it is evaluated in steps in which a state is saved. Where number `noise` of ẏ
-    is not finite the state needs care; if `care` is 1 (one lane, one member) the function `careful` is called there.
-    """
-    width = 2 + ny + ns + 4
-    wide = kf + kc + ka + ks
-    # buffers of all lanes: what the kernels are given and what they return
-    lane_field = at(scratch, 0)
-    lane_close = at(lane_field, kf * W)
-    lane_adapt = at(lane_close, kc * W)
-    given = at(lane_adapt, ka * W)  # of `adapt`: t0, t1, y0, y1, error, state, limits
-    told = at(given, (2 + 3 * ny + ns + nl) * W)  # by `adapt`: keep, t, next, result, state
-    x = at(told, (4 + ns) * W)  # of `field` and `close`: t, y, error
-    K = at(x, (1 + 2 * ny) * W)
-    raw = at(K, stages * ny * W)  # y at the end of a step, before projection
-    share = at(raw, ny * W)  # of y0, y1 and each stage in an interpolated state
-    place = at(share, stages + 2)  # t and that state
-    who = at(place, 1 + ny)
-    y0 = at(given, 2 * W)
-    y1 = at(given, (2 + ny) * W)
-    state = at(given, (2 + 3 * ny) * W)
-    coming = first
-    busy = 0
-    moved = 0  # whether a member begins its step at another state than the step before
-    for lane in range(W):
-        who[lane] = -1.0
-    for k in range((2 + 3 * ny) * W):
-        given[k] = 0.0
-    while True:
-        for lane in range(W):
-            if who[lane] < 0.0 and coming < last:
-                member = coming
-                coming += 1
-                busy += 1
-                moved = 1
-                who[lane] = float(member)
-                row = at(ends, member * width)
-                for k in range(2 + ny):
-                    given[k * W + lane] = row[k]
-                for k in range(ns):
-                    state[k * W + lane] = row[2 + ny + k]
-                for k in range(nl):
-                    given[(2 + 3 * ny + ns + k) * W + lane] = limits[k]
-                mine = at(kept, member * wide)
-                for k in range(kf + kc + ka):
-                    scratch[k * W + lane] = mine[k]
-        if busy == 0:
-            break
-        # the stages; steps that were refused begin again with the first one that they had
-        for s in range(1 - moved, stages - late):
-            for lane in range(W):
-                t0 = given[lane]
-                x[lane] = t0 + c[s] * (given[W + lane] - t0)
-            for k in range(ny * W):
-                x[W + k] = 0.0
-            for j in range(s):
-                a = A[s * stages + j]
-                if a != 0.0:
-                    Kj = at(K, j * ny * W)
-                    for k in range(ny * W):
-                        x[W + k] = x[W + k] + a * Kj[k]
-            for k in range(ny):
-                for lane in range(W):
-                    i = k * W + lane
-                    x[W + i] = y0[i] + (given[W + lane] - given[lane]) * x[W + i]
-            field(lane_field, x, at(K, s * ny * W))
-            if care == 1:
-                unsure = K[(s * ny + noise) * W]
-                if unsure - unsure != 0.0:
-                    careful(kept_careful, x, at(K, s * ny * W))
-        moved = 0
-        # the end of the step, and its error
-        for k in range(2 * ny * W):
-            x[W + k] = 0.0
-        error = at(x, (1 + ny) * W)
-        for j in range(stages - late):
-            Kj = at(K, j * ny * W)
-            bj = b[j]
-            ej = e[j]
-            for k in range(ny * W):  # with bj = 0 too: what is not finite must be seen
-                x[W + k] = x[W + k] + bj * Kj[k]
-            if ej != 0.0:
-                for k in range(ny * W):
-                    error[k] = error[k] + ej * Kj[k]
-        for lane in range(W):
-            x[lane] = given[W + lane]
-        for k in range(ny):
-            for lane in range(W):
-                i = k * W + lane
-                h = given[W + lane] - given[lane]
-                x[W + i] = y0[i] + h * x[W + i]
-                raw[i] = x[W + i]
-                error[i] = h * error[i]
-        close(lane_close, x, y1)
-        adapt(lane_adapt, given, told)
-        if late == 1 and steps == 0:
-            wanted = 0
-            for lane in range(W):
-                if who[lane] >= 0.0 and told[lane] != 0.0:
-                    count = int(ends[int(who[lane]) * width + width - 1])
-                    if count < ntimes and times[count] <= given[W + lane]:
-                        wanted = 1
-            if wanted == 1:
-                for k in range(ny * W):
-                    x[W + k] = raw[k]
-                field(lane_field, x, at(K, (stages - 1) * ny * W))
-                if care == 1:
-                    unsure = K[((stages - 1) * ny + noise) * W]
-                    if unsure - unsure != 0.0:
-                        careful(kept_careful, x, at(K, (stages - 1) * ny * W))
-        for lane in range(W):
-            if who[lane] < 0.0:
-                continue
-            member = int(who[lane])
-            row = at(ends, member * width)
-            count = int(row[width - 1])
-            t0 = given[lane]
-            t1 = given[W + lane]
-            keep = told[lane] != 0.0
-            if keep:
-                moved = 1
-                row[width - 3] = row[width - 3] + 1.0
-                projection = at(kept, member * wide + kf + kc + ka)
-                if steps == 0:
-                    while count < ntimes and times[count] <= t1:
-                        place[0] = (times[count] - t0) / (t1 - t0)
-                        weights(share, place, share)
-                        place[0] = times[count]
-                        for k in range(ny):
-                            i = k * W + lane
-                            total = 0.0
-                            for j in range(stages):
-                                total = total + share[2 + j] * K[j * ny * W + i]
-                            place[1 + k] = share[0] * y0[i] + share[1] * raw[i] + (t1 - t0) * total
-                        saved(projection, place, at(out, (member * room + count) * nx))
-                        out_t[member * room + count] = times[count]
-                        count += 1
-                for k in range(ny):
-                    y0[k * W + lane] = y1[k * W + lane]
-                if steps == 1 and count < room:
-                    place[0] = told[W + lane]
-                    for k in range(ny):
-                        place[1 + k] = y0[k * W + lane]
-                    saved(projection, place, at(out, (member * room + count) * nx))
-                    out_t[member * room + count] = place[0]
-                    count += 1
-                row[width - 1] = float(count)
-            else:
-                row[width - 2] = row[width - 2] + 1.0
-            given[lane] = told[W + lane]
-            given[W + lane] = told[2 * W + lane]
-            for k in range(ns):
-                state[k * W + lane] = told[(4 + k) * W + lane]
-            result = told[3 * W + lane]
-            if result != 0.0 or given[lane] >= limits[0]:
-                for k in range(2 + ny):
-                    row[k] = given[k * W + lane]
-                for k in range(ns):
-                    row[2 + ny + k] = state[k * W + lane]
-                row[width - 4] = result
-                who[lane] = -1.0
-                busy = busy - 1
-
 
 # ---- the functions of the loop ---------------------------------------------------------------------------------
 
@@ -411,7 +200,8 @@ class Machine:
         self.saved, S, lanes = self.one.kernels["saved"], self.stages, self.lanes
         kf, kc, ka, ks = self.counts
         ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
-        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl + S * ny) * W + S + ny + 8
+        row = -(-ny * W // BLOCK) * BLOCK
+        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl) * W + (S + 1) * row + S + ny + 8
         self.values: dict[str, int] = {"first": 0, "ny": ny, "ns": ns, "nl": nl, "nx": self.saved.outputs, "stages": S}
         # of a method whose last stage is at the end of the step, and counts neither there nor in the error
         self.values["late"] = int(self.b[-1] == self.e[-1] == 0.0 and np.array_equal(self.A[-1], self.b))
@@ -483,17 +273,6 @@ class _Row:
 
 
 ARGUMENTS = {k: p.annotation for k, p in inspect.signature(loop).parameters.items() if k != "W"}
-_LOOPS: dict[int, Any] = {}
-_LOOPS_LOCK = threading.Lock()
-
-
-def loop_code(lanes: int):
-    with _LOOPS_LOCK:
-        if lanes not in _LOOPS:
-            _LOOPS[lanes] = compile_text([translate(loop, W=lanes)], 1, 2, passes=True)
-        return _LOOPS[lanes]
-
-
 _MACHINES: dict[Any, Machine | Careful | str] = {}
 KEPT = 64
 """Machines that stay in memory."""

@@ -1,6 +1,6 @@
 """6 · simulation: many marches as one program of JAX, for devices that have no machine code here.
 
-The same loop as `_native.loop` and `_gpu.march_one`, on arrays of all members: a step is taken by all that have not
+The same loop as `_loop.loop` and `_gpu.march_one`, on arrays of all members: a step is taken by all that have not
 ended, and the others are left as they are. XLA compiles it for any device; slower than `_gpu` on those of NVIDIA.
 """
 
