@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.kernels import available
+from dalembert.kernels import _remember, available
 from dalembert.linalg import _klu
 from dalembert.linalg._elimination import Elimination, eliminate, eliminated
+from dalembert.systems import without_names
 
 pytestmark = pytest.mark.skipif(not available(), reason="the interface of this JAX to foreign functions was not tried")
 
@@ -109,3 +111,23 @@ def test_without_the_interface_klu_does_it(monkeypatch):
     goal = np.concatenate([equations.h, equations.Gamma])
     expected = np.linalg.lstsq(whole, goal, rcond=1e-14)[0][: system.n]
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.max(np.abs(expected)))
+
+
+def test_a_large_machine_can_be_linearised():
+    """Its hanging chain in absolute coordinates, with rows solved by elimination, against the same in angles."""
+    model = da.mechanism("chain", N=16)
+    found = {}
+    for coordinates in ("absolute", "joint"):
+        system = da.build(model, coordinates=coordinates)
+        assert coordinates == "joint" or system.klu is not None
+        rest = da.equilibrium(system)
+        found[coordinates] = np.sort(np.abs(da.linearise(system, rest).eigenvalues.imag))
+    np.testing.assert_allclose(found["absolute"], found["joint"], rtol=1e-7)  # 16 pairs within a factor of 50
+
+
+def test_machine_code_is_kept_whatever_the_addresses_of_a_process():
+    """Another process has its plan of the elimination elsewhere: what it finds on disk must have the same name."""
+    system = da.build(da.mechanism("n-four-bar", N=20))
+    elsewhere = eqx.tree_at(lambda s: s.klu.handle, system, system.klu.handle + np.uint64(4096))
+    here = _remember._name(da.assemble, without_names(system), ())
+    assert here is not None and here == _remember._name(da.assemble, without_names(elsewhere), ())

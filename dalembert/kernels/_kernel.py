@@ -105,7 +105,12 @@ class Kernel:
 
 
 def fixed(x: np.ndarray) -> np.ndarray:
-    """Which numbers of a parameter are built in: all that count or choose, and zeros and ones."""
+    """Which numbers of a parameter are built in: all that count or choose, and zeros and ones.
+
+    Not handles, which mean nothing in another process: machine code is kept for that too.
+    """
+    if x.dtype == np.uint64:
+        return np.zeros(x.shape, bool)
     if not np.issubdtype(x.dtype, np.floating):
         return np.ones(x.shape, bool)
     return (x == 0) | (np.abs(x) == 1)

@@ -95,6 +95,8 @@ class _Walk:
                 raise Unknown(f"numbers of type {kind}")
             if all((x < 0).all() for x in values):  # constants: indices and sizes
                 continue
+            if equation.primitive.name in MOVING:
+                continue
             if kind not in (np.int32, np.int64):
                 raise Unknown(f"numbers of type {kind}")
             if equation.primitive.name in MULTIPLYING:
@@ -792,7 +794,9 @@ SCATTERS: dict[str, Callable[[Graph], Callable[[int, int], int]]] = {
 }
 
 PASSING = {*CALLS, "while", "cond", "copy", "stop_gradient", "nonbatchable", "select_if_vmap"}
-"""Operations that compute nothing: whole numbers of any type pass (KLU's handle, which no rule reads)."""
+"""Operations that compute nothing: numbers of any type pass."""
+MOVING = {"slice", "dynamic_slice", "squeeze", "broadcast_in_dim", "reshape"}
+"""So do whole numbers here (KLU's handle, which no rule reads)."""
 
 RULES: dict[str, Callable] = {
     **{name: _elementwise(name) for name in ("add", "sub", "mul", "neg")},

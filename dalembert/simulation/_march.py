@@ -127,7 +127,7 @@ class Problem:
 
     def on_constraints(self, t, q, v):
         """An interpolated state projected onto the constraints, after those controllers that are sampled there."""
-        q, v = self.stabilisation.project(self.system, t, q, v)
+        q, v = self.stabilisation.project_saved(self.system, t, q, v)
         return sampled(self.system, self.formulation, t, q, v), v
 
     def settle(self, t, y):

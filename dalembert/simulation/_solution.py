@@ -327,7 +327,7 @@ class Solution(eqx.Module):
 
 def _project(system, stabilisation, t, q, v):
     """States (t, q, v) projected onto the constraints: a row of each argument for each state."""
-    return tuple(stabilisation.project(system, t, q, v))
+    return tuple(stabilisation.project_saved(system, t, q, v))
 
 
 def _qdot(system, q, v):

@@ -28,6 +28,10 @@ class AbstractStabilisation(eqx.Module):
         """The state after an accepted step; quaternions are always kept at unit length."""
         return State(system.retract(q, jnp.zeros(system.n)), v)
 
+    def project_saved(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> State:
+        """The same for a state that was interpolated between two steps, which is farther off the constraints."""
+        return self.project(system, t, q, v)
+
     def memory(self, system: AbstractSystem) -> Any:
         """What this method integrates besides the motion, at the start."""
         return None

@@ -8,8 +8,9 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from equinox.internal import unvmap_any
 
-from dalembert._typing import Array
+from dalembert._typing import Array, Scalar
 from dalembert.equations import LEAST, ROUNDED, Equations, assemble_known, residuals, softened
 from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._start import row_sizes
@@ -54,9 +55,25 @@ class Projection(AbstractStabilisation):
     def project(self, system, t, q, v):
         if system.m == 0:
             return State(system.retract(q, jnp.zeros(system.n)), v)
-        return self._along_frozen(system, t, q, v) if self.frozen else self._moving(system, t, q, v)
+        return self._along_frozen(system, t, q, v)[0] if self.frozen else self._moving(system, t, q, v)
 
-    def _along_frozen(self, system, t, q, v) -> State:
+    def project_saved(self, system, t, q, v):
+        """Beside a singular position directions that are frozen too far off close φ slowly: there with new ones."""
+        if system.m == 0 or not self.frozen or self.tolerance is not None:
+            return self.project(system, t, q, v)
+
+        def closer(_, carry):  # a loop: a correction is compiled once
+            off = carry[1] > OPEN
+            return jax.lax.cond(unvmap_any(off), lambda: again(off, carry), lambda: carry)
+
+        def again(off, carry):
+            found = self._along_frozen(system, t, *carry[0])
+            return jax.tree_util.tree_map(lambda x, y: jnp.where(off, x, y), found, carry)
+
+        return jax.lax.fori_loop(0, 2, closer, (State(q, v), jnp.asarray(jnp.inf)))[0]
+
+    def _along_frozen(self, system, t, q, v) -> tuple[State, Scalar]:
+        """The corrected state, and how far it is off (relative to the machine)."""
         equations = assemble_known(system, t, q, v)  # h and Γ are not used: the compiler drops them
         correct = _corrector(system, equations, self._damping(system, equations))
         sizes = row_sizes(system, equations)
@@ -75,7 +92,8 @@ class Projection(AbstractStabilisation):
             q, v = system.retract(q, dq), jnp.where(wait, v, v + dv)
             return q, v, *residuals(system, t, q, v)
 
-        return State(*jax.lax.fori_loop(0, self.corrections, corrected, (q, v, Phi, phi))[:2])
+        q, v, Phi, phi = jax.lax.fori_loop(0, self.corrections, corrected, (q, v, Phi, phi))
+        return State(q, v), jax.lax.stop_gradient(jnp.maximum(_gap(Phi, sizes), _gap(phi, sizes)))
 
     def _moving(self, system, t, q, v) -> State:
         for _ in range(self.corrections if system.m_holonomic else 0):
