@@ -273,6 +273,77 @@ def rail(**limit) -> da.Model:
     return m
 
 
+def trapdoor(space="plane", what="tip.y", **limit) -> da.Model:
+    """A bar of 1 m and 1 kg on a hinge, let go when level; something measured of it has an end."""
+    z = () if space == "plane" else (0.0,)
+    m = da.Model("trapdoor", space=space, gravity=(0, -G, *z))
+    bar = m.body("bar", mass=1.0, inertia=1 / 12 if space == "plane" else (1 / 12,) * 3, position=(0.5, 0, *z))
+    m.revolute("hinge", m.ground, bar, at=(0, 0, *z), **({"axis": (0, 0, 1)} if z else {}))
+    m.measure("tip", "point", body=bar, at=(1, 0, *z))
+    m.measure("reach", "distance", i=m.ground, j=bar, at_i=(1, 0, *z), at_j=(1, 0, *z))
+    m.measure("turned", "coordinate", joint="hinge")
+    m.measure("work", "energy", body=bar)
+    m.limit("end", measurement=what, **limit)
+    return m
+
+
+@pytest.mark.parametrize(("space", "coordinates", "what", "end"), [
+    ("plane", "absolute", "tip.y", {"lower": -0.5}),
+    ("plane", "joint", "reach", {"upper": 2 * math.sin(math.pi / 12)}),
+    ("space", "absolute", "turned", {"lower": -math.pi / 6}),
+    ("space", "joint", "tip.y", {"lower": -0.5}),
+])  # fmt: skip
+def test_limits_of_measured_positions(space, coordinates, what, end, tmp_path):
+    """ω² = 3 g sin α; the impulse p of a stop that a measured number s(α) has: p ds/dα = (1 + ε) ω/3."""
+    rate = {"tip.y": math.cos(math.pi / 6), "reach": math.cos(math.pi / 12), "turned": 1.0}[what]
+    model = trapdoor(space, what, restitution=0.5, **end)
+    system = da.build(model, coordinates=coordinates)
+    first = da.simulate(system, 0.5, samples=6).phases.impacts[0]
+    # α = π/6 cuts the fall: ∫ dα/√(3 g sin α), with α = u² smooth at 0
+    u, weights = np.polynomial.legendre.leggauss(30)
+    top = math.sqrt(math.pi / 6)
+    u = (u + 1) / 2 * top
+    exact = float(np.sum(weights / 2 * top * 2 * u / np.sqrt(3 * G * np.sin(u**2))))
+    assert first.t == pytest.approx(exact, abs=1e-9)
+    assert first.impulses == {"end": pytest.approx(1.5 * math.sqrt(1.5 * G) / 3 / rate, rel=1e-8)}
+    da.save(model, tmp_path / "model.yaml")
+    again = da.load(tmp_path / "model.yaml")
+    assert da.simulate(da.build(again, coordinates=coordinates), 0.5, samples=6).phases.impacts[0].t == first.t
+    # an elastic one: at rest it yields by the load over its stiffness, and a bit more for its smooth beginning
+    soft = da.simulate(da.build(trapdoor(space, what, stiffness=1e5, damping=1e4, **end), coordinates=coordinates), 3.0)
+    (limit,) = end.values()
+    load = G / 2 * math.cos(math.pi / 6) / rate
+    assert 0.5 < abs(soft.measurements[what].values[-1] - limit) / (load / 1e5) < 30
+
+
+def test_limits_of_measurements_are_refused_with_a_reason():
+    for what, words, match in (
+        ("tip", {"lower": 0.0}, r"measurement 'tip' is several numbers; name one: tip\.x, tip\.y"),
+        ("tpi.y", {"lower": 0.0}, r"there is no measurement 'tpi\.y'.*tip\.y"),
+        ("work.kinetic", {"upper": 1.0}, r"'work\.kinetic' is no position of a point, distance, angle or joint"),
+        ("tip.vy", {"upper": 1.0}, r"'tip\.vy' is no position"),
+        ("tip.y", {"lower": 0.0, "effort": 1.0}, r"effort belongs to the limit of a joint"),
+        ("tip.y", {"lower": 0.5, "restitution": 0.5}, r"'end' starts 0\.5 beyond its limit"),
+        ("tip.y", {"lower": 0.5, "upper": 0.1}, r"lower=0\.5 must not be greater than upper=0\.1"),
+        ("tip.y", {"joint": "hinge", "lower": 0.1}, r"give the joint or the measurement that it limits, one of them"),
+    ):
+        with pytest.raises(DalembertError, match=match):
+            da.build(trapdoor("plane", what, **words))
+    with pytest.raises(ModelError, match=r"lower=-4 is out of reach: in space an angle is in \(−π, π\]"):
+        da.build(trapdoor("space", "turned", lower=-4.0, restitution=0.5))
+    assert da.simulate(trapdoor(lower=-0.5), 1.0).measurements["tip.y"].values.min() < -0.9  # information alone
+
+
+def test_a_stop_with_one_end_is_not_passed_from_behind():
+    """In space turns are not counted: half a turn on, the angle jumps past the stop."""
+    m = trapdoor("space", "turned", upper=2.0, restitution=0.5)
+    m.replace("bar", angular_velocity=(0, 0, -12.0), velocity=(0, -6.0, 0))
+    with pytest.raises(SimulationError, match=r"the gap of 'end' jumps to .*passes half a turn there.*both ends"):
+        da.simulate(m, 1.0)
+    with pytest.raises(DalembertError, match=r"'end' of 'trapdoor' has one end, on an angle in space"):
+        simulate_stepping(m, 1.0, dt=1e-3)
+
+
 def test_a_wheel_lifts_and_lands():
     """A car of two axles; a plate under its front wheel drops away by ½ a t² with a > g: it flies, lands, and rolls."""
     m = da.Model("car", space="space", gravity=(0, 0, -G))

@@ -135,7 +135,7 @@ class _Reader:
         head = Node({k: x for k, x in top.value.items() if k in HEAD}, top.line, top.column, top.keys)
         wrong, values = self._check(Head, head, "")
         run = self._run()
-        entries = [e for section in SECTIONS for e in self._section(section)]
+        entries = _in_order([e for section in SECTIONS for e in self._section(section)])
         values = head.plain() | values
         if "space" in wrong or len(self.complaints) > ENOUGH:
             return None
@@ -373,6 +373,16 @@ class _Reader:
 
     def _refers_to_lost(self, entry: _Entry) -> bool:
         return bool(self.lost) and any(isinstance(x, str) and x in self.lost for x in entry.arguments.values())
+
+
+def _in_order(entries: list[_Entry]) -> list[_Entry]:
+    """Limits of measurements after these, and what is measured of such a limit's stop after it."""
+    late = [e for e in entries if e.section == "limits" and "measurement" in e.arguments]
+    names = [e.name for e in late]
+    theirs = [
+        e for e in entries if e.section == "measurements" and any(e.arguments.get(k) in names for k in ("joint", "of"))
+    ]
+    return [e for e in entries if not any(e is x for x in (*late, *theirs))] + late + theirs
 
 
 def _known(classes: dict[str, type[Element]], word: Any) -> type[Element] | None:

@@ -413,6 +413,7 @@ Wheel = Annotated[
     Constraint | Body | Marker | str,
     Form(_name, _REFERENCE, "a wheel: the joint it turns on, its body, or a marker at its centre, by name"),
 ]
+ChannelName = Annotated[str, Form(_name, _REFERENCE, "a measurement of a position, by name")]
 Coordinate = Annotated[str, Form(_name, TEXT, "which coordinate of the joint, where it has several")]
 Number = Annotated[float, Form(number, NUMBER, _WORDS["Number"], 1.0)]
 Positive = Annotated[float, Form(number, ABOVE_ZERO, _WORDS["Positive"], 1.0)]

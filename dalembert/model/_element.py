@@ -26,7 +26,7 @@ from dalembert._results import DalembertError
 from dalembert.model._arguments import ANYTHING, Flag, Form, Impact, JointName, Name, Number, Place, Positive
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function
-from dalembert.model._placed import Bearing, Constraint, Force, Input, Link, Look
+from dalembert.model._placed import Bearing, Constraint, Input, Link, Look, Placed
 
 if TYPE_CHECKING:
     from dalembert.model._placing import Placing
@@ -375,7 +375,7 @@ class OnJoint(AbstractForce, abstract=True):
 
 def plain(value: Any) -> Any:
     """A value as plain data: names for things, lists for arrays; Python functions stay what they are."""
-    if isinstance(value, Body | Marker | Constraint | Force | Input):
+    if isinstance(value, Body | Marker | Placed | Input):
         return value.name
     if isinstance(value, Function):
         return value.data

@@ -1,4 +1,5 @@
-"""1 · model: limits of joint coordinates, which may be enforced, and pictures of bodies, from which nothing follows."""
+"""1 · model: limits of joint coordinates and of measured positions, which may be enforced, and pictures of bodies, from
+which nothing follows."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dalembert.model._arguments import (
+    ChannelName,
     Colour,
     Coordinate,
     Impact,
@@ -23,7 +25,8 @@ from dalembert.model._arguments import (
 )
 from dalembert.model._element import AbstractTouching, Element
 from dalembert.model._frames import Body, Marker
-from dalembert.model._joint_forces import Stop
+from dalembert.model._joint_forces import MeasuredStop, Stop
+from dalembert.model._measurements import MeasuredPosition, measured_position
 from dalembert.model._placed import Constraint
 from dalembert.model._placing import Placing
 
@@ -61,24 +64,26 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """Stated limits of a joint coordinate."""
+    """Stated limits of a joint's coordinate, or of a measured position."""
 
     name: str
-    joint: Constraint
+    joint: Constraint | None
     coordinate: str
     lower: float | None = None
     upper: float | None = None
     effort: float | None = None
     velocity: float | None = None
+    measured: MeasuredPosition | None = None
 
 
 class RigidStop(AbstractTouching, abstract=True):
-    """The rows of a limit that is enforced rigidly: coordinate − lower and upper − coordinate, never negative."""
+    """The rows of a limit that is enforced rigidly: position − lower and upper − position, never negative."""
 
-    joint: JointName
+    joint: JointName | None = None
+    coordinate: Coordinate | None = None
+    measured: MeasuredPosition | None = None  # in place of a joint's coordinate
     lower: Number | None = None
     upper: Number | None = None
-    coordinate: Coordinate | None = None
 
     i: Place = field(default="ground", kw_only=False)
     j: Place = field(default="ground", kw_only=False)
@@ -92,6 +97,9 @@ class RigidStop(AbstractTouching, abstract=True):
     def place(self, on):
         numbers = {k: on.number(k) for k in ("lower", "upper") if getattr(self, k) is not None}
         numbers |= self.restituted(on)
+        if self.measured is not None:
+            what = "angle" if self.measured.is_angle else "length"
+            return on.constraint(self.measured.measurement.markers, numbers, coordinate=what)
         if (target := on.target()) is None:
             return on.constraint((on.centre(on.model.ground),) * 2, numbers)
         joint, which = target
@@ -99,17 +107,21 @@ class RigidStop(AbstractTouching, abstract=True):
 
 
 class LimitEntry(Element):
-    """What a joint coordinate is said to allow: its range, largest effort and speed.
+    """What a joint coordinate, or a measured position (`measurement`), is said to allow: its range; of a joint also its
+    largest effort and speed.
 
     With a `restitution` (0 to 1) the range is enforced by rigid stops, whose impacts follow the law `impact`; with a
-    `stiffness` (and `damping`) by elastic ones, as by `stop`. With neither it is information.
+    `stiffness` (and `damping`) by elastic ones, as by `stop`. With neither it is information. A measured position is
+    that of a point ("tip.y"), a distance, an angle or a joint's coordinate. In space an angle is in (−π, π], and a stop
+    has its place there.
     """
 
     type = "limit"
     section = "limits"
     title = "Limit"
 
-    joint: JointName = field(kw_only=False)
+    joint: JointName | None = field(default=None, kw_only=False)
+    measurement: ChannelName | None = None
     lower: Number | None = None
     upper: Number | None = None
     effort: Number | None = None
@@ -120,9 +132,9 @@ class LimitEntry(Element):
     stiffness: Positive | None = None
     damping: Number | None = None
 
-    def _enforced(self, on: Placing) -> None:
+    def _enforced(self, on: Placing, made: Limit) -> None:
         """Add the stops."""
-        range_of = {k: getattr(self, k) for k in ("lower", "upper", "coordinate")}
+        span = {"lower": self.lower, "upper": self.upper}
         hard, soft = self.restitution is not None, self.stiffness is not None
         if hard and soft:
             on.wrong("give restitution (rigid stops) or stiffness (elastic ones), not both.", "stiffness")
@@ -133,14 +145,36 @@ class LimitEntry(Element):
         elif (hard or soft) and self.lower is None and self.upper is None:
             on.wrong(f"give {on.arg('lower')}, {on.arg('upper')} or both: a stop needs its place.", "lower", "upper")
         elif hard:
+            on_what = {"joint": made.joint, "coordinate": made.coordinate or None, "measured": made.measured}
             hits = {"restitution": self.restitution, "impact": self.impact}
-            on.model.add(RigidStop(name=self.name, joint=self.joint, **range_of, **hits))
+            on.model.add(RigidStop(name=self.name, **on_what, **span, **hits))
         elif self.stiffness is not None:
-            damping = 0.0 if self.damping is None else self.damping
-            on.model.add(Stop(name=self.name, joint=self.joint, stiffness=self.stiffness, damping=damping, **range_of))
+            acts = {"stiffness": self.stiffness, "damping": 0.0 if self.damping is None else self.damping}
+            if made.measured is not None:
+                on.model.add(MeasuredStop(name=self.name, measured=made.measured, **acts, **span))
+            elif made.joint is not None:
+                on.model.add(Stop(name=self.name, joint=made.joint, coordinate=made.coordinate, **acts, **span))
+
+    def _limited(self, on: Placing, given: dict[str, float]) -> Limit | None:
+        """What it limits."""
+        if (self.joint is None) == (self.measurement is None):
+            on.wrong("give the joint or the measurement that it limits, one of them.", "joint", "measurement")
+            return None
+        if self.measurement is None:
+            target = on.target()
+            return None if target is None else Limit(self.name, *target, **given)
+        for key in ("effort", "velocity", "coordinate"):
+            if on.given(key) is not None:
+                on.wrong(f"{key} belongs to the limit of a joint, not of a measurement.", key)
+        found = measured_position(on)
+        if found is None:
+            return None
+        joint = found.measurement.target
+        if isinstance(joint, Constraint):  # a joint's coordinate, under a name of its own
+            return Limit(self.name, joint, found.measurement.coordinate, **given)
+        return Limit(self.name, None, "", measured=found, **given)
 
     def place(self, on: Placing) -> Limit | None:
-        target = on.target()
         keys = ("lower", "upper", "effort", "velocity")
         given = {k: on.number(k, negative=k in ("lower", "upper")) for k in keys if on.given(k) is not None}
         if not given:
@@ -148,11 +182,17 @@ class LimitEntry(Element):
             on.wrong(f"give {lower}, {upper}, {effort} or {velocity}.")
         if given.get("lower", -np.inf) > given.get("upper", np.inf):
             on.wrong(f"lower={given['lower']:g} must not be greater than upper={given['upper']:g}.", "lower")
-        if target is None:
+        made = self._limited(on, given)
+        if made is None:
             return None
-        made = Limit(self.name, *target, **given)
+        enforced = self.restitution is not None or self.stiffness is not None
+        turning = made.coordinate.startswith("angle") if made.measured is None else made.measured.is_angle
+        if turning and enforced and on.space == "space":
+            for key in ("lower", "upper"):
+                if abs(given.get(key, 0.0)) > np.pi:
+                    on.wrong(f"{key}={given[key]:g} is out of reach: in space an angle is in (−π, π], in radians.", key)
         before = len(on.model.recorded)
-        self._enforced(on)
+        self._enforced(on, made)
         if self.name in on.model.constraints or self.name in on.model.forces:
             if len(on.model.recorded) == before:  # the stop has the name
                 on.model.limits[self.name] = made

@@ -9,9 +9,10 @@ import numpy as np
 from dalembert.model._arguments import RULES, Coordinate, Formula, Motion, Number, Parameters, Positive, Rule
 from dalembert.model._bodies import BodyEntry
 from dalembert.model._drivers import Coupling
-from dalembert.model._element import OnJoint
+from dalembert.model._element import AbstractForce, OnJoint
 from dalembert.model._frames import Marker
 from dalembert.model._joints import Revolute
+from dalembert.model._measurements import MeasuredPosition
 from dalembert.model._placed import Constraint, Force
 from dalembert.model._placing import Placing
 
@@ -111,24 +112,46 @@ class Stop(OnJoint):
     coordinate: Coordinate | None = None
 
     def place(self, on):
-        low, high = on.number("lower", default=0.0), on.number("upper", default=0.0)
-        low, high = -np.inf if self.lower is None else low, np.inf if self.upper is None else high
-        if self.lower is None and self.upper is None:
-            on.wrong(f"give {on.arg('lower')}, {on.arg('upper')} or both.", "lower", "upper")
-        if low >= high:
-            on.wrong(f"lower={low:g} must be less than upper={high:g}.", "lower")
-        span = high - low if np.isfinite(high - low) and high > low else 1.0
-        exponent = on.number("exponent")
-        if exponent < 1:
-            on.wrong(f"exponent must be at least 1, not {exponent:g}.", "exponent")
-        numbers = {
-            "stiffness": on.positive("stiffness"),
-            "damping": on.number("damping", negative=False),
-            "exponent": exponent,
-            "depth": on.positive("depth", 1e-3 * span),
-        }
-        numbers |= {k: x for k, x in (("lower", low), ("upper", high)) if np.isfinite(x)}
-        return _on_coordinate(on, numbers)
+        return _on_coordinate(on, _stop_numbers(on, self))
+
+
+class MeasuredStop(AbstractForce, abstract=True):
+    """Smooth stops of a measured position, made by a limit of it."""
+
+    has_effort = True
+
+    measured: MeasuredPosition
+    stiffness: Positive
+    lower: Number | None = None
+    upper: Number | None = None
+    damping: Number = 0.0
+    exponent: Number = 1.5
+    depth: Positive | None = None
+
+    def place(self, on):
+        what = "angle" if self.measured.is_angle else "length"
+        return on.force(self.measured.measurement.markers, _stop_numbers(on, self), coordinate=what)
+
+
+def _stop_numbers(on: Placing, stop: Stop | MeasuredStop) -> dict[str, float]:
+    """The numbers of smooth stops, checked."""
+    low, high = on.number("lower", default=0.0), on.number("upper", default=0.0)
+    low, high = -np.inf if stop.lower is None else low, np.inf if stop.upper is None else high
+    if stop.lower is None and stop.upper is None:
+        on.wrong(f"give {on.arg('lower')}, {on.arg('upper')} or both.", "lower", "upper")
+    if low >= high:
+        on.wrong(f"lower={low:g} must be less than upper={high:g}.", "lower")
+    span = high - low if np.isfinite(high - low) and high > low else 1.0
+    exponent = on.number("exponent")
+    if exponent < 1:
+        on.wrong(f"exponent must be at least 1, not {exponent:g}.", "exponent")
+    numbers = {
+        "stiffness": on.positive("stiffness"),
+        "damping": on.number("damping", negative=False),
+        "exponent": exponent,
+        "depth": on.positive("depth", 1e-3 * span),
+    }
+    return numbers | {k: x for k, x in (("lower", low), ("upper", high)) if np.isfinite(x)}
 
 
 class Friction(OnJoint):

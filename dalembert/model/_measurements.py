@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from dalembert._results import did_you_mean
 from dalembert.model._arguments import (
     COMPONENTS,
     NEEDS,
@@ -72,6 +73,7 @@ class AbstractMeasurement(Element, abstract=True):
     section = "measurements"
     title = "Measurement"
     family: ClassVar[str] = "measured_"  # a word of its own among all elements: joints have a distance, too
+    of_markers: ClassVar[bool] = False  # a function of the places of its two markers, and rates of that
 
     def _placed(self, on: Placing, markers, channels, groups=(), numbers=None, **more) -> Measurement:
         numbers = {k: np.asarray(x, float) for k, x in (numbers or {}).items()}
@@ -108,6 +110,7 @@ class MeasuredPoint(AbstractMeasurement):
     """
 
     type = "point"
+    of_markers = True
 
     body: Place = field(kw_only=False)
     at: Vector | None = None
@@ -124,6 +127,7 @@ class MeasuredDistance(AbstractMeasurement):
     """The distance between a point of i and a point of j (default: their centres), its rate and acceleration; m."""
 
     type = "distance"
+    of_markers = True
 
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
@@ -143,6 +147,7 @@ class MeasuredAngle(AbstractMeasurement):
     """
 
     type = "angle"
+    of_markers = True
 
     i: Place = field(kw_only=False)
     j: Place = field(kw_only=False)
@@ -172,6 +177,7 @@ class MeasuredCoordinate(AbstractMeasurement):
     """A coordinate of a joint, its rate and acceleration: an angle in rad, else a length in m."""
 
     type = "coordinate"
+    of_markers = True
 
     joint: JointName = field(kw_only=False)
     coordinate: Coordinate | None = None
@@ -184,6 +190,41 @@ class MeasuredCoordinate(AbstractMeasurement):
         angle = which.startswith("angle")
         channels = number_channels("rad" if angle else "m", angle=angle and on.space == "space")
         return self._placed(on, joint.markers, channels, target=joint, coordinate=which)
+
+
+class MeasuredPosition(NamedTuple):
+    """A channel of a measurement that a stop can hold: a number that the places of its two markers decide."""
+
+    measurement: Measurement
+    number: int
+
+    @property
+    def channel(self) -> Channel:
+        return self.measurement.channels[self.number]
+
+    @property
+    def is_angle(self) -> bool:
+        return self.channel.unit == "rad"
+
+
+def measured_position(on: Placing, path: str = "measurement") -> MeasuredPosition | None:
+    """The position that an element names, or None after recording what is wrong."""
+    given, tables = on.given(path), on.model.measurements
+    name = str(getattr(given, "name", given))
+    known = {full: MeasuredPosition(x, k) for x in tables.values() for k, full in enumerate(x.names)}
+    found = known.get(name)
+    if found is None and name in tables:
+        on.wrong(f"measurement '{name}' is several numbers; name one: {', '.join(tables[name].names)}.", path)
+    elif found is None:
+        text = f"there is no measurement '{name}'.{did_you_mean(name, known)}"
+        on.wrong(text, path, cause=Cause.MISSING, missing=name.partition(".")[0])
+    elif found.channel.level or not found.measurement.element.of_markers:
+        positions = [full for full, x in known.items() if not x.channel.level and x.measurement.element.of_markers]
+        there = f"; name one of {', '.join(positions)}" if positions else ""
+        on.wrong(f"'{name}' is no position of a point, distance, angle or joint coordinate{there}.", path)
+    else:
+        return found
+    return None
 
 
 def _point(on: Placing, key: str, at: str) -> Marker:

@@ -23,7 +23,7 @@ from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble_known
 from dalembert.model import Model
 from dalembert.stabilise import assembled
-from dalembert.systems import AbstractSystem, all_closed, build, compiled
+from dalembert.systems import AbstractSystem, all_closed, build, compiled, is_angle
 
 SWEEPS, EXACT = 400, 1e-12
 """The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
@@ -82,6 +82,7 @@ def simulate_stepping(
             f"'{system.name}' has sampled controllers, or friction that sticks or depends on a joint's load: time "
             "steps do not take these. Take friction of contacts, or friction with a given load."
         )
+    _refuse_open_angles(system)
     if is_traced(t_end, t0, dt):
         raise DalembertError("t_end=, t0= and dt= decide how many steps there are: they must be known numbers.")
     if not (np.isfinite(dt) and dt > 0 and t_end > t0 and every >= 1):
@@ -108,6 +109,20 @@ def simulate_stepping(
     numbers = (jnp.asarray(t0, float), jnp.asarray(dt, float), jnp.asarray(q, float), jnp.asarray(v, float))
     t, q, v, impulse = _marched(whole, sides, count, every, *numbers, mu, jnp.asarray(restitution))
     return Stepped(t, q, v, impulse, tuple(x.name for x in system.touches))
+
+
+def _refuse_open_angles(system: AbstractSystem) -> None:
+    """Refuse stops that a step would pass from behind: of angles in space, which jump at half a turn."""
+    bodies, names = system.bodies, [t.joint for t in system.touches]
+    if bodies is None or bodies.space == "plane":
+        return
+    angles = {j.name for j in all_closed(bodies).joints if j.driven and is_angle(j.driven)}
+    for name in names:
+        if name in angles and names.count(name) == 1:
+            raise DalembertError(
+                f"Stop '{name}' of '{system.name}' has one end, on an angle in space, where turns are not counted: "
+                "time steps would pass it at half a turn. Give it both ends (lower and upper)."
+            )
 
 
 @compiled

@@ -182,6 +182,7 @@ class _March(PartMarch):
                 return
             if not self.has_length(begun, t):
                 self.starts.pop()
+            self.refuse_jumps(t, state, broken & ~closed)
             if self.piles_up(t):
                 names = quoted(F.names[k] for k in np.flatnonzero(broken))
                 raise self.failed(
@@ -191,6 +192,18 @@ class _March(PartMarch):
             state, closed = self.decide(t, state, closed, broken, ahead)
             if self.times is None:  # the velocities after the jump
                 self.saved.append((np.array([t]), state.q[None], state.v[None], self.work[None]))
+
+    def refuse_jumps(self, t: float, state: State, closing: np.ndarray) -> None:
+        """End where a gap did not become zero but passed it: in space the angle of a stop, at half a turn."""
+        F = self.contacts
+        gap = F.now(t, state).gap
+        jumps = np.flatnonzero(closing & (gap < -INSIDE * F.size))
+        if len(jumps):
+            raise self.failed(
+                f"At t = {t:.6g} s the gap of {quoted(F.names[k] for k in jumps)} jumps to {gap[jumps[0]]:.4g}: in "
+                "space turns of an angle are not counted, and it passes half a turn there. Give the stop both ends "
+                "(lower and upper), or model the machine in the plane."
+            )
 
     # ---- one part ------------------------------------------------------------------------------------------
 

@@ -273,23 +273,6 @@ class _MayHavePlay:
         return self.tight._replace(holonomic=self.holonomic, position=self.position)
 
 
-@dataclass(frozen=True)
-class StopRows:
-    """What is left of a coordinate's range: below and above."""
-
-    coordinate: Callable
-
-    def __call__(self, t, i, j, p):
-        a = self.coordinate(i, j)
-        ways = {"lower": lambda: a - p["lower"], "upper": lambda: p["upper"] - a}
-        return jnp.stack([way() for key, way in ways.items() if key in p])
-
-
-def _stops(c: m.Constraint, space: str) -> JointRows:
-    assert c.target is not None
-    return JointRows(len(c.element.signs(space)), 0, StopRows(coordinate_of(c.target, space, c.coordinate)))
-
-
 # ---- contact -------------------------------------------------------------------------------------------------
 
 
@@ -450,13 +433,13 @@ ROWS: dict[tuple[type[m.AbstractJoint], str], JointRows | Callable[[m.Constraint
         m.Generic: _generic,
         m.PointOnCurve: _on_curve,
         m.Contact: _contact,
-        m.RigidStop: _stops,
         m.Gear: _wheels,
         m.Belt: _wheels,
         m.RackAndPinion: _rows(1, 0, rack, axes=rack_axes),
     }.items()
 }
-"""The rows of each joint class, by space; those that depend on the joint as functions. Drivers: `_prescribed.py`."""
+"""The rows of each joint class, by space; those that depend on the joint as functions. Drivers: `_prescribed.py`;
+stops: `_positions.py`."""
 
 
 def rows_of(c: m.Constraint, space: str) -> JointRows:

@@ -13,6 +13,7 @@ from dalembert import model as m
 from dalembert._results import DalembertError
 from dalembert.systems import _forces as laws
 from dalembert.systems._constraints import coordinate_of, is_angle
+from dalembert.systems._positions import component_of
 
 LABELS = {"plane": ("Fx", "Fy", "Mz"), "space": ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 
@@ -35,6 +36,11 @@ def _on_coordinate(law: type[laws.OnCoordinate], winds: Callable[[m.Force], bool
         return law(coordinate_of(f.target, space, f.coordinate), around and winds(f), *f.functions)
 
     return made
+
+
+def _measured_stop(f: m.Force, space: str):
+    measured: m.MeasuredPosition = f.element.measured  # pyright: ignore[reportAttributeAccessIssue]
+    return laws.Stop(component_of(measured, space), measured.is_angle and space == "space")
 
 
 def _joint_spring(f: m.Force, space: str):
@@ -95,6 +101,7 @@ LAWS: dict[type[m.AbstractForce], Callable[[m.Force, str], Any]] = {
     m.Armature: lambda f, space: laws.Armature(_coordinate(f, space)),
     m.JointForce: _on_coordinate(laws.JointForce, _winds),
     m.Stop: _on_coordinate(laws.Stop),
+    m.MeasuredStop: _measured_stop,
     m.Friction: _on_coordinate(laws.Friction),
     m.PDControl: _on_coordinate(laws.PDControl),
     m.Motor: _on_coordinate(laws.Motor),

@@ -23,9 +23,10 @@ from dalembert import model as m
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array, MachineRows, MachineVelocities
 from dalembert.model import Channel
-from dalembert.systems._constraints import coordinate_of, is_angle
-from dalembert.systems._frames import Frame, Place, Twist, back, dot, marker_frames
+from dalembert.systems._constraints import is_angle
+from dalembert.systems._frames import Place, Twist, dot, marker_frames
 from dalembert.systems._names import Renaming, with_fields
+from dalembert.systems._positions import position_of
 
 if TYPE_CHECKING:
     from dalembert.systems._base import AbstractSystem
@@ -297,26 +298,7 @@ class OfUser(Law):
         return jnp.reshape(found, (self.size,))
 
 
-# ---- what is measured of two frames ----------------------------------------------------------------------------------
-
-
-def _seen(i: Frame, j: Frame):
-    """Where j is, from i, along i's axes."""
-    return back(i.R, j.p - i.p)
-
-
-def _distance(i: Frame, j: Frame):
-    d = j.p - i.p
-    return jnp.sqrt(dot(d, d))
-
-
-def _angle_2(i: Frame, j: Frame):
-    return j.angle - i.angle
-
-
-def _angle_3(i: Frame, j: Frame):
-    """About i's z axis, of j's x axis from i's."""
-    return jnp.arctan2(dot(i.R[:, 1], j.R[:, 0]), dot(i.R[:, 0], j.R[:, 0]))
+# ---- which law each measurement has ----------------------------------------------------------------------------------
 
 
 def law_of_measurement(x: m.Measurement, space: str, numbers: Callable[[str], int]) -> Law:
@@ -328,9 +310,8 @@ def law_of_measurement(x: m.Measurement, space: str, numbers: Callable[[str], in
     raise DalembertError(f"Measurement '{x.name}': class {type(x.element).__name__} is not known.")
 
 
-def _coordinate(x: m.Measurement, space: str, numbers) -> Law:
-    assert isinstance(x.target, m.Constraint)
-    return OfJoint(coordinate_of(x.target, space, x.coordinate))
+def _of_frames(x: m.Measurement, space: str, numbers) -> Law:
+    return OfFrames(position_of(x, space))
 
 
 def _reaction(x: m.Measurement, space: str, numbers) -> Law:
@@ -349,10 +330,8 @@ def _formula(x: m.Measurement, space: str, numbers) -> Law:
 
 
 MEASURES: dict[type, Callable[[m.Measurement, str, Callable[[str], int]], Law]] = {
-    m.MeasuredPoint: lambda x, space, numbers: OfFrames(_seen),
-    m.MeasuredDistance: lambda x, space, numbers: OfFrames(_distance),
-    m.MeasuredAngle: lambda x, space, numbers: OfFrames(_angle_2 if space == "plane" else _angle_3),
-    m.MeasuredCoordinate: _coordinate,
+    **dict.fromkeys((m.MeasuredPoint, m.MeasuredDistance, m.MeasuredAngle), _of_frames),
+    m.MeasuredCoordinate: lambda x, space, numbers: OfJoint(position_of(x, space)),
     m.MeasuredReaction: _reaction,
     m.MeasuredEffort: _of_item(False),
     m.MeasuredPower: _of_item(True),
