@@ -3,7 +3,7 @@ which nothing follows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -134,7 +134,7 @@ class LimitEntry(Element):
 
     def _enforced(self, on: Placing, made: Limit) -> None:
         """Add the stops."""
-        span = {"lower": self.lower, "upper": self.upper}
+        low, high = self.lower, self.upper
         hard, soft = self.restitution is not None, self.stiffness is not None
         if hard and soft:
             on.wrong("give restitution (rigid stops) or stiffness (elastic ones), not both.", "stiffness")
@@ -142,27 +142,37 @@ class LimitEntry(Element):
             on.wrong(f"damping belongs to elastic stops; give {on.arg('stiffness')} too.", "damping")
         elif self.impact != "newton" and not hard:
             on.wrong(f"impact belongs to rigid stops; give {on.arg('restitution')} too.", "impact")
-        elif (hard or soft) and self.lower is None and self.upper is None:
+        elif (hard or soft) and low is None and high is None:
             on.wrong(f"give {on.arg('lower')}, {on.arg('upper')} or both: a stop needs its place.", "lower", "upper")
         elif hard:
-            on_what = {"joint": made.joint, "coordinate": made.coordinate or None, "measured": made.measured}
-            hits = {"restitution": self.restitution, "impact": self.impact}
-            on.model.add(RigidStop(name=self.name, **on_what, **span, **hits))
+            stop = RigidStop(
+                name=self.name, joint=made.joint, coordinate=made.coordinate or None, measured=made.measured,
+                lower=low, upper=high, restitution=self.restitution, impact=self.impact,
+            )  # fmt: skip
+            on.model.add(stop)
         elif self.stiffness is not None:
-            acts = {"stiffness": self.stiffness, "damping": 0.0 if self.damping is None else self.damping}
+            damping = 0.0 if self.damping is None else self.damping
             if made.measured is not None:
-                on.model.add(MeasuredStop(name=self.name, measured=made.measured, **acts, **span))
+                stop = MeasuredStop(
+                    name=self.name, measured=made.measured,
+                    lower=low, upper=high, stiffness=self.stiffness, damping=damping,
+                )  # fmt: skip
+                on.model.add(stop)
             elif made.joint is not None:
-                on.model.add(Stop(name=self.name, joint=made.joint, coordinate=made.coordinate, **acts, **span))
+                stop = Stop(
+                    name=self.name, joint=made.joint, coordinate=made.coordinate,
+                    lower=low, upper=high, stiffness=self.stiffness, damping=damping,
+                )  # fmt: skip
+                on.model.add(stop)
 
-    def _limited(self, on: Placing, given: dict[str, float]) -> Limit | None:
-        """What it limits."""
+    def _limited(self, on: Placing) -> Limit | None:
+        """What it limits, without its numbers."""
         if (self.joint is None) == (self.measurement is None):
             on.wrong("give the joint or the measurement that it limits, one of them.", "joint", "measurement")
             return None
         if self.measurement is None:
             target = on.target()
-            return None if target is None else Limit(self.name, *target, **given)
+            return None if target is None else Limit(self.name, *target)
         for key in ("effort", "velocity", "coordinate"):
             if on.given(key) is not None:
                 on.wrong(f"{key} belongs to the limit of a joint, not of a measurement.", key)
@@ -171,8 +181,8 @@ class LimitEntry(Element):
             return None
         joint = found.measurement.target
         if isinstance(joint, Constraint):  # a joint's coordinate, under a name of its own
-            return Limit(self.name, joint, found.measurement.coordinate, **given)
-        return Limit(self.name, None, "", measured=found, **given)
+            return Limit(self.name, joint, found.measurement.coordinate)
+        return Limit(self.name, None, "", measured=found)
 
     def place(self, on: Placing) -> Limit | None:
         keys = ("lower", "upper", "effort", "velocity")
@@ -182,9 +192,10 @@ class LimitEntry(Element):
             on.wrong(f"give {lower}, {upper}, {effort} or {velocity}.")
         if given.get("lower", -np.inf) > given.get("upper", np.inf):
             on.wrong(f"lower={given['lower']:g} must not be greater than upper={given['upper']:g}.", "lower")
-        made = self._limited(on, given)
+        made = self._limited(on)
         if made is None:
             return None
+        made = replace(made, **given)
         enforced = self.restitution is not None or self.stiffness is not None
         turning = made.coordinate.startswith("angle") if made.measured is None else made.measured.is_angle
         if turning and enforced and on.space == "space":

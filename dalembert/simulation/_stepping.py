@@ -113,10 +113,10 @@ def simulate_stepping(
 
 def _refuse_open_angles(system: AbstractSystem) -> None:
     """Refuse stops that a step would pass from behind: of angles in space, which jump at half a turn."""
-    bodies, names = system.bodies, [t.joint for t in system.touches]
+    bodies, names = all_closed(system).bodies, [t.joint for t in system.touches]
     if bodies is None or bodies.space == "plane":
         return
-    angles = {j.name for j in all_closed(bodies).joints if j.driven and is_angle(j.driven)}
+    angles = {j.name for j in bodies.joints if j.driven and is_angle(j.driven)}
     for name in names:
         if name in angles and names.count(name) == 1:
             raise DalembertError(
