@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import dalembert as da
+from dalembert.simulation._along import event_time
 
 G = 9.81
 THOROUGH = pytest.mark.thorough  # of another structure: compiling takes most of the time
@@ -53,26 +55,29 @@ def belt() -> da.Model:
     return model
 
 
-def belt_times(end: float) -> np.ndarray:
-    """It sticks until K x = STATIC N, then M ẍ = KINETIC N − K x until ẋ is the speed of the belt again."""
-    w, top, middle = np.sqrt(K / M), STATIC * N / K, KINETIC * N / K
-    A, B = top - middle, BELT / w
+def belt_motion(end: float, mass=M, stiffness=K, kinetic=KINETIC, speed=BELT) -> tuple[np.ndarray, float, float]:
+    """It sticks until K x = STATIC N, then M ẍ = KINETIC N − K x until ẋ is the speed of the belt again: when that
+    changes, and where and how fast the mass is at an end at which it slips."""
+    w, top, middle = np.sqrt(stiffness / mass), STATIC * N / stiffness, kinetic * N / stiffness
+    A, B = top - middle, speed / w
 
     def slip(s):
-        return -A * w * np.sin(w * s) + B * w * np.cos(w * s) - BELT
+        return -A * w * np.sin(w * s) + B * w * np.cos(w * s) - speed
 
     lasts = brentq(slip, 0.6 * np.pi / w, 2 * np.pi / w - 1e-6, xtol=1e-15)
     back = middle + A * np.cos(w * lasts) + B * np.sin(w * lasts)
-    out = [top / BELT]
+    out = [top / speed]
     while out[-1] < end:
-        out += [out[-1] + lasts, out[-1] + lasts + (top - back) / BELT]
-    return np.array([t for t in out if t < end])
+        out += [out[-1] + lasts, out[-1] + lasts + (top - back) / speed]
+    times = np.array([t for t in out if t < end])
+    s = end - times[-1]
+    return times, middle + A * np.cos(w * s) + B * np.sin(w * s), speed + slip(s)
 
 
 @BOTH
 def test_stick_slip_oscillator(coordinates):
     solution = da.simulate(da.build(belt(), coordinates=coordinates), 12.0, samples=121, rtol=1e-10)
-    wanted = belt_times(12.0)
+    wanted = belt_motion(12.0)[0]
     assert len(wanted) > 10
     np.testing.assert_allclose(times_of(solution), wanted, atol=1e-8)  # errors of rtol add up over the cycles
     assert states_of(solution) == ["stick", *["slip −", "stick"] * 20][: len(wanted) + 1]
@@ -460,6 +465,157 @@ def test_a_driven_coordinate():
         da.simulate(model, 1.0)
 
 
+# ---- inside programs of JAX, and derivatives through the changes -----------------------------------------------------
+
+
+def close(a, b) -> None:
+    """Derivatives to 1e-6 of the largest."""
+    np.testing.assert_allclose(a, b, atol=1e-6 * np.max(np.abs(b)))
+
+
+def differences(function, x: np.ndarray, steps) -> np.ndarray:
+    """Central differences of a function of several numbers, a column for each."""
+    units = np.diag(steps)
+    return np.stack([(function(x + u) - function(x - u)) / (2 * h) for u, h in zip(units, steps, strict=True)], axis=-1)
+
+
+def test_derivatives_of_the_stick_slip_oscillator():
+    """Its end, while it slips for the second time, depends on all times before. The belt begins faster than the mass,
+    which then sticks at once."""
+    system, end = da.build(belt()), 2.6
+
+    def marched(x):
+        mass, stiffness, kinetic, speed = x
+        values = {"mass.mass": mass, "spring.stiffness": stiffness, "rub.coulomb": kinetic}
+        values["motor.coefficients"] = jnp.array([0.0, 1.0]) * speed
+        run = da.simulate(system.replace(values), end, samples=[0.5, 1.0, end], rtol=1e-10)
+        return jnp.stack([run.q[-1, 3], run.v[-1, 3], run.q[0, 3]])
+
+    def exact(x):
+        return np.array([*belt_motion(end, *x)[1:], 0.5 * x[3]])
+
+    x = np.array([M, K, KINETIC, BELT])
+    assert len(belt_motion(end)[0]) == 3
+    slopes = jax.jacfwd(marched)(x)
+    close(slopes, differences(exact, x, 1e-5 * x))
+    # so under jit, and without derivatives it is the plain run to the last bit
+    np.testing.assert_array_equal(jax.jit(jax.jacfwd(marched))(x), slopes)
+    plain = da.simulate(system, end, samples=[0.5, 1.0, end], rtol=1e-10)
+    np.testing.assert_array_equal(jax.jit(marched)(x), [*plain.state.q[3:4], *plain.state.v[3:4], plain.q[0, 3]])
+    # a batch: each member with its own changes
+    several = np.array([x, 1.1 * x, x * [1.0, 1.2, 0.9, 1.0]])
+    rows = jax.vmap(marched)(several)
+    for row, one in zip(rows, several, strict=True):
+        np.testing.assert_array_equal(row, jax.jit(marched)(one))
+    close(rows[2, :2], belt_motion(end, *several[2])[1:])
+
+
+def test_derivatives_of_a_block_with_a_brake():
+    """It stops after m v²/2F, by its start velocity too; the brake takes m v²/2."""
+    model = slider(velocity=3.0)
+    model.brake("brake", "rail", 8.0)
+    system = da.build(model)
+
+    def stopped(x):
+        mass, capacity, speed = x
+        changed = system.replace({"block.mass": mass, "brake.capacity_value": capacity})
+        state = (system.q0, jnp.asarray(system.v0).at[0].set(speed))
+        run = da.simulate(changed, 1.0, state, samples=2, rtol=1e-10)
+        return jnp.array([run.q[-1, 0], run.v[-1, 0], run.work[-1, 0]])
+
+    mass, capacity, speed = x = np.array([2.0, 8.0, 3.0])
+    way = mass * speed**2 / (2 * capacity)
+    np.testing.assert_allclose(stopped(x), [way, 0.0, -0.5 * mass * speed**2], atol=1e-8)
+    wanted = [
+        [way / mass, -way / capacity, 2 * way / speed],
+        [0.0, 0.0, 0.0],
+        [-0.5 * speed**2, 0.0, -mass * speed],
+    ]
+    close(jax.jacfwd(stopped)(x), np.array(wanted))
+    # what stops at the end itself
+    value, slope = jax.jvp(lambda m: da.simulate(system.replace({"block.mass": m}), 1.0).q[-1, 0], (2.0,), (1.0,))
+    np.testing.assert_allclose([value, slope], [way, way / mass], rtol=1e-7)
+
+
+def swinging(coordinates: str):
+    """A cart on a rail that rubs by its load, with a spring, and a pendulum on it: two coordinates."""
+    model = da.Model("cart", gravity=(0, -G))
+    cart = model.body("cart", mass=2.0, inertia=0.1, position=(0.1, 0))
+    bob = model.body("bob", mass=1.0, inertia=0.01, position=(0.6, 0.0))
+    model.prismatic("rail", model.ground, cart, at=(0.1, 0), axis=(1, 0))
+    model.revolute("pin", cart, bob, at=(0.1, 0))
+    model.joint_spring("spring", "rail", stiffness=30.0)
+    model.dry_friction("rub", "rail", coulomb=0.12, static=0.15)
+    return da.build(model, coordinates=coordinates)
+
+
+@BOTH
+def test_derivatives_where_friction_depends_on_the_load(coordinates):
+    system, names = swinging(coordinates), ["bob.mass", "rub.coulomb", "rub.static", "spring.stiffness"]
+    x = np.array([float(system.parameters()[n]) for n in names])
+
+    def end(x, rtol=1e-11, more=()):
+        run = da.simulate(system.replace(dict(zip(names, x, strict=True))), 1.6, samples=3, rtol=rtol)
+        more and more.append(len(run.phases))
+        return jnp.concatenate([run.q[-1], run.v[-1], run.work[-1]])
+
+    more = [0]
+    wanted = differences(lambda x: np.asarray(end(tuple(map(float, x)), 1e-13, more)), x, 1e-4 * x)
+    assert min(more[1:]) == max(more[1:]) >= 5  # it sticks in between
+    close(jax.jacfwd(end)(x), wanted)
+
+
+def test_a_batch_is_marched_one_by_one():
+    """Members with other numbers of phases, and what a batch tells of each."""
+    system, masses = stopping().system, np.array([2.0, 20.0])
+    runs = da.simulate_many(system, {"block.mass": masses}, 3.0, samples=7, derivatives=["rub.viscous"])
+    alone = da.simulate(system.replace({"block.mass": 20.0}), 3.0, samples=7)
+    np.testing.assert_array_equal(runs.q[0], stopping().q)
+    np.testing.assert_array_equal(runs[1].v, alone.v)
+    assert [len(runs[k].phases) for k in range(2)] == [2, 1] and states_of(runs[1]) == states_of(alone) == ["slip +"]
+    assert runs.derivatives.q.shape == (2, 1, 7, 3)
+    # the way until it stops, m v/c − m F/c² ln(1 + c v/F)
+    m, c, v, F = 2.0, 0.7, 3.0, 4.0
+    log = np.log(1 + c * v / F)
+    slope = -m * v / c**2 + 2 * m * F / c**3 * log - m * F / c**2 * (v / F) / (1 + c * v / F)
+    np.testing.assert_allclose(runs.derivatives.q[0, 0, -1, 0], slope, rtol=1e-6)
+    table = runs.dataset
+    assert table["friction_effort"].dims == ("run", "time", "friction") and "phase" not in table.dims
+    np.testing.assert_allclose(table["friction_effort"].values[0], stopping().dataset["friction_effort"].values)
+
+
+def test_where_there_is_no_derivative():
+    """A start from rest beyond what friction holds may begin either way; a run of which no rule picks the efforts."""
+    system = sprung(K, 1.0, mass=M, load=M * G, coulomb=0.25)
+
+    def end(stiffness, speed):
+        state = (system.q0, jnp.asarray(system.v0).at[0].set(speed))
+        run = da.simulate(system.replace({"spring.stiffness": stiffness}), 1.0, state, samples=2)
+        return run.q[-1, 0]
+
+    slope = jax.jacfwd(end, argnums=(0, 1))(K, 0.0)
+    assert np.isfinite(slope[0]) and np.isnan(slope[1])
+    twice = da.build(shared())
+    run = jax.jit(lambda m: da.simulate(twice.replace({"block.mass": m}), 1.0))(1.0)
+    assert run.status is da.simulation.Status.no_load and run.phases is None
+    # times of events: of two at once only if they change alike; none where the rate vanishes
+    found = event_time(np.array([[1.0, 2.0], [2.0, 2.0]]), np.array([-1.0, -1.0]), np.zeros(2))
+    np.testing.assert_array_equal(found, [np.nan, 2.0])
+    assert np.isnan(event_time(np.ones((1, 1)), np.array([-1e-12]), np.array([1e-9]))[0])
+
+
+@THOROUGH
+def test_derivatives_where_a_rule_picks_the_efforts():
+    """Two brakes give way together at 10 N of a push of 1 N/s: v = (t − t₀)²/2m, with t₀ the sum of both."""
+    system = da.build(shared())
+
+    def end(x):
+        values = {"block.mass": x[0], "left.capacity_value": x[1]}
+        return da.simulate(system.replace(values), 12.0, samples=2, rule="minimum_norm", rtol=1e-10).v[-1, 0]
+
+    np.testing.assert_allclose(jax.jacfwd(end)(np.array([2.0, 7.0])), [-0.5, -1.0], rtol=1e-6)
+
+
 # ---- what is kept, and what is refused -------------------------------------------------------------------------------
 
 
@@ -492,8 +648,11 @@ def test_steps_can_be_saved():
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s: jax.jit(lambda m: da.simulate(s.replace({"block.mass": m}), 1.0).q)(1.0),
-        lambda s: da.simulate_many(s, {"block.mass": [1.0, 2.0]}, 1.0),
+        lambda s: jax.grad(lambda m: da.simulate(s.replace({"block.mass": m}), 1.0).q[-1, 0])(1.0),
+        lambda s: jax.jacfwd(jax.jacfwd(lambda m: da.simulate(s.replace({"block.mass": m}), 1.0).q[-1, 0]))(1.0),
+        lambda s: jax.jacfwd(lambda t: da.simulate(s, t).q[-1])(1.0),
+        lambda s: jax.jit(lambda m: da.simulate(s.replace({"block.mass": m}), 1.0, samples="steps").q)(1.0),
+        lambda s: da.simulate_many(s, {"block.mass": [1.0, 2.0]}, 1.0, device="gpu"),
         lambda s: da.assemble(s, 0.0, s.q0, s.v0),
         lambda s: da.prepare(s),
         lambda s: da.linearise(s),

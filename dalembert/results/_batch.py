@@ -18,7 +18,7 @@ import numpy as np
 from dalembert._results import DalembertError, RedundancyWarning, warn_caller
 from dalembert._typing import is_traced
 from dalembert.results._results import LEVELS, Results
-from dalembert.simulation import SAVED, Solution, how_many, member, reached, statuses
+from dalembert.simulation import SAVED, Solution, how_many, member, reached, run_of, statuses
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -91,7 +91,7 @@ def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: 
         raise DalembertError(f"This is a batch of {how_many(solution)} runs; take some of them: solution[0].{what}.")
     count = len(np.asarray(solution.status_code))
     whole = jax.tree_util.tree_map(np.asarray, solution)
-    runs = [jax.tree_util.tree_map(lambda x, k=k: x[k], whole) for k in range(count)]
+    runs = [run_of(whole, k) for k in range(count)]
     lengths = [reached(one) for one in runs]
     if not any(lengths):
         raise DalembertError("No run of this batch has reached a saved instant.")
@@ -104,7 +104,8 @@ def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: 
     for w in {str(w.message): w for w in caught}.values():  # each once
         warn_caller(str(w.message), w.category)
     parts = [parts[first] if p is None else p for p in parts]
-    parts = [_masked(p, n) for p, n in zip(parts, lengths, strict=True)]
+    # each run has its own phases of friction: solution[k].phases
+    parts = [_masked(p, n).drop_dims("phase", errors="ignore") for p, n in zip(parts, lengths, strict=True)]
     if alike:
         shown = np.asarray(parts[first]["time"].values)
         parts = [p.assign_coords(time=("time", shown, p["time"].attrs)) for p in parts]

@@ -47,8 +47,16 @@ def member(solution: Solution, k) -> Solution:
     count = np.shape(solution.status_code)[0]
     if isinstance(k, int | np.integer) and not -count <= k < count:
         raise IndexError(f"There are {count} runs in this batch, numbered from 0; there is no run {k}.")
-    one = jax.tree_util.tree_map(lambda x: np.asarray(x)[k], solution)
+    one = run_of(jax.tree_util.tree_map(np.asarray, solution), k)
     return one if is_batch(one) else _cut(one, reached(one))
+
+
+def run_of(solution: Solution, k) -> Solution:
+    """Run k of a batch (or some), of arrays as long as they are in the batch."""
+    one = jax.tree_util.tree_map(lambda x: x[k], solution)
+    if one.phases is None or one.phases.of_contacts or is_batch(one):
+        return one
+    return dataclasses.replace(one, phases=one.phases.of_one())
 
 
 def reached(one: Solution) -> int:

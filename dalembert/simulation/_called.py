@@ -8,8 +8,10 @@ program of JAX that waits for the copy of such an array while it waits for us wo
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -35,20 +37,17 @@ DIRECTIONS = 8
 
 
 class Numbers:
-    """A pytree of which some numbers are traced, as a row of these, and back."""
+    """A pytree of which some numbers are traced, as a row of these, and back; on the host those that are `chosen`."""
 
-    def __init__(self, tree):
+    def __init__(self, tree, chosen: Callable[[Any], bool] = is_traced):
         arrays, self.static = eqx.partition(tree, eqx.is_array)
         leaves, self.structure = jax.tree_util.tree_flatten(arrays)
-        self.traced = [is_traced(x) for x in leaves]
+        self.traced = [chosen(x) for x in leaves]
         self.known = [None if traced else np.asarray(x) for x, traced in zip(leaves, self.traced, strict=True)]
         self.like = [(np.shape(x), np.dtype(x.dtype)) for x in leaves]
-        self.row = jnp.concatenate(
-            [
-                jnp.zeros(0),
-                *(jnp.ravel(x).astype(float) for x, traced in zip(leaves, self.traced, strict=True) if traced),
-            ]
-        )
+        xp = jnp if is_traced(leaves) else np
+        parts = (xp.ravel(x).astype(float) for x, traced in zip(leaves, self.traced, strict=True) if traced)
+        self.row = xp.concatenate([xp.zeros(0), *parts])
         sizes = [int(np.prod(shape)) for shape, _ in self.like]
         self.ends = np.cumsum([0, *sizes]).tolist()
         self.where = np.repeat(self.traced, sizes).astype(bool)  # of all numbers those that are in the row
@@ -100,21 +99,63 @@ class Found(NamedTuple):
     ends: Any
 
 
-class Called:
-    """All that is known of a march while it is traced, and how its numbers are marched."""
+class AbstractCalled(abc.ABC):
+    """What a program of JAX calls: rows of numbers in, marched on the host, rows out."""
 
-    def __init__(self, problem: Problem, span: Span, plan: Plan, times, ready: bool):
-        self.plan, self.ready = plan, ready
-        self.machine = Numbers((without_names(problem), span.y0))
-        self.clock = Numbers(Clock(span.t0, span.t1, span.dt0, span.rtol, span.atol, times))
-        self.room = len(times) if plan.save == "times" else plan.max_steps
-        self.sizes = [x.shape[-1] for x in jax.eval_shape(lambda: problem.state(span.t0, span.y0))]
+    backwards: str
+    """Why there is no way back."""
+    machine: Numbers
+    clock: Numbers
+    room: int
+    """Instants that are saved at most."""
+    sizes: list[int]
+    """Of q, v and work."""
 
     def shapes(self, members: int, directions: int) -> tuple[tuple[int, ...], ...]:
         """Of `Found`, and with directions of the changes of q, v and work."""
         states = [(self.room, n) for n in self.sizes]
         found = [(members, self.room), *((members, *s) for s in states), (members, 4)]
         return tuple(found + [(members, directions, *s) for s in states if directions])
+
+    def nothing(self, members: int, directions: int) -> list[np.ndarray]:
+        """The rows before anything is marched."""
+        return [np.full(shape, np.nan if k > 4 else np.inf) for k, shape in enumerate(self.shapes(members, directions))]
+
+    @abc.abstractmethod
+    def __call__(self, rows, clocks, along) -> tuple[np.ndarray, ...]:
+        """March all members; their changes are NaN where the end is not reached."""
+
+    @abc.abstractmethod
+    def by_jax_along(self, row, clock, along) -> tuple:
+        """One member and its changes along all directions as a program of JAX, or a sentence that there is none."""
+
+
+class Called(AbstractCalled):
+    """All that is known of a march while it is traced, and how its numbers are marched.
+
+    On the host the same for numbers that are there (`chosen`); `varied` marks those that get no machine code of their
+    own where they are zero or one, or do not change. `directions`: the most that one machine code marches along.
+    """
+
+    backwards = "derivative='forward' is for jax.jvp and jax.jacfwd; inside jax.grad use derivative='reverse'."
+
+    def __init__(
+        self,
+        problem: Problem,
+        span: Span,
+        plan: Plan,
+        times,
+        ready: bool,
+        *,
+        chosen: Callable[[Any], bool] = is_traced,
+        varied: np.ndarray | None = None,
+        directions: int = DIRECTIONS,
+    ):
+        self.plan, self.ready, self.varied, self.directions = plan, ready, varied, directions
+        self.machine = Numbers((without_names(problem), span.y0), chosen)
+        self.clock = Numbers(Clock(span.t0, span.t1, span.dt0, span.rtol, span.atol, times))
+        self.room = len(times) if plan.save == "times" else plan.max_steps
+        self.sizes = [x.shape[-1] for x in jax.eval_shape(lambda: problem.state(span.t0, span.y0))]
 
     # ---- by JAX ------------------------------------------------------------------------------------------------
 
@@ -145,9 +186,8 @@ class Called:
     # ---- on the host -------------------------------------------------------------------------------------------
 
     def __call__(self, rows, clocks, along) -> tuple[np.ndarray, ...]:
-        """March all members; their changes are NaN where the end is not reached."""
         rows, clocks, along = (np.asarray(x) for x in (rows, clocks, along))
-        out = [np.full(shape, np.nan if k > 4 else np.inf) for k, shape in enumerate(self.shapes(*along.shape[:2]))]
+        out = self.nothing(*along.shape[:2])
         # members with the same limits and sample times march together
         _, first, group = np.unique(clocks, axis=0, return_index=True, return_inverse=True)
         for k, one in enumerate(first):
@@ -253,7 +293,7 @@ class _Members:
         before, state = (flat(eqx.filter(x, eqx.is_array)).size for x in (system, y0[:2]))
         first = whole.shape[1] - flat(y0).size
         built_in = _built_in(_arrays(system), whole[:, :before])
-        system = _generic(system, whole[0, :before], built_in)
+        system = generic(system, whole[0, :before], built_in)
         try:
             _, code = made("pivots", lambda s, x: examined(s, x[0], x[1], x[2], None)[1], system, given, built_in)
         except Unknown:
@@ -267,7 +307,7 @@ class _Members:
         """March the members `chosen` in lanes and threads."""
         members, wanted = self.who[chosen], self.along.shape[1]
         layout = _Layout(problem, methods, own, y0)
-        several = -(-wanted // DIRECTIONS)
+        several = -(-wanted // self.called.directions)
         each = -(-wanted // several) if wanted else 0
         changes = np.zeros((len(members), max(several, 1) * each, whole.shape[1]))
         changes[:, :wanted] = self.called.machine.changes(self.along[members])
@@ -275,10 +315,16 @@ class _Members:
         changes = changes.reshape(len(shared[0]), each, whole.shape[1])
         parameters, y = shared
         slopes, own_in = layout.slopes(changes), layout.built_in(parameters)
+        still = np.all(slopes == 0, axis=0)
+        if self.called.varied is not None:
+            varied = self.called.varied[None].astype(float)
+            own_in &= layout.parameters(varied)[0] == 0
+            still &= layout.slopes(np.repeat(varied[None], each, axis=1))[0] == 0
         span = self._span(jax.tree_util.tree_map(np.zeros_like, y0))
-        generic = _generic(layout.problem, parameters[0], own_in)
-        built_in = np.concatenate([own_in, np.all(slopes == 0, axis=0)])
-        code = _native.machine_for(generic, span, self.plan, widest(), built_in, each)
+        built_in = np.concatenate([own_in, still])
+        code = _native.machine_for(
+            generic(layout.problem, parameters[0], own_in), span, self.plan, widest(), built_in, each
+        )
         if isinstance(code, str):
             if self.plan.engine == "native":
                 raise DalembertError(f"engine='native' cannot march this: {code}. Use engine='auto'.")
@@ -370,7 +416,7 @@ def _built_in(leaves, rows: np.ndarray) -> np.ndarray:
     return np.all(rows == first, axis=0) & (flags | (first == 0) | (np.abs(first) == 1))
 
 
-def _generic(tree, row: np.ndarray, built_in: np.ndarray):
+def generic(tree, row: np.ndarray, built_in: np.ndarray):
     """A pytree with the numbers that are built in; all others are one half, so that it is the same for all members."""
     arrays, static = eqx.partition(tree, eqx.is_array)
     leaves, structure = jax.tree_util.tree_flatten(arrays)

@@ -26,7 +26,7 @@ from dalembert._results import DalembertError
 from dalembert._typing import is_traced
 from dalembert.equations import refuse_undecided
 from dalembert.simulation import _native
-from dalembert.simulation._called import Called, Found
+from dalembert.simulation._called import AbstractCalled, Called, Found
 from dalembert.simulation._march import March, Plan, Problem, Span
 
 VALUES = len(Found._fields)
@@ -39,12 +39,12 @@ def unfit(problem: Problem, plan: Plan) -> str:
     if jax.default_backend() != "cpu":
         return "JAX runs on another device than the processor"
     reason = _native.unfit(plan)
-    if not reason and _hides_tracers(problem, set()):
+    if not reason and hides_tracers(problem, set()):
         return "a function of the model contains numbers that are being traced; make them parameters of the model"
     return reason
 
 
-def _hides_tracers(x, seen: set[int]) -> bool:
+def hides_tracers(x, seen: set[int]) -> bool:
     """Whether a function in here closes over a number that is being traced: its value never gets out of JAX."""
     if id(x) in seen or isinstance(x, jax.Array | np.ndarray | str | float | int):
         return False
@@ -65,7 +65,7 @@ def _hides_tracers(x, seen: set[int]) -> bool:
         inside = held
     else:
         inside = list(vars(x).values()) if hasattr(x, "__dict__") and not isinstance(x, type) else []
-    return any(_hides_tracers(y, seen) for y in inside)
+    return any(hides_tracers(y, seen) for y in inside)
 
 
 def march(problem: Problem, span: Span, plan: Plan, times, ready: bool) -> March:
@@ -76,11 +76,7 @@ def march(problem: Problem, span: Span, plan: Plan, times, ready: bool) -> March
     refuse_undecided(problem.system)  # while tracing: an error of a call from a program is no longer a sentence
     called = Called(problem, span, plan, times, ready)
     row, clock = called.machine.row, called.clock.row
-
-    def native(row, clock) -> Found:
-        out = march_p.bind(row[None], clock[None], jnp.zeros((1, 0, len(row))), called=called)
-        return Found(*(x[0] for x in out))
-
+    native = functools.partial(bound, called)
     if plan.adjoint == "reverse":  # a function has a rule for one way only
         native = jax.custom_vjp(native)
         native.defvjp(lambda row, clock: jax.vjp(called.by_jax, row, clock), lambda pull, change: pull(change))
@@ -104,17 +100,23 @@ def march(problem: Problem, span: Span, plan: Plan, times, ready: bool) -> March
     )
 
 
+def bound(called: AbstractCalled, row, clock) -> Found:
+    """What becomes of one member."""
+    out = march_p.bind(row[None], clock[None], jnp.zeros((1, 0, len(row))), called=called)
+    return Found(*(x[0] for x in out))
+
+
 march_p = Primitive("dalembert_march")
 march_p.multiple_results = True
 
 
 @march_p.def_impl
-def _now(rows, clocks, along, *, called: Called):
+def _now(rows, clocks, along, *, called: AbstractCalled):
     return [jnp.asarray(x) for x in called(rows, clocks, along)]
 
 
 @march_p.def_abstract_eval
-def _shapes(rows, clocks, along, *, called: Called):
+def _shapes(rows, clocks, along, *, called: AbstractCalled):
     return [rows.update(shape=shape) for shape in called.shapes(*along.shape[:2])]
 
 
@@ -126,7 +128,7 @@ def _lowered(ctx, *arguments, called: Called):
 mlir.register_lowering(march_p, _lowered, platform="cpu", cacheable=False)
 
 
-def _batched(arguments, axes, *, called: Called):
+def _batched(arguments, axes, *, called: AbstractCalled):
     """More members; where only directions differ, more directions of the same members."""
     size = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
     rows, clocks, along = (
@@ -150,7 +152,7 @@ def _batched(arguments, axes, *, called: Called):
 batching.primitive_batchers[march_p] = _batched
 
 
-def _changed(primals, tangents, *, called: Called):
+def _changed(primals, tangents, *, called: AbstractCalled):
     """Changes along a direction of the rows; JAX marches for those by times, and for second derivatives."""
     rows, clocks, along = primals
     by_times = not isinstance(tangents[1], ad.Zero) and clocks.shape[1] > 0
@@ -167,10 +169,8 @@ def _changed(primals, tangents, *, called: Called):
 ad.primitive_jvps[march_p] = _changed
 
 
-def _backwards(*_, **__):
-    raise DalembertError(
-        "derivative='forward' is for jax.jvp and jax.jacfwd; inside jax.grad use derivative='reverse'."
-    )
+def _backwards(*_, called: AbstractCalled):
+    raise DalembertError(called.backwards)
 
 
 ad.primitive_transposes[march_p] = _backwards

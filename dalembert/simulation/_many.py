@@ -25,10 +25,12 @@ from dalembert.linalg import NEAR
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, RowElimination
 from dalembert.simulation import _march, _native
+from dalembert.simulation._batch import SAVED
 from dalembert.simulation._begin import MOVED
 from dalembert.simulation._gpu import march_many_on_gpu
 from dalembert.simulation._host import fresh_state
 from dalembert.simulation._march import Plan, Problem, Span
+from dalembert.simulation._phases import Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._rows import cores, first_rows, made, march_rows
 from dalembert.simulation._simulate import RTOL, first_tick, plan_of, reporter, sampled_from, simulate
@@ -37,7 +39,7 @@ from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
 from dalembert.simulation._xla import march_many_by_xla
 from dalembert.stabilise import CHANGED, EXACT, AbstractStabilisation, State, start_of
-from dalembert.systems import AbstractSystem, refuse_wound, with_fields, without_names
+from dalembert.systems import AbstractSystem, build, refuse_wound, with_fields, without_names
 
 DEVICES = ("cpu", "gpu", "jax")
 """Where a batch is marched."""
@@ -102,6 +104,16 @@ def simulate_many(
         if states is not None:
             raise DalembertError("Starts are given twice: as members and as states=.")
         members, states = {}, members
+    system = build(system) if isinstance(system, Model) else system
+    if not (isinstance(system, Prepared) or system.phases_stated or system.touches):
+        if device != "cpu":
+            raise DalembertError(
+                f"device={device!r}: friction '{system.sticking[0]}' of '{system.name}' sticks; its motions are marched "
+                "on the processor."
+            )
+        how = {"t0": t0, "formulation": formulation, "stabilisation": stabilisation, "integrator": integrator}
+        how |= {"rtol": rtol, "atol": atol, "dt": dt, "samples": samples, "max_steps": max_steps, "rule": rule}
+        return _one_by_one(system, members, states, t_end, how, tuple(derivatives), reporter(progress))
     machine = (
         system
         if isinstance(system, Prepared)
@@ -129,6 +141,61 @@ def simulate_many(
     finally:
         getattr(report, "close", lambda: None)()
     return batch.solution(began)
+
+
+def _one_by_one(
+    system: AbstractSystem, members, states, t_end, how: dict[str, Any], along: tuple[str, ...], report
+) -> Solution:
+    """The motions of a machine with dry friction that sticks, each as `simulate` finds it."""
+    numbers = _replaced(system, members, states, along)[0]
+    q, v = (None, None) if states is None else states
+    runs, slopes = [], []
+    for k, row in enumerate(numbers):
+        one = jax.tree_util.tree_map(lambda x: x[0], _with_rows(system, row[None]))
+        state = None if states is None else tuple(None if x is None else np.asarray(x, float)[k] for x in (q, v))
+        runs.append(simulate(one, t_end, state, throw=False, **how))
+        if along:
+            known = one.parameters()
+
+            def states_at(values, one=one, state=state):
+                run = simulate(one.replace(dict(zip(along, values, strict=True))), t_end, state, **how)
+                return State(run.q, run.v)
+
+            slopes.append(jax.jacfwd(states_at)(np.array([float(known[name]) for name in along])))
+        if report is not None:
+            report((k + 1) / len(numbers))
+    getattr(report, "close", lambda: None)()
+    return _joined(system, numbers, runs, slopes)
+
+
+def _joined(system: AbstractSystem, numbers: np.ndarray, runs: list[Solution], slopes: list[State]) -> Solution:
+    """Runs that were simulated one by one as a batch."""
+    longest = max(len(one.t) for one in runs)
+
+    def rows(name: str, fill: float) -> np.ndarray:
+        parts = [np.asarray(getattr(one, name), float) for one in runs]
+        return np.stack([np.concatenate([x, np.full((longest - len(x), *x.shape[1:]), fill)]) for x in parts])
+
+    def each(tree):
+        return jax.tree_util.tree_map(lambda x: np.stack([np.asarray(x)] * len(runs)), tree)
+
+    first = runs[0]
+    known = [name for name in first.stats if all(name in one.stats for one in runs)]
+    phases: Any = [one.phases for one in runs]
+    derivatives = State(*(np.moveaxis(np.stack(x), -1, 1) for x in zip(*slopes, strict=True))) if slopes else None
+    return with_fields(
+        first,
+        system=_with_rows(system, numbers),
+        formulation=each(first.formulation),
+        stabilisation=each(first.stabilisation),
+        **{name: rows(name, np.inf if name == "t" else np.nan) for name in SAVED},
+        status_code=np.array([int(one.status_code) for one in runs]),
+        t_end=np.array([float(one.t_end) for one in runs]),
+        stats={name: np.array([one.stats[name] for one in runs]) for name in known},
+        chosen=each(first.chosen),
+        derivatives=derivatives,
+        phases=Phases.together(phases),
+    )
 
 
 def _sampled(machine: Prepared, members: Mapping[str, Any], t0, dt) -> Prepared:

@@ -34,7 +34,7 @@ import optimistix
 
 from dalembert._results import Status
 from dalembert._typing import Array
-from dalembert.equations import assemble_known, residuals
+from dalembert.equations import Equations, assemble_known, residuals
 from dalembert.formulations import AbstractFormulation
 from dalembert.simulation._radau import Predictive, Radau5, fresh
 from dalembert.simulation._steps import FixedSteps, ends
@@ -148,20 +148,26 @@ def _vector_field(problem: Problem, t, y):
     correction, integral_rate = stabilisation.kinematics(equations, integral, formulation.tangent)
     qdot = system.qdot(q, v if correction is None else v + correction)
     qdot = system.flow(t, q, v, acceleration.vdot, qdot)
+    # rows that do not move do no work at a velocity that they allow
+    idle = formulation.tangent and system.scleronomic
+    power = powers(system, equations, qdot, None if idle else acceleration.r)
+    # rounding changes sign from stage to stage, and so does its estimate; a march that asks for care has none
+    noise = motion.noise if problem.loop == "ask" else motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
+    noise = jnp.asarray(noise, float)
+    rates = jnp.stack([*power, noise, jnp.asarray(motion.near, float)])
+    held = jax.tree_util.tree_map(jnp.zeros_like, memory)
+    return qdot, motion.wdot, rates, (held, integral_rate)
+
+
+def powers(system: AbstractSystem, equations: Equations, qdot, r) -> tuple:
+    """The power of all forces without a potential, and that of the reactions r (None: they have none)."""
+    t, q, v = equations.t, equations.q, equations.v
 
     def stored(t, q):  # with v held: h holds the inertia terms of a mass matrix that changes, ½ v Ṁ v gives them back
         return system.potential(t, q) + 0.5 * v @ system.mass(t, q).mv(v)
 
     stored_rate = jax.jvp(stored, (jnp.asarray(t, float), q), (jnp.ones(()), qdot))[1]
-    # rows that do not move do no work at a velocity that they allow
-    idle = formulation.tangent and system.scleronomic
-    power = jnp.zeros(()) if idle else acceleration.r @ v
-    # rounding changes sign from stage to stage, and so does its estimate; a march that asks for care has none
-    noise = motion.noise if problem.loop == "ask" else motion.noise * jnp.cos(1e7 * jnp.asarray(t, float))
-    noise = jnp.asarray(noise, float)
-    rates = jnp.stack([equations.h @ v + stored_rate, power, noise, jnp.asarray(motion.near, float)])
-    held = jax.tree_util.tree_map(jnp.zeros_like, memory)
-    return qdot, motion.wdot, rates, (held, integral_rate)
+    return equations.h @ v + stored_rate, jnp.zeros(()) if r is None else r @ v
 
 
 @compiled_quickly

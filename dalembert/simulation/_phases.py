@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +14,9 @@ from dalembert.simulation._march import record
 
 STATES = {0: "stick", 1: "slip +", -1: "slip −"}
 """A phase by its side, the sign of the rate."""
+
+OF_PARTS = ("t", "side", "held_at", "moves", "q", "v")
+"""What `Phases` has of each part."""
 
 
 class Phase(NamedTuple):
@@ -56,6 +59,24 @@ class Phases:
     def shown(self) -> np.ndarray:
         """The sign of the rate (parts, frictions), 0 where nothing moves."""
         return np.where(np.asarray(self.moves), np.asarray(self.side), 0).astype(int)
+
+    @classmethod
+    def together(cls, runs: Sequence[Phases]) -> Phases:
+        """Those of the runs of a batch: a row for each, as long as the longest; there is nothing after the end."""
+        longest = max(len(one.t) for one in runs)
+
+        def rows(name: str) -> np.ndarray:
+            parts = [np.asarray(getattr(one, name)) for one in runs]
+            fill = np.inf if name == "t" else 0
+            return np.stack([np.concatenate([x, np.full((longest - len(x), *x.shape[1:]), fill)]) for x in parts])
+
+        ends = np.array([float(one.t_end) for one in runs])
+        return dataclasses.replace(runs[0], **{name: rows(name) for name in OF_PARTS}, t_end=ends)
+
+    def of_one(self) -> Phases:
+        """Without what fills up a row of a batch."""
+        count = int(np.sum(np.isfinite(np.asarray(self.t))))
+        return dataclasses.replace(self, **{name: np.asarray(getattr(self, name))[:count] for name in OF_PARTS})
 
     def of(self, name: str) -> list[Phase]:
         """The phases of one friction, in turn."""

@@ -24,12 +24,14 @@ from dalembert.simulation._begin import begin
 from dalembert.simulation._diagnose import cause, warn_of_light_bodies
 from dalembert.simulation._host import march_on_host
 from dalembert.simulation._march import INTEGRATORS, March, Plan, Span
+from dalembert.simulation._parts import is_inside
 from dalembert.simulation._prepare import Prepared, unpacked
 from dalembert.simulation._resume import Restart, joined, resumed
 from dalembert.simulation._singular import singular_positions
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import Mark, first_step
 from dalembert.simulation._sticking import sticking_march
+from dalembert.simulation._sticking_along import sticking_inside
 from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
 from dalembert.simulation._touching import touching_march
@@ -159,6 +161,8 @@ def simulate(
         settings |= {} if tolerance == EXACT else {"tolerance": tolerance}
         how = {"rule": rule, "formulation": formulation, "stabilisation": stabilisation}
         save = plan.save if plan.save != "times" else times
+        if not system.touches and is_inside(system, t_end, state, t0, save, settings):
+            return sticking_inside(simulate, system, t0, t_end, state, save, settings, plan, **how)
         report = reporter(progress)
         try:
             parted = touching_march if system.touches else sticking_march

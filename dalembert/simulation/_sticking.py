@@ -36,7 +36,7 @@ from dalembert.reactions import (
     rule_of,
 )
 from dalembert.simulation._between import Crowded, first_suspect
-from dalembert.simulation._parts import PartMarch, earliest, is_inside, quoted, states_of_parts
+from dalembert.simulation._parts import PartMarch, earliest, quoted, states_of_parts
 from dalembert.simulation._phases import Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
@@ -74,30 +74,30 @@ def sticking_march(
     rule: AbstractReactionRule | str | None,
     formulation,
     stabilisation,
-) -> tuple[_March, State]:
+) -> tuple[StickingMarch, State]:
     """The march of a system with dry friction that sticks, and its start; `run` is `simulate` for one whose phases are
     stated, `save` the times that are saved, or "steps"."""
-    _refuse(system, t_end, state, t0, save, settings)
+    refuse_sticking(system, save, settings)
+    frictions = Frictions(system, formulation, stabilisation, rule_of_sticking(system, rule))
+    q, v = (None, None) if state is None else state
+    march = StickingMarch(run, frictions, t0, t_end, save, settings)
+    return march, march.started(system, assembled(system, q, v, t=t0), system.v0 if v is None else v)
+
+
+def rule_of_sticking(system: AbstractSystem, rule: AbstractReactionRule | str | None) -> AbstractReactionRule | None:
+    """The rule that picks efforts, given or named by an element; None if they must be unique."""
     rule = rule_of(rule) or named_rule(system)
     if isinstance(rule, RowElimination):
         raise DalembertError(
             f"rule=RowElimination drops rows, and friction '{system.sticking[0]}' that sticks adds rows; take "
             "'weighted' or 'minimum_norm'."
         )
-    frictions = Frictions(system, formulation, stabilisation, None if isinstance(rule, RequireUnique) else rule)
-    q, v = (None, None) if state is None else state
-    march = _March(run, frictions, t0, t_end, save, settings)
-    return march, march.started(system, assembled(system, q, v, t=t0), system.v0 if v is None else v)
+    return None if isinstance(rule, RequireUnique) else rule
 
 
-def _refuse(system: AbstractSystem, t_end, state, t0, save, settings: dict[str, Any]) -> None:
+def refuse_sticking(system: AbstractSystem, save, settings: dict[str, Any]) -> None:
     """What dry friction that sticks cannot be marched with, by name."""
     name = system.sticking[0]
-    if is_inside(system, t_end, state, t0, save, settings):
-        raise DalembertError(
-            f"Friction '{name}' of '{system.name}' sticks: its phases are found on the host, not under jit, vmap and "
-            "grad. Take friction or bearing_friction there, which are regularised laws."
-        )
     if settings.get("event") is not None or settings.get("stepsize_controller") is not None:
         raise DalembertError(
             f"Friction '{name}' of '{system.name}' sticks: event= and stepsize_controller= cannot be given with it."
@@ -155,10 +155,7 @@ class Frictions:
                 rule = RequireUnique()
             self._prepared[key] = ready, rule or MinimumNorm(), _shared(here)
         ready, rule, shared = self._prepared[key]
-        bodies = ready.system.bodies
-        if bodies is not None and bodies.loads_decided:
-            system = system.with_loads(bodies.load_rule)
-        return dataclasses.replace(ready, system=system), rule, shared
+        return dataclasses.replace(ready, system=decided_like(ready, system)), rule, shared
 
     def rows(self, system: AbstractSystem) -> np.ndarray:
         """The machine's rows of the frictions that stick, −1 for the others."""
@@ -175,6 +172,12 @@ class Frictions:
         )
         rows = self.rows(ready.system)
         return seen, np.where(rows >= 0, lam[:, np.maximum(rows, 0)] if lam.shape[1] else 0.0, seen.slipping)
+
+
+def decided_like(ready: Prepared, system: AbstractSystem) -> AbstractSystem:
+    """A system with its joint loads decided as those of a prepared one are."""
+    bodies = ready.system.bodies
+    return system if bodies is None or not bodies.loads_decided else system.with_loads(bodies.load_rule)
 
 
 def shared_efforts(system: AbstractSystem, t: float, state: State) -> tuple[str, ...]:
@@ -195,7 +198,7 @@ def _shared(instant: Instant) -> tuple[str, ...]:
     return tuple(o.name for o in owners if np.linalg.norm(part[list(o.rows)]) > ZERO)
 
 
-def _examine(system: AbstractSystem, formulation, rule: AbstractReactionRule, t, q, v):
+def examine(system: AbstractSystem, formulation, rule: AbstractReactionRule, t, q, v):
     """Rates and limits of friction at an instant, and all multipliers."""
     equations = assemble(system, t, q, v)
     own = formulation.solve(equations)
@@ -210,13 +213,13 @@ def _examine(system: AbstractSystem, formulation, rule: AbstractReactionRule, t,
     return seen, rule.multipliers(system.machine, there, r)
 
 
-_examine_all = compiled_for_each(_examine, 3)
+_examine_all = compiled_for_each(examine, 3)
 
 
 # ---- the march -----------------------------------------------------------------------------------------------------
 
 
-class _March(PartMarch):
+class StickingMarch(PartMarch):
     """A motion, part after part."""
 
     short, chatter, crowd = 1e-12, 40, 400
@@ -225,7 +228,7 @@ class _March(PartMarch):
         super().__init__(run, t0, t_end, save, settings)
         self.frictions = frictions
         self.starts: list[tuple] = []  # (t, side, held_at, q, v) of each part
-        self.moves: list[np.ndarray] = []
+        self.ends: list[tuple[float, tuple[int, ...], np.ndarray]] = []  # (t, who changes, largest rates) of each
         self.corners = corners(frictions.free)
 
     def go(self, state: State, report) -> None:
@@ -241,12 +244,12 @@ class _March(PartMarch):
             self.starts.append((t, side, held, *state))
             begun = t
             t, state, top, broken = self.part(t, state, side, held, report)
-            self.moves.append(top > self.still(top, np.zeros(count)))
+            self.ends.append((t, broken, top))
             if t >= self.t_end:
                 return
             if not self.has_length(begun, t):
                 self.starts.pop()
-                self.moves.pop()
+                self.ends.pop()
             if self.piles_up(t):
                 raise self.failed(
                     f"Friction {quoted(names[k] for k in broken)} changes between sticking and slipping ever faster "
@@ -444,7 +447,8 @@ class _March(PartMarch):
         F, free = self.frictions, self.frictions.free
         unknown = np.zeros(len(F.names), int)
         starts = self.starts or [(self.t0, unknown, 0.0 * unknown, np.zeros(np.shape(free.q0)[-1]), np.zeros(free.n))]
-        moves = (*self.moves, *[np.ones(len(F.names), bool)] * (len(starts) - len(self.moves)))
+        moves = [top > self.still(top, np.zeros(len(top))) for *_, top in self.ends]
+        moves += [np.ones(len(F.names), bool)] * (len(starts) - len(moves))
         bodies = free.bodies
         assert bodies is not None  # they have friction
         joints = {name: joint for f in bodies.forces for name, joint in zip(f.names, f.joints, strict=False)}
