@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -339,6 +340,73 @@ def test_forward_derivatives_and_jit():
         differences = (np.asarray(last(0.01 + h)) - np.asarray(last(0.01 - h))) / (2 * h)
     np.testing.assert_allclose(rate, differences, atol=1e-6 * np.max(np.abs(differences)))
     np.testing.assert_allclose(jax.jit(last)(0.01), value, atol=1e-12)
+
+
+def measured_arm() -> da.Model:
+    """An arm that a cylinder lifts, with what is measured of it."""
+    model = arm_on_a_cylinder("sqrt(2) + 0.2*t")
+    model.measure("push", "effort", "cylinder")
+    model.measure("tip", "point", "arm", at=(1, 0))
+    return model
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_kinetostatics_inside_programs(coordinates):
+    """q, v, v̇, effort, a reaction, a measured acceleration and the kinetic energy under jvp and jit, by a mass and by
+    where the cylinder is fixed, against central differences of the host's (h⁴ and rounding over h: 1e-9); bar 1e-6."""
+    system = da.build(measured_arm(), coordinates=coordinates)
+
+    def found(x):
+        changed = system.replace({"arm.mass": x[0], "cylinder.point_i": jnp.stack([0.0 * x[1], x[1]])})
+        s = da.kinematics(changed, 1.0, samples=3)
+        force, measured = s.reactions("pin")["force"], s.measurements
+        columns = s.q, s.v, s.vdot, getattr(force, "values", force), s.multipliers
+        rows = measured["push"], measured["tip.ax"], s.energy["kinetic"]
+        return jnp.concatenate([jnp.asarray(x) for x in (*columns, *(jnp.asarray(r)[:, None] for r in rows))], axis=1)
+
+    at, along, h = np.array([1.2, 1.1]), np.array([0.7, 0.4]), 1e-4
+    value, rate = jax.jit(lambda x: jax.jvp(found, (x,), (along,)))(at)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.errors.AssemblyWarning)  # the changed machine is closed first
+        host, near = found(at), [found(at + k * h * along) for k in (-2, -1, 1, 2)]
+    np.testing.assert_allclose(value, host, rtol=1e-11, atol=1e-12)
+    differences = (8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)
+    assert np.all(np.max(np.abs(differences), axis=0)[[-1, -2, -3]] > 1e-3)
+    np.testing.assert_allclose(rate, differences, atol=1e-6 * np.max(np.abs(differences), axis=0))
+
+
+def test_what_a_motion_does_not_have_inside_programs_is_said():
+    """Not with a raw error of JAX; the inputs and states of simulate are there by name, too."""
+    system = da.build(measured_arm())
+    asked = {
+        "dataset": lambda s: s.dataset, "status": lambda s: s.status, r"at\(t\)": lambda s: s.at(0.5), "unique":
+        lambda s: s.unique("pin"), "plot": lambda s: s.plot(),
+    }  # fmt: skip
+    for name, ask in asked.items():
+        with pytest.raises(da.errors.DalembertError, match=f"solution.{name} needs numbers.*measurements"):
+            jax.eval_shape(lambda t, ask=ask: (ask(da.kinematics(system, t, samples=2)), 0)[1], 1.0)
+    for rule, ask in (("eliminated", lambda s: s.vdot), (None, lambda s: s.reactions("pin", rule="weighted"))):
+        with pytest.raises(da.errors.DalembertError, match=r"da\.prepare"):
+            jax.eval_shape(lambda t, rule=rule, ask=ask: ask(da.kinematics(system, t, samples=2, rule=rule)), 1.0)
+
+
+def test_measurements_of_integrated_motions_inside_programs():
+    """A mass pushed by a controller with a state: its position, its input and its state, and their derivative."""
+    model = da.Model("cart")
+    cart = model.body("cart", mass=2.0, inertia=1.0)
+    model.prismatic("rail", model.ground, cart, at=(0, 0), axis=(1, 0))
+    model.joint_force("push", "rail", model.input("u", unit="N"))
+    model.measure("x", "coordinate", "rail")
+    model.controller("ramp", states={"sum": 0.0}, rates={"sum": "6"}, outputs={"u": "sum"})
+    system = da.build(model)
+
+    def end(mass):
+        found = da.simulate(system.replace({"cart.mass": mass}), 1.0, samples=3, derivative="forward").measurements
+        return jnp.stack([found[name][-1] for name in ("x", "x.rate", "x.acceleration", "u", "ramp.sum")])
+
+    value, rate = jax.jit(lambda m: jax.jvp(end, (m,), (1.0,)))(2.0)
+    np.testing.assert_allclose(value, [0.5, 1.5, 3.0, 6.0, 6.0], atol=1e-8)  # x = 6 t³/(6 m)
+    np.testing.assert_allclose(rate, [-0.25, -0.75, -1.5, 0.0, 0.0], atol=1e-8)
 
 
 def test_saved_times_far_apart_inside_a_program():
