@@ -441,10 +441,16 @@ def test_wrong_uses_get_a_sentence(monkeypatch):
 
 
 def test_other_packages_and_pictures(tmp_path):
-    lin = cart_linear("absolute")
-    for one in (lin.to_scipy(), *([lin.to_control()] if _has_control() else [])):
-        np.testing.assert_array_equal(one.A, lin.A)
-        np.testing.assert_array_equal(one.D, lin.D)
+    lin, f = cart_linear("absolute"), 0.7
+    ours, other = lin.to_scipy(), lin.to_control()
+    for one in (ours, other):
+        for name in "ABCD":
+            np.testing.assert_array_equal(getattr(one, name), getattr(lin, name))
+    assert other.input_labels == ["effort along pin_angle".replace(" ", "_"), "u"]
+    assert other.output_labels == [x.replace(".", "_") for x in lin.outputs]
+    assert len(other.state_labels) == len(lin.A) and not any("." in x or " " in x for x in other.state_labels)
+    here = lin.frequency_response([f]).values[:, :, 0]
+    np.testing.assert_allclose(other(2j * np.pi * f), here, atol=1e-10 * np.max(np.abs(here)))  # two solvers' rounding
     figure = da.linearise(cart(), inputs=["u"], outputs=["tip.x", "load.Fx"]).bode(path=tmp_path / "bode.png")
     assert len(figure.axes) == 4 and (tmp_path / "bode.png").stat().st_size > 10_000
     assert "mode 2: 1.051 Hz" in lin.animate(2, tmp_path / "mode.html").read_text()
@@ -456,12 +462,6 @@ def test_other_packages_and_pictures(tmp_path):
     moved = np.max(np.abs(data["position"].values - np.array([[0, 0], [0, -0.8]])))
     size = float(lin.system.size)
     assert max(moved / size, np.max(np.abs(angle))) == pytest.approx(1e-3, rel=1e-5)
-
-
-def _has_control() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("control") is not None
 
 
 def test_modes_on_the_command_line_and_in_the_report(tmp_path):
