@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -225,6 +226,69 @@ def test_a_filter_may_read_an_acceleration():
     np.testing.assert_allclose(solution.measurements["filter.z"], exact, atol=1e-9)
 
 
+@functools.cache
+def rows_of_the_how_to() -> dict[str, list[dict[str, str]]]:
+    """States, rates and outputs of "other things with states", as they stand in the how-to."""
+    page = Path(__file__).parents[1] / "docs" / "how_to" / "measurements_and_control.md"
+    rows = (line.split("|")[1:-1] for line in page.read_text().splitlines() if line.startswith("|"))
+    told = {name.strip(): [c.strip().strip("`") for c in cells] for name, *cells in rows if len(cells) == 3}
+    return {n: [dict([c.split(": ", 1)]) for c in cells] for n, cells in told.items() if all(":" in c for c in cells)}
+
+
+def stated(m: da.Model, row: str, **parameters) -> da.Model:
+    """A model with one of these as its controller."""
+    states, rates, outputs = rows_of_the_how_to()[row]
+    m.controller("it", states={k: float(x) for k, x in states.items()}, rates=rates, outputs=outputs,
+                 parameters=parameters)  # fmt: skip
+    return m
+
+
+def test_a_cylinder_with_oil_as_the_how_to_states_it():
+    """p' = k/A (Q − A x'), m x'' = A p − d x' − c x: linear, by the exponential of a matrix to 1e-9 of 0.1 m."""
+    stiffness, area, flow, damping, spring = 4e3, 2e-3, 1e-4, 30.0, 500.0
+    m = da.Model("press")
+    body = m.body("ram", mass=MASS, inertia=1.0)
+    m.prismatic("rail", m.ground, body, at=(0, 0), axis=(1, 0))
+    m.joint_spring("load", "rail", stiffness=spring, damping=damping)
+    m.joint_force("oil", "rail", m.input("force", unit="N"))
+    stated(m, "cylinder with oil", stiffness=stiffness, area=area, flow=flow)
+    solution = da.simulate(m, 1.0, samples=11, rtol=1e-11)
+    A = np.array([[0, 1, 0], [-spring / MASS, -damping / MASS, area / MASS], [0, -stiffness, 0]])
+    exact = np.array([linear(A, np.array([0, 0, stiffness / area * flow]), t) for t in solution.t])
+    found = solution.measurements
+    np.testing.assert_allclose(found["it.p"], exact[:, 2], rtol=1e-9, atol=1e-9 * np.max(exact[:, 2]))
+    np.testing.assert_allclose(solution.q[:, 0], exact[:, 0], atol=1e-9 * 0.1)
+
+
+def test_the_other_rows_of_the_how_to():
+    """A motor's current and speed by the exponential of a matrix; a filter in a loop, y = y∞ (1 − exp(−λt)) with
+    λ = (1 + gain/m)/τ; bristles at a given speed, z = g/s₀ (1 − exp(−s₀ v t/g))."""
+    m = da.Model("motor")
+    m.body("rotor", mass=1.0, inertia=1e-3)
+    m.revolute("shaft", m.ground, "rotor", at=(0, 0))
+    m.joint_force("turn", "shaft", m.input("torque", unit="N m"))
+    solution = da.simulate(stated(m, "motor with current", **MOTOR), 0.1, samples=6, rtol=1e-11)
+    A = np.array([[-MOTOR["R"] / MOTOR["L"], -MOTOR["k"] / MOTOR["L"]], [MOTOR["k"] / 1e-3, 0.0]])
+    exact = np.array([linear(A, np.array([MOTOR["U"] / MOTOR["L"], 0.0]), t) for t in solution.t])
+    np.testing.assert_allclose(solution.measurements["it.i"], exact[:, 0], atol=1e-9 * 6)
+
+    m = cart()
+    m.force("load", "cart", (3.0, 0))
+    solution = da.simulate(stated(m, "first-order filter", gain=4.0, tau=0.2), 1.0, samples=6, rtol=1e-11)
+    rate, end = (1 + 4.0 / MASS) / 0.2, 3.0 / MASS / (1 + 4.0 / MASS)
+    y = end * (1 - np.exp(-rate * np.asarray(solution.t)))
+    np.testing.assert_allclose(solution.measurements["it.y"], y, atol=1e-9)
+
+    m = cart()
+    m.joint_force("rub", "rail", m.input("friction", unit="N"))
+    m.speed_driver("drive", "rail", 0.1)
+    m.measure("v", "formula", "rail.displacement_rate", unit="m/s")
+    m.measure("needed", "effort", "drive")
+    solution = da.simulate(stated(m, "bristles (LuGre)", s0=1e5, s2=0.4, g=3.0), 2e-3, samples=6, rtol=1e-11)
+    force = 3.0 * (1 - np.exp(-1e5 * 0.1 / 3.0 * np.asarray(solution.t))) + 0.4 * 0.1
+    np.testing.assert_allclose(solution.measurements["needed"], force, atol=1e-7)  # z by atol 1e-14 of 3e-5, times s₀
+
+
 # ---- inputs --------------------------------------------------------------------------------------------------------
 
 
@@ -303,7 +367,109 @@ def test_a_driver_by_an_input_has_its_rates(tmp_path):
         system.with_inputs({"way": ([0.0, 1.0], [0.0, 1.0])})
 
 
+# ---- springs by inputs -------------------------------------------------------------------------------------------
+
+
+def sprung(kind: str, stiffness, free) -> da.Model:
+    """A mass on a rail with a spring whose stiffness and rest may be inputs k and w."""
+    m = cart()
+    m.input("k", "8")
+    m.input("w", unit="m")
+    if kind == "joint":
+        m.joint_spring("spring", "rail", stiffness=stiffness, free=free)
+    else:  # 5 m long where it rests at w = 0
+        m.spring_damper("spring", m.ground, "cart", stiffness=stiffness, length=free, at_i=(-5, 0), at_j=(0, 0))
+    m.measure("pull", "effort", "spring")
+    m.measure("power", "power", "spring")
+    return m
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+@pytest.mark.parametrize("kind", ["joint", "line"])
+def test_springs_by_inputs(kind, coordinates, tmp_path):
+    """Free length 0.3 sin 5t: a forced oscillation; stiffness m c/(1 + t)² with c = 3/16: from x = 1 on it is
+    1.5 (1 + t)^¼ − ½ (1 + t)^¾ [Cauchy–Euler]. To 1e-9, of rtol 1e-10; from a file the same."""
+    rest = "w" if kind == "joint" else "5 + w"
+    model = sprung(kind, "k", rest)
+    da.save(model, tmp_path / "spring.yaml")
+    assert da.load(tmp_path / "spring.yaml") == model
+    system = da.build(da.load(tmp_path / "spring.yaml"), coordinates=coordinates)
+    motion = {"samples": 9, "rtol": 1e-10, "atol": 1e-12}
+    solution = da.simulate(system, 2.0, inputs={"w": "0.3*sin(5*t)"}, **motion)
+    t, found, w = np.asarray(solution.t), solution.measurements, 2.0  # ω² = 8/2
+    x = 0.3 * w**2 / (w**2 - 25) * (np.sin(5 * t) - 5 / w * np.sin(w * t))
+    np.testing.assert_allclose(found["x"], x, atol=1e-9)
+    sign = 1 if kind == "joint" else -1  # along the coordinate, and as a pull
+    effort = -8.0 * (x - 0.3 * np.sin(5 * t))
+    np.testing.assert_allclose(sign * found["pull"], effort, atol=1e-8)
+    np.testing.assert_allclose(found["power"], effort * found["x.rate"], atol=1e-8)
+    assert solution.energy_drift < 1e-8 and float(solution.energy["potential"][-1]) == 0.0
+    start = (np.array([1.0, 0, 0]), None) if coordinates == "absolute" else (np.array([1.0]), None)
+    found = da.simulate(system, 2.0, start, inputs={"k": "2*(3/16)/(1 + t)^2"}, **motion).measurements
+    np.testing.assert_allclose(found["x"], 1.5 * (1 + t) ** 0.25 - 0.5 * (1 + t) ** 0.75, atol=1e-9)
+
+
+def test_a_spring_by_an_input_at_rest_its_derivative_and_its_rest_as_a_number(tmp_path):
+    """x rests at w, which is found as the input that holds x; ∂x/∂k of x₀ cos √(k/m)t; "30 deg" stays a number."""
+    system = da.build(sprung("joint", "k", "w"), coordinates="joint")
+    assert da.equilibrium(system, inputs={"w": 0.2}).coordinates["rail.displacement"] == pytest.approx(0.2, abs=1e-12)
+    held = da.equilibrium(system, hold={"rail.displacement": 0.35}, unknown=["w"])
+    assert float(held.unknown["w"]) == pytest.approx(0.35, abs=1e-12)
+
+    def end(k):
+        found = da.simulate(
+            system, 1.0, (np.array([1.0]), None), inputs={"k": k}, samples=2, rtol=1e-10, derivative="forward"
+        )
+        return found.measurements["x"][-1]  # fmt: skip
+
+    value, slope = jax.jit(lambda k: jax.jvp(end, (k,), (1.0,)))(8.0)
+    np.testing.assert_allclose([value, slope], [np.cos(2.0), -np.sin(2.0) / 8], atol=1e-8)  # d√(k/m)/dk = ω/(2k)
+    da.save(sprung("joint", 8.0, 0.5), tmp_path / "spring.yaml")
+    text = (tmp_path / "spring.yaml").read_text()
+    assert "free: 0.5" in text
+    (tmp_path / "spring.yaml").write_text(text.replace("free: 0.5", "free: 30 deg"))
+    assert da.build(da.load(tmp_path / "spring.yaml")).parameters()["spring.free"] == pytest.approx(np.pi / 6)
+
+
+def test_a_controller_moves_a_springs_rest_and_a_ball_stiffens():
+    """The rest follows x's goal with a lag: linear, by the exponential of a matrix. A ball's spring J c/(1 + t)² about
+    a fixed axis, from φ̇ = 0.1: φ = 0.2 ((1 + t)^¾ − (1 + t)^¼)."""
+    m = sprung("joint", 8.0, "w")
+    m.controller("lag", states={"z": 0.0}, rates={"z": "(1 - z - x)/0.5"}, outputs={"w": "z"})
+    solution = da.simulate(m, 2.0, samples=5, rtol=1e-10)
+    A = np.array([[0, 1, 0], [-4, 0, 4], [-2, 0, -2]])
+    exact = np.array([linear(A, np.array([0, 0, 2.0]), t) for t in solution.t])
+    np.testing.assert_allclose(solution.measurements["x"], exact[:, 0], atol=1e-9)
+    ball = da.Model("ball", space="space")
+    body = ball.body("body", mass=1.0, inertia=(0.5,) * 3, angular_velocity=(0.0, 0.06, 0.08))
+    ball.spherical("centre", ball.ground, body, at=(0, 0, 0))
+    ball.joint_spring("spring", "centre", stiffness=ball.input("k", "0.5*(3/16)/(1 + t)^2"))
+    ball.measure("turn", "angle", ball.ground, body, axis=(0, 0.6, 0.8))
+    for coordinates in ("absolute", "joint"):
+        found = da.simulate(da.build(ball, coordinates=coordinates), 2.0, samples=5, rtol=1e-10).measurements
+        s = 1 + found["time"].values
+        np.testing.assert_allclose(found["turn"], 0.2 * (s**0.75 - s**0.25), atol=1e-9)
+
+
 # ---- derivatives and batches -------------------------------------------------------------------------------------
+
+
+def test_a_motors_end_current_by_its_resistance():
+    """Under jit and jacfwd, against the exponential of a matrix and its differences (1e-9): 1e-6."""
+    machine, k, drag, J = da.prepare(motor()), MOTOR["k"], 1e-3, 1e-3
+
+    def end(R):
+        solution = da.simulate(machine.replace({"winding.R": R}), 0.05, samples=2, rtol=1e-11, derivative="forward")
+        return solution.measurements["winding.current"][-1]
+
+    def exact(R):
+        A = np.array([[-R / MOTOR["L"], -k / MOTOR["L"]], [k / J, -drag / J]])
+        return linear(A, np.array([MOTOR["U"] / MOTOR["L"], 0.0]), 0.05)[0]
+
+    near, h = [exact(2.0 + n * 1e-3) for n in (-2, -1, 1, 2)], 1e-3
+    np.testing.assert_allclose(jax.jit(end)(2.0), exact(2.0), rtol=1e-8)
+    numeric = (8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(end))(2.0), numeric, rtol=1e-6)
 
 
 @pytest.mark.parametrize("way", ["forward", pytest.param("reverse", marks=pytest.mark.thorough)])
@@ -317,7 +483,7 @@ def test_a_derivative_of_a_measurement_by_a_gain_of_a_sampled_controller(way):
         return changed.system.measured(s.t[-1], s.q[-1], s.v[-1], only=(0,))[0]
 
     slope = (recursion(11, 40.0 + h)[0][-1] - recursion(11, 40.0 - h)[0][-1]) / (2 * h)
-    found = (jax.jacfwd if way == "forward" else jax.grad)(end)(40.0)
+    found = jax.jit((jax.jacfwd if way == "forward" else jax.grad)(end))(40.0)
     np.testing.assert_allclose(found, slope, rtol=1e-6)
 
 
@@ -425,6 +591,13 @@ def driven():
     return m
 
 
+def own_effort():
+    m = cart()
+    m.measure("felt", "effort", "push")
+    m.controller("c", outputs={"u": "1 - 0.1*felt"})
+    return m
+
+
 def named_t():
     m = cart()
     m.measure("t", "coordinate", "rail")
@@ -442,6 +615,7 @@ WRONG = {
     "Controller 'c': 'xx' is unknown; it may read": lambda: control(outputs={"u": "xx"}),
     "Measurement 'a' depends on itself (a → b → a): an algebraic loop": loop,
     "Controller 'c' reads what it sets (u → u): an algebraic loop": lambda: control(outputs={"u": "x + u"}),
+    "Controller 'c' reads what it sets (felt → u → felt): an algebraic loop": own_effort,
     "Controller 'c' sets 'u' by 'x.acceleration', an acceleration": lambda: control(outputs={"u": "-x.acceleration"}),
     "sample_rate must be greater than zero, not 0": lambda: control(sample_rate=0.0),
     "sample_rate must be greater than zero, not -10": lambda: control(sample_rate=-10.0),

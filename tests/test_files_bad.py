@@ -182,6 +182,8 @@ WRONG = {
 }
 
 
+WRONG["Varying"] = [*WRONG["Motion"], ("oops", "'oops' is unknown"), *NUMBERS[1:3]]
+
 ARGUMENTS = {getattr(m, name).__metadata__[0]: name for name in WRONG if hasattr(m, name)}
 """The names of arguments by their forms."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -48,10 +49,21 @@ def rocker_angle(t, start=1.0, side=1):
     return jnp.arctan2(y, x - d) - side * inner
 
 
+def rod_angle(t, start=0.4, r=0.3, rod=1.0):
+    return -jnp.arcsin(r * jnp.sin(start + SPEED * t) / rod)
+
+
+def coupler_angle(t):
+    """Between the ends of the crank and of the rocker."""
+    a, _, c, d = LENGTHS
+    crank, rocker = 1.0 + SPEED * t, rocker_angle(t)
+    return jnp.arctan2(c * jnp.sin(rocker) - a * jnp.sin(crank), d + c * jnp.cos(rocker) - a * jnp.cos(crank))
+
+
 CLOSED = {
-    "slider-crank": (slider_crank, "slider", "position", slider_position),
-    "quick-return": (quick_return, "lever", "angle", lever_angle),
-    "four-bar": (four_bar, "rocker", "angle", rocker_angle),
+    "slider-crank": (slider_crank, ("slider", "position", slider_position), ("rod", "angle", rod_angle)),
+    "quick-return": (quick_return, ("lever", "angle", lever_angle)),
+    "four-bar": (four_bar, ("rocker", "angle", rocker_angle), ("coupler", "angle", coupler_angle)),
 }
 
 
@@ -63,19 +75,19 @@ def motion_of(name: str, coordinates: str) -> da.simulation.Solution:
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("name", CLOSED)
 def test_closed_forms(name, coordinates):
-    """Position, velocity and acceleration of the output over more than a turn, to 1e-12."""
-    _, body, what, closed = CLOSED[name]
+    """Position, velocity and acceleration of the output and the coupler over more than a turn, to 1e-12."""
     solution = motion_of(name, coordinates)
-    data = solution.dataset.sel(body=body)
-    names = ("position", "velocity", "acceleration") if what == "position" else (
-        "angle", "angular_velocity", "angular_acceleration")  # fmt: skip
-    expected = jets(closed, solution.t)
-    for k, variable in enumerate(names):
-        value = data[variable].sel(axis="x").values if what == "position" else data[variable].values
-        off = value - expected[:, k]
-        if variable == "angle":
-            off = off - 2 * np.pi * np.round(off / (2 * np.pi))
-        assert np.max(np.abs(off)) < ROUNDING, variable
+    for body, what, closed in CLOSED[name][1:]:
+        data = solution.dataset.sel(body=body)
+        names = ("position", "velocity", "acceleration") if what == "position" else (
+            "angle", "angular_velocity", "angular_acceleration")  # fmt: skip
+        expected = jets(closed, solution.t)
+        for k, variable in enumerate(names):
+            value = data[variable].sel(axis="x").values if what == "position" else data[variable].values
+            off = value - expected[:, k]
+            if variable == "angle":
+                off = off - 2 * np.pi * np.round(off / (2 * np.pi))
+            assert np.max(np.abs(off)) < ROUNDING, (body, variable)
     assert max(solution.violation.values()) < 1e-13
 
 
@@ -339,6 +351,75 @@ def test_forward_derivatives_and_jit():
         differences = (np.asarray(last(0.01 + h)) - np.asarray(last(0.01 - h))) / (2 * h)
     np.testing.assert_allclose(rate, differences, atol=1e-6 * np.max(np.abs(differences)))
     np.testing.assert_allclose(jax.jit(last)(0.01), value, atol=1e-12)
+
+
+def measured_arm() -> da.Model:
+    """An arm that a cylinder lifts, with what is measured of it."""
+    model = arm_on_a_cylinder("sqrt(2) + 0.2*t")
+    model.measure("push", "effort", "cylinder")
+    model.measure("tip", "point", "arm", at=(1, 0))
+    return model
+
+
+@pytest.mark.parametrize("coordinates", [pytest.param("absolute", marks=pytest.mark.thorough), "joint"])
+def test_kinetostatics_inside_programs(coordinates):
+    """q, v, v̇, effort, a reaction, a measured acceleration and the kinetic energy under jvp and jit, by a mass and by
+    where the cylinder is fixed, against central differences of the host's (h⁴ and rounding over h: 1e-9); bar 1e-6."""
+    system = da.build(measured_arm(), coordinates=coordinates)
+
+    def found(x):
+        changed = system.replace({"arm.mass": x[0], "cylinder.point_i": jnp.stack([0.0 * x[1], x[1]])})
+        s = da.kinematics(changed, 1.0, samples=3)
+        force, measured = s.reactions("pin")["force"], s.measurements
+        columns = s.q, s.v, s.vdot, getattr(force, "values", force), s.multipliers
+        rows = measured["push"], measured["tip.ax"], s.energy["kinetic"]
+        return jnp.concatenate([jnp.asarray(x) for x in (*columns, *(jnp.asarray(r)[:, None] for r in rows))], axis=1)
+
+    at, along, h = np.array([1.2, 1.1]), np.array([0.7, 0.4]), 1e-4
+    value, rate = jax.jit(lambda x: jax.jvp(found, (x,), (along,)))(at)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.errors.AssemblyWarning)  # the changed machine is closed first
+        host, near = found(at), [found(at + k * h * along) for k in (-2, -1, 1, 2)]
+    np.testing.assert_allclose(value, host, rtol=1e-11, atol=1e-12)
+    differences = (8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)
+    sizes = np.max(np.abs(differences), axis=0)
+    assert np.all(sizes[-3:] > 1e-3)
+    sizes = np.maximum(sizes, 1e-3)
+    np.testing.assert_allclose(rate / sizes, differences / sizes, rtol=0, atol=1e-6)
+
+
+def test_what_a_motion_does_not_have_inside_programs_is_said():
+    """Not with a raw error of JAX; the inputs and states of simulate are there by name, too."""
+    system = da.build(measured_arm())
+    asked = {
+        "dataset": lambda s: s.dataset, "status": lambda s: s.status, r"at\(t\)": lambda s: s.at(0.5), "unique":
+        lambda s: s.unique("pin"), "plot": lambda s: s.plot(),
+    }  # fmt: skip
+    for name, ask in asked.items():
+        with pytest.raises(da.errors.DalembertError, match=f"solution.{name} needs numbers.*measurements"):
+            jax.eval_shape(lambda t, ask=ask: (ask(da.kinematics(system, t, samples=2)), 0)[1], 1.0)
+    for rule, ask in (("eliminated", lambda s: s.vdot), (None, lambda s: s.reactions("pin", rule="weighted"))):
+        with pytest.raises(da.errors.DalembertError, match=r"da\.prepare"):
+            jax.eval_shape(lambda t, rule=rule, ask=ask: ask(da.kinematics(system, t, samples=2, rule=rule)), 1.0)
+
+
+def test_measurements_of_integrated_motions_inside_programs():
+    """A mass pushed by a controller with a state: its position, its input and its state, and their derivative."""
+    model = da.Model("cart")
+    cart = model.body("cart", mass=2.0, inertia=1.0)
+    model.prismatic("rail", model.ground, cart, at=(0, 0), axis=(1, 0))
+    model.joint_force("push", "rail", model.input("u", unit="N"))
+    model.measure("x", "coordinate", "rail")
+    model.controller("ramp", states={"sum": 0.0}, rates={"sum": "6"}, outputs={"u": "sum"})
+    system = da.build(model)
+
+    def end(mass):
+        found = da.simulate(system.replace({"cart.mass": mass}), 1.0, samples=3, derivative="forward").measurements
+        return jnp.stack([found[name][-1] for name in ("x", "x.rate", "x.acceleration", "u", "ramp.sum")])
+
+    value, rate = jax.jit(lambda m: jax.jvp(end, (m,), (1.0,)))(2.0)
+    np.testing.assert_allclose(value, [0.5, 1.5, 3.0, 6.0, 6.0], atol=1e-8)  # x = 6 t³/(6 m)
+    np.testing.assert_allclose(rate, [-0.25, -0.75, -1.5, 0.0, 0.0], atol=1e-8)
 
 
 def test_saved_times_far_apart_inside_a_program():

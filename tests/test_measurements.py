@@ -207,6 +207,74 @@ def test_what_forces_and_constraints_do(coordinates):
     assert units == {"up": "N", "effort": "N m", "drive_power": "W", "all_energy": "J", "tip.ax": "m/s2"}
 
 
+def driven_wrist() -> da.Model:
+    """The wrist with both joints driven, and what is measured of its loads."""
+    m = wrist()
+    m.driver("turner", "axle", "t + 0.2*t^2")
+    m.driver("swinger", "hinge", "0.4*sin(2*t)")
+    m.measure("bears", "reaction", "hinge", frame="world")
+    m.measure("bears_along", "reaction", "hinge")
+    for driver in ("turner", "swinger"):
+        m.measure(f"{driver}_effort", "effort", driver)
+        m.measure(f"{driver}_power", "power", driver)
+    for body in ("disc", "bob"):
+        m.measure(f"{body}_energy", "energy", body)
+    return m
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_loads_in_space_by_newton_and_euler(coordinates):
+    """Reaction, efforts, powers, energies of the driven wrist against the equations of each body in plain NumPy, from
+    places, velocities and accelerations alone: rounding of some 10 N and N m."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.errors.AssemblyWarning)  # the drivers set the speeds
+        solution = da.kinematics(da.build(driven_wrist(), coordinates=coordinates), 1.5, samples=7)
+    found, data, t = solution.measurements, solution.dataset, np.asarray(solution.t)
+    inertia = {"disc": np.diag([0.1, 0.1, 0.2]), "bob": np.diag([0.02, 0.03, 0.01])}
+
+    def whole(name, body):
+        return data[name].sel(body=body).values
+
+    def rotation(w, x, y, z):
+        return np.array([
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ])  # fmt: skip
+
+    force, momentum = {}, {}
+    for body, J in inertia.items():
+        R = np.array([rotation(*q) for q in whole("quaternion", body)])
+        w, alpha, v = (whole(x, body) for x in ("angular_velocity", "angular_acceleration", "velocity"))
+        force[body] = whole("acceleration", body) + [0, 0, 9.81]  # both masses are 1 kg
+        momentum[body] = np.einsum("tij,tj->ti", R, alpha @ J + np.cross(w, w @ J))
+        kinetic = 0.5 * np.sum(v * v, axis=1) + 0.5 * np.sum(w * (w @ J), axis=1)
+        np.testing.assert_allclose(found[f"{body}_energy.kinetic"], kinetic, rtol=1e-12)
+        height = whole("position", body)[:, 2]
+        np.testing.assert_allclose(found[f"{body}_energy.total"], kinetic + 9.81 * height, rtol=1e-11)
+    # the hinge's point and axis turn with the disc
+    turned = t + 0.2 * t**2
+    c, s, zero = np.cos(turned), np.sin(turned), 0 * t
+    point = 0.3 * np.stack([c, s, zero], axis=1)
+    axis = np.stack([c - 0.3 * s, s + 0.3 * c, zero], axis=1) / np.hypot(1, 0.3)
+    torque = momentum["bob"] + np.cross(whole("position", "bob") - point, force["bob"])
+    effort = np.sum(axis * torque, axis=1)
+    bears = np.stack([found[f"bears.{x}"] for x in ("Fx", "Fy", "Fz", "Mx", "My", "Mz")], axis=1)
+    np.testing.assert_allclose(bears[:, :3], force["bob"], atol=1e-10)
+    np.testing.assert_allclose(bears[:, 3:], torque - effort[:, None] * axis, atol=1e-10)
+    along = np.stack([found[f"bears_along.{x}"] for x in ("Fx", "Fy", "Fz", "Mx", "My", "Mz")], axis=1)
+    for part in (slice(3), slice(3, 6)):
+        np.testing.assert_allclose(*(np.linalg.norm(x[:, part], axis=1) for x in (bears, along)), atol=1e-10)
+    np.testing.assert_allclose(along[:, 2], np.sum(axis * force["bob"], axis=1), atol=1e-10)
+    np.testing.assert_allclose(along[:, 5], 0.0, atol=1e-10)  # a hinge bears no torque about its axis
+    np.testing.assert_allclose(found["swinger_effort"], effort, atol=1e-10)
+    np.testing.assert_allclose(found["swinger_power"], effort * 0.8 * np.cos(2 * t), atol=1e-10)
+    moment = sum(momentum[b] + np.cross(whole("position", b), whole("acceleration", b)) for b in inertia)[:, 2]
+    np.testing.assert_allclose(found["turner_effort"], moment, atol=1e-10)
+    np.testing.assert_allclose(found["turner_power"], moment * (1 + 0.4 * t), atol=1e-10)
+    assert np.ptp(moment) > 0.1 and np.ptp(effort) > 0.1
+
+
 def test_loads_for_measurements_at_one_instant():
     """`loads_of` gives `measured` what results compute, under jit."""
     solution = loaded_motion("joint")

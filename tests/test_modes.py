@@ -19,6 +19,10 @@ import dalembert as da
 G = 9.81
 BOTH = pytest.mark.parametrize("coordinates", ["absolute", "joint"])
 
+USUALLY_ABSOLUTE = pytest.mark.parametrize(
+    "coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)]
+)
+
 
 def hung() -> da.Model:
     """Gasch, Knothe (1987): Strukturdynamik 1, section 7.4.6: a body on two inextensible rods."""
@@ -113,6 +117,45 @@ def cart(controller: str = "") -> da.Model:
     return model
 
 
+def ball_in_space() -> da.Model:
+    """A body on a ball joint, held by two springs, pushed and turned."""
+    model = da.Model("hung", space="space", gravity=(0, 0, -G))
+    body = model.body("body", mass=2.0, inertia=(0.1, 0.2, 0.15), position=(0.1, 0.05, -0.5))
+    model.spherical("ball", model.ground, body, at=(0, 0, 0))
+    model.spring_damper(
+        "a", model.ground, body, stiffness=80.0, damping=0.7, length=0.3, at_i=(1, 1, 1), at_j=(0.2, 0, 0)
+    )
+    model.force("push", body, (0, model.input("u", unit="N"), 0), at=(0.1, 0.1, -0.6))
+    model.measure("tip", "point", body, at=(0.3, 0.1, -0.9))
+    model.measure("load", "reaction", "ball")
+    return model
+
+
+def redundant_door() -> da.Model:
+    """A door on two hinges about a leaning line: five rows too many; what its hinges bear is picked by a rule."""
+    model = da.Model("door", space="space", gravity=(0, 0, -G))
+    axis, arm = np.array([0.6, 0.0, 0.8]), np.array([0.4, 0.0, -0.3])
+    leaf = model.body("leaf", mass=3.0, inertia=(0.3, 0.2, 0.25), position=arm)
+    for name, k in (("upper", 0.3), ("lower", -0.3)):
+        model.revolute(name, model.ground, leaf, at=k * axis, axis=axis)
+    model.force("push", leaf, (0, model.input("u", unit="N"), 0), at=arm)
+    model.measure("tip", "point", leaf, at=2 * arm)
+    model.measure("load", "reaction", "upper", frame="world")
+    return model
+
+
+def disc_on_edge() -> da.Model:
+    """A thin disc that stands on the ground on which it rolls: rows on velocities, an unstable rest."""
+    model = da.Model("disc", space="space", gravity=(0, 0, -G))
+    thin, r = 0.25 * 2.0 * 0.4**2, 0.4
+    body = model.body("disc", mass=2.0, inertia=(thin, 2 * thin, thin), position=(0, 0, r))
+    model.rolling_disc("contact", model.ground, body, radius=r, axis=(0, 1, 0), normal=(0, 0, 1))
+    model.force("push", body, (model.input("u", unit="N"), 0, 0), at=(0.1, 0.2, r + 0.3))
+    model.measure("tip", "point", body, at=(0.1, 0.1, 0.6))
+    model.measure("load", "reaction", "contact")
+    return model
+
+
 OUTPUTS = ["tip.position", "tip.velocity", "tip.acceleration", "load.Fx", "load.Fy", "pin.angle_acceleration"]
 INPUTS = ["pin.angle", "u"]
 M = np.array([[2.5, 0.4], [0.4, 0.5 * 0.64 + 0.01]])  # of (x, φ): m₁ + m₂, m₂ l; m₂ l² + J
@@ -158,12 +201,36 @@ def test_energies_of_the_cart_by_hand():
         assert mode.kinetic == pytest.approx({"cart": 2 * x[0] ** 2 / T, "bob": 1 - 2 * x[0] ** 2 / T}, abs=1e-11)
 
 
-@BOTH
-def test_matrices_against_differences(coordinates):
+def found_linear(make, coordinates: str) -> da.analysis.Linearisation:
+    if make is cart:
+        return cart_linear(coordinates)
+    system = da.build(make(), coordinates=coordinates)
+    rest = da.equilibrium(system, find="nearest")
+    loads = [name for name in system.channels if name.startswith("load")]
+    outputs = ["tip.position", "tip.velocity", "tip.acceleration", *loads]
+    return da.linearise(system, rest, inputs=["u"], outputs=outputs, rule="minimum_norm")
+
+
+@pytest.mark.parametrize(
+    ("make", "coordinates"),
+    [
+        (cart, "absolute"),
+        (cart, "joint"),
+        (ball_in_space, "joint"),
+        pytest.param(ball_in_space, "absolute", marks=pytest.mark.thorough),
+        (redundant_door, "absolute"),
+        (redundant_door, "joint"),
+        (disc_on_edge, "absolute"),
+        pytest.param(disc_on_edge, "joint", marks=pytest.mark.thorough),
+    ],
+)
+def test_matrices_against_differences(make, coordinates):
     """ẏ and y of states beside it by the full equations: central differences with 1e-5 leave 1e-9."""
-    lin = cart_linear(coordinates)
-    system, n, step = lin.system, lin.system.n, 1e-5
-    channels = [k for name in OUTPUTS for k in system.channels_named(name)]
+    lin = found_linear(make, coordinates)
+    system, step = lin.instant.system, 1e-5  # of ball joints the bodies, as the basis has it
+    n = system.n
+    channels = [k for name in lin.outputs for k in system.channels_named(name)]
+    u = lin.inputs.index("u")
 
     @jax.jit
     def look(x, u):
@@ -178,14 +245,16 @@ def test_matrices_against_differences(coordinates):
     size = len(lin.A)
     columns = [(look(step * e, 0.0) - look(-step * e, 0.0)) / (2 * step) for e in np.eye(size)]
     columns.append((look(np.zeros(size), step) - look(np.zeros(size), -step)) / (2 * step))
-    found = np.block([[lin.A, lin.B[:, 1:]], [lin.C, lin.D[:, 1:]]])
+    found = np.block([[lin.A, lin.B[:, u:]], [lin.C, lin.D[:, u:]]])
+    assert all(np.max(np.abs(x)) > 1e-3 for x in (lin.A, lin.B[:, u:], lin.C, lin.D[:, u:]))
     np.testing.assert_allclose(found, np.array(columns).T, atol=1e-7 * np.max(np.abs(found)))
 
 
-def test_frequency_response_against_a_motion():
+@pytest.mark.parametrize(("coordinates", "f"), [("joint", 0.7), ("absolute", 1.6)])
+def test_frequency_response_against_a_motion(coordinates, f):
     """Begun on the forced oscillation a run stays on it: y(t) = Re H exp(iωt). With 1e-4 N the rest is 1e-9."""
-    lin = cart_linear("joint")
-    f, push, system = 0.7, 1e-4, lin.system
+    lin = cart_linear(coordinates)
+    push, system = 1e-4, lin.system
     w, u = 2 * np.pi * f, lin.inputs.index("u")
     x = np.linalg.solve(1j * w * np.eye(len(lin.A)) - lin.A, lin.B[:, u] * push)
     d = lin.basis @ x.real
@@ -224,12 +293,11 @@ def test_states_of_controllers_belong_to_the_model():
 # ---- redundant, rigid-body, units ------------------------------------------------------------------------------------
 
 
-@BOTH
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough)])
-def test_redundant_machines_are_as_those_reduced_by_hand(coordinates, seed):
-    """Parallel cranks under a bar, one or two more than needed: one angle; whatever rule picks the reactions."""
+def random_cranks(seed: int, count: int = 3, rubbing: str | None = None):
+    """Parallel cranks under a bar, one or more than needed, with random numbers; the inertia, damping, weight and
+    stiffness of its one angle, and what else there is about its first pin."""
     rng = np.random.default_rng(seed)
-    count, length, bar = 2 + seed, rng.uniform(0.5, 2), rng.uniform(1, 3)
+    length, bar = rng.uniform(0.5, 2), rng.uniform(1, 3)
     model = da.Model("a 'random' machine", gravity=(0, -G))
     model.body("bar", mass=bar, inertia=0.3, position=(1, -length))
     inertia, weight = bar * length**2, bar * G * length
@@ -241,27 +309,74 @@ def test_redundant_machines_are_as_those_reduced_by_hand(coordinates, seed):
         inertia, weight = inertia + J + mass * centre**2, weight + mass * G * centre
     stiffness, damping = rng.uniform(5, 20), rng.uniform(0.1, 1)
     model.joint_spring("return", "top-0", stiffness=stiffness, damping=damping)
+    if rubbing:
+        model.bearing_friction("rub", "top-1", coulomb=0.2, radius=0.05, transition_speed=0.5, rule=rubbing)
     for k in (0, 1):
         model.measure(f"load{k}", "reaction", f"top-{k}", frame="world", component="Fy")
-    roots = np.roots([inertia, damping, weight + stiffness])
-    system, found = da.build(model, coordinates=coordinates), {}
-    for rule in ("minimum_norm", "eliminated"):
-        lin = da.linearise(system, outputs=["load0", "load1"], inputs=["foot 1.angle"], rule=rule)
-        np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), np.sort_complex(roots), rtol=1e-10)
-        assert all(r != "unique" for r in lin.output_rules) and f"picked by {lin.output_rules[0]}" in str(lin)
-        found[rule] = lin.output_rules[0]
-        assert set(lin.modes[0].potential) <= {"return", *(n for n in lin.modes[0].potential if " + " in n)}
-        assert sum(lin.modes[0].potential.values()) == pytest.approx(1.0, abs=1e-11)
-    assert len(set(found.values())) == 2
+    return model, np.array([inertia, damping, weight + stiffness])
+
+
+RULED = ("minimum_norm", "eliminated")
 
 
 @pytest.mark.parametrize(
-    ("coordinates", "seed"),
-    [("absolute", 4), *(pytest.param(c, k, marks=pytest.mark.thorough) for c, k in (("joint", 4), ("absolute", 5)))],
+    ("coordinates", "count", "seeds"),
+    [
+        ("absolute", 3, (1, 2, 3)),
+        ("joint", 3, (4, 5, 6)),
+        pytest.param("absolute", 4, (7,), marks=pytest.mark.thorough),
+    ],
 )
-def test_redundant_doors_in_space_are_as_those_reduced_by_hand(coordinates, seed):
+def test_redundant_machines_are_as_those_reduced_by_hand(coordinates, count, seeds):
+    """Random parallel cranks: one angle; whatever rule picks the reactions. One structure, so programs are shared."""
+    for seed in seeds:
+        model, reduced = random_cranks(seed, count)
+        roots, system, found = np.roots(reduced), da.build(model, coordinates=coordinates), {}
+        for rule in RULED:
+            lin = da.linearise(system, outputs=["load0", "load1"], inputs=["foot 1.angle"], rule=rule)
+            np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), np.sort_complex(roots), rtol=1e-10)
+            assert all(r != "unique" for r in lin.output_rules) and f"picked by {lin.output_rules[0]}" in str(lin)
+            found[rule] = lin.output_rules[0]
+            assert set(lin.modes[0].potential) <= {"return", *(n for n in lin.modes[0].potential if " + " in n)}
+            assert sum(lin.modes[0].potential.values()) == pytest.approx(1.0, abs=1e-11)
+        assert len(set(found.values())) == 2
+
+
+@USUALLY_ABSOLUTE
+def test_where_a_pin_rubs_by_a_load_that_a_rule_picks_the_rule_matters(coordinates):
+    """μ N r tanh(ȧ/v₀) damps with μ N r/v₀: N is what the rule gives the pin at rest, and the eigenvalues follow it."""
+    dampings = []
+    for rule in RULED:
+        model, (inertia, damping, stiffness) = random_cranks(1, rubbing=rule)
+        system = da.build(model, coordinates=coordinates)
+        load = np.linalg.norm(da.equilibrium(system, rule=rule).reactions("top-1")["force"])
+        damping += 0.2 * load * 0.05 / 0.5
+        lin = da.linearise(system)
+        roots = np.roots([inertia, damping, stiffness])
+        np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), np.sort_complex(roots), rtol=1e-9)
+        dampings.append(damping)
+    assert abs(dampings[0] - dampings[1]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "seeds"), [("absolute", (4, 5)), pytest.param("joint", (4, 5, 6), marks=pytest.mark.thorough)]
+)
+def test_redundant_doors_in_space_are_as_those_reduced_by_hand(coordinates, seeds):
     """Doors on two and three hinges each, about random axes, with springs and dampers from tip to tip: five and ten
-    rows too many for each. By hand: angles alone, the Hessian of the energy."""
+    rows too many for each. By hand: angles alone, the Hessian of the energy; whatever rule picks the reactions."""
+    for seed in seeds:
+        model, wanted = random_doors(seed)
+        model.measure("load", "reaction", "hinge 0-0", component="Fx", frame="world")
+        system, rules = da.build(model, coordinates=coordinates), set()
+        for rule in RULED:
+            lin = da.linearise(system, outputs=["load"], rule=rule)
+            np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), wanted, rtol=1e-10)
+            rules.add(lin.output_rules[0])
+        assert len(rules) == 2 and "unique" not in rules
+
+
+def random_doors(seed: int):
+    """The doors, and their eigenvalues."""
     rng = np.random.default_rng(seed)
     model = da.Model("doors", space="space", gravity=(0, 0, -G))
     hinges, axes, arms, masses, turning = [], [], [], [], []
@@ -300,9 +415,7 @@ def test_redundant_doors_in_space_are_as_those_reduced_by_hand(coordinates, seed
     g = np.asarray(jax.grad(length)(jnp.zeros(2)))
     K, D, M = np.asarray(jax.hessian(energy)(jnp.zeros(2))), spring["damping"] * np.outer(g, g), np.diag(turning)
     A = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.linalg.solve(M, K), -np.linalg.solve(M, D)]])
-    wanted = np.sort_complex(np.linalg.eigvals(A))
-    lin = da.linearise(da.build(model, coordinates=coordinates))
-    np.testing.assert_allclose(np.sort_complex(lin.eigenvalues), wanted, rtol=1e-10)
+    return model, np.sort_complex(np.linalg.eigvals(A))
 
 
 def test_rigid_body_modes_come_first():
@@ -402,6 +515,46 @@ def test_derivatives_by_parameters_against_differences():
         np.testing.assert_allclose([float(slopes[4][0]), float(slopes[5][0])], change, rtol=1e-6, atol=1e-9)
 
 
+@USUALLY_ABSOLUTE
+def test_derivatives_of_modes_in_space(coordinates):
+    """Of the body on two rods by its mass and by where the rods are fixed (its rest moves along): against differences
+    of machines that are linearised anew, whose own error is 1e-9."""
+    system = da.build(hung(), coordinates=coordinates)
+    lin, point = da.linearise(system), np.asarray(system.parameters()["right.point_i"])
+
+    def values(x):
+        return {"body.mass": 8.8 * (1 + x), "right.point_i": point + x * np.array([0.3, 0.1, 0.2])}
+
+    slope = jax.jit(lambda x: jax.jvp(lambda x: lin.replace(values(x)).frequencies, (x,), (1.0,))[1])(0.0)
+    near = []
+    for x in (-2e-3, -1e-3, 1e-3, 2e-3):
+        changed = system.replace(values(x))
+        near.append(da.linearise(changed, da.equilibrium(changed)).frequencies)
+    numeric = (8 * (near[2] - near[1]) - (near[3] - near[0])) / 12e-3
+    assert np.max(np.abs(numeric)) > 1e-2
+    np.testing.assert_allclose(slope, numeric, atol=1e-6 * np.max(np.abs(numeric)))
+
+
+def test_derivatives_of_modes_of_a_redundant_machine():
+    """Of the parallel cranks by the bar's mass: J grows with l², the weight with g l; closed forms of both roots."""
+    model, (inertia, damping, stiffness) = random_cranks(1)
+    system = da.build(model)
+    bar, lin = float(system.parameters()["bar.mass"]), da.linearise(system)
+    length = -float(model.bodies["bar"].position[1])
+
+    def by_hand(more):
+        J, k = inertia + more * length**2, stiffness + more * G * length
+        return jnp.sqrt(k / J) / (2 * jnp.pi), damping / (2 * jnp.sqrt(k * J))
+
+    def found(more):
+        changed = lin.replace({"bar.mass": bar + more})
+        return changed.frequencies[0], changed.damping_ratios[0]
+
+    (value, slope), (expected, by_mass) = (jax.jvp(f, (0.0,), (1.0,)) for f in (jax.jit(found), by_hand))
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    np.testing.assert_allclose(slope, by_mass, rtol=1e-9)
+
+
 # ---- wrong uses, pictures, files -------------------------------------------------------------------------------------
 
 
@@ -441,10 +594,16 @@ def test_wrong_uses_get_a_sentence(monkeypatch):
 
 
 def test_other_packages_and_pictures(tmp_path):
-    lin = cart_linear("absolute")
-    for one in (lin.to_scipy(), *([lin.to_control()] if _has_control() else [])):
-        np.testing.assert_array_equal(one.A, lin.A)
-        np.testing.assert_array_equal(one.D, lin.D)
+    lin, f = cart_linear("absolute"), 0.7
+    ours, other = lin.to_scipy(), lin.to_control()
+    for one in (ours, other):
+        for name in "ABCD":
+            np.testing.assert_array_equal(getattr(one, name), getattr(lin, name))
+    assert other.input_labels == ["effort along pin_angle".replace(" ", "_"), "u"]
+    assert other.output_labels == [x.replace(".", "_") for x in lin.outputs]
+    assert len(other.state_labels) == len(lin.A) and not any("." in x or " " in x for x in other.state_labels)
+    here = lin.frequency_response([f]).values[:, :, 0]
+    np.testing.assert_allclose(other(2j * np.pi * f), here, atol=1e-10 * np.max(np.abs(here)))  # two solvers' rounding
     figure = da.linearise(cart(), inputs=["u"], outputs=["tip.x", "load.Fx"]).bode(path=tmp_path / "bode.png")
     assert len(figure.axes) == 4 and (tmp_path / "bode.png").stat().st_size > 10_000
     assert "mode 2: 1.051 Hz" in lin.animate(2, tmp_path / "mode.html").read_text()
@@ -456,12 +615,6 @@ def test_other_packages_and_pictures(tmp_path):
     moved = np.max(np.abs(data["position"].values - np.array([[0, 0], [0, -0.8]])))
     size = float(lin.system.size)
     assert max(moved / size, np.max(np.abs(angle))) == pytest.approx(1e-3, rel=1e-5)
-
-
-def _has_control() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("control") is not None
 
 
 def test_modes_on_the_command_line_and_in_the_report(tmp_path):
@@ -477,5 +630,13 @@ def test_modes_on_the_command_line_and_in_the_report(tmp_path):
     assert (tmp_path / "m.png").exists() and (tmp_path / "m.nc").exists()
     assert "--bode needs" in in_process("modes", file, *files[:2]).stderr
     assert "has no input 'right.length'" in in_process("modes", file, *channels).stderr
+    da.save(cart(), tmp_path / "cart.yaml")
+    asked = ["--input", "u", "--output-of", "tip.x", "--output-of", "load.Fx", "--mode", "2"]
+    files = {"--plot": tmp_path / "2.png", "--animate": tmp_path / "m.html", "--bode": tmp_path / "b.png"}
+    asked += [str(x) for pair in files.items() for x in pair]
+    shown = in_process("modes", str(tmp_path / "cart.yaml"), *asked)
+    assert shown.returncode == 0, shown.stderr
+    assert all(f"written    {path}" in shown.stdout for path in files.values())
+    assert (tmp_path / "b.png").stat().st_size > 10_000 and "mode 2: 1.051 Hz" in (tmp_path / "m.html").read_text()
     page = da.report(hung(), tmp_path / "page.html", t_end=0.1, samples=3, modes=True).read_text()
     assert "4 oscillating modes" in page and "0.588976 Hz" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import jax
 import jax.numpy as jnp
@@ -433,6 +434,46 @@ def test_many_wanted_values_by_vmap():
         _ = found.verdicts
     for angle, q in zip(angles, found.q, strict=True):
         np.testing.assert_allclose(q, da.solve_pose(system, {"O.angle": float(angle)}).q, atol=1e-12)
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_derivatives_of_a_map_by_vmap(coordinates):
+    """What replaces a sweep inside programs: the elbow of two links over a grid of the tip, by the wanted place and by
+    where the elbow sits on the first link, against cos(bend) = (r² − a² − 1)/(2a) of links a and 1; closed to 1e-12."""
+    system = system_of(arm, coordinates)
+    grid, first = jnp.array([[1.0, 0.6], [0.3, 1.2], [-0.8, 0.9]]), system.parameters()["elbow.point_i"]
+
+    def bend(x):
+        longer = system.replace({"elbow.point_i": first + jnp.array([x[2] - 1.0, 0.0])})
+        return da.solve_pose(longer, {"tip.position": x[:2]}).q, longer
+
+    def measured(x):
+        q, longer = bend(x)
+        return longer.measured(0.0, q, jnp.zeros(longer.n), only=longer.channels_named("elbow.angle"))[0]
+
+    def closed(x):
+        return jnp.arccos((x[0] ** 2 + x[1] ** 2 - x[2] ** 2 - 1) / (2 * x[2]))
+
+    at = jnp.concatenate([grid, jnp.ones((3, 1))], axis=1)
+    found = jax.jit(jax.vmap(jax.jacfwd(lambda x: jnp.cos(measured(x) + 0.3))))(at)  # the start's bend counts as 0
+    expected = jax.vmap(jax.jacfwd(lambda x: jnp.cos(closed(x))))(at)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+def test_measurements_of_a_pose(coordinates):
+    """In its labelled data, as plain numbers and in JSON: the tip where it was wanted, to closing; both assemblies."""
+    model = arm()
+    model.measure("lift", "formula", "2*tip.y + t", unit="m")
+    model.measure("speed", "formula", "tip.vx", unit="m/s")  # no pose decides it
+    pose = da.solve_pose(da.build(model, coordinates=coordinates), {"tip.position": (0.8, 0.2)}, t=0.5, assemblies=True)
+    data = pose.dataset
+    assert list(data["channel"].values) == ["tip.x", "tip.y", "lift"]
+    assert list(data["channel_units"].values) == ["m"] * 3
+    np.testing.assert_allclose(data["measurement"].values, [[0.8, 0.2, 0.9]] * 2, atol=1e-12)
+    found = json.loads(json.dumps(pose.as_dict()))
+    for numbers in (pose.measurements, found["measurements"], found["others"][0]["measurements"]):
+        assert numbers == pytest.approx({"tip.x": 0.8, "tip.y": 0.2, "lift": 0.9}, abs=1e-12)
 
 
 # ---- and that it is free of units ------------------------------------------------------------------------------------

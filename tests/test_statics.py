@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from _helpers_linkages import cranks
+from _helpers_linkages import cranks, slider_crank
 from scipy.optimize import brentq
 
 import dalembert as da
@@ -274,6 +274,37 @@ def test_unknown_parameters_and_their_derivatives():
     np.testing.assert_allclose(jax.jit(jax.jacfwd(torque))(1.0), differences(torque, 1.0), rtol=1e-6)
 
 
+def levered() -> da.Model:
+    """A bob of 2 kg at 0.5 m on a pin that an input turns."""
+    model = da.Model("lever", gravity=(0, -G))
+    bob = model.body("bob", mass=2.0, inertia=0.1, position=(0.5, 0.0))
+    model.revolute("pin", model.ground, bob, at=(0, 0))
+    model.torque("turn", bob, model.input("u", unit="N m"))
+    return model
+
+
+@BOTH
+def test_trim_by_an_input(coordinates):
+    """u = m g l cos a holds the lever at a, and m g l cos a = u is where it hangs under u; ∂u/∂m = g l cos a."""
+    system = da.build(levered(), coordinates=coordinates)
+    held = da.equilibrium(system, hold={"pin.angle": 0.3}, unknown=["u"])
+    np.testing.assert_allclose(held.unknown["u"], 2.0 * G * 0.5 * math.cos(0.3), rtol=1e-12)
+    assert not held.efforts and not held.stable  # above the pin's height it falls either way
+    hung = da.equilibrium(system, inputs={"u": 1.0})
+    assert hung.stable and hung.coordinates["pin.angle"] == pytest.approx(-math.acos(1 / (2.0 * G * 0.5)), abs=1e-12)
+    again = da.equilibrium(system, (held.q, None), inputs={"u": float(held.unknown["u"])}, find="nearest")
+    assert again.coordinates["pin.angle"] == pytest.approx(0.3, abs=1e-9)
+
+    if coordinates == "absolute":
+        return
+
+    def found(mass):
+        changed = system.replace({"bob.mass": mass})
+        return da.equilibrium(changed, hold={"pin.angle": 0.3}, unknown=["u"]).unknown["u"]
+
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(found))(2.0), G * 0.5 * math.cos(0.3), rtol=1e-10)
+
+
 @BOTH
 def test_an_effort_holds_what_it_must(coordinates):
     """Work: the effort along a held number is the slope of the energy along it, here of the tip's height."""
@@ -448,6 +479,27 @@ def test_dynamic_relaxation_is_the_last_resort(monkeypatch):
     np.testing.assert_allclose(rest.q, plain.q, atol=1e-12)
 
 
+def test_a_wound_spring_is_found_by_dynamic_relaxation_and_a_motor_that_is_too_strong_has_no_rest(monkeypatch):
+    """A crank that a motor winds against a spring: Newton's steps, kept short by the closed loop, do not come so far;
+    let go, it arrives, where 400 − 2 φ is the moment of the weights, m g r cos(0.4 + φ) of crank and half the rod.
+    Without the spring it turns for ever, which is said; there fewer steps show the same."""
+    from dalembert.analysis import _statics
+
+    model = slider_crank()
+    model.joint_force("motor", "O", 400.0)
+    spring = model.joint_spring("spring", "O", stiffness=2.0)
+    rest = da.equilibrium(model)
+    assert rest.way.startswith("dynamic relaxation") and "dynamic relaxation" in rest.summary() and rest.stable
+    turned = rest.coordinates["O.angle"]
+    assert 199 < turned < 201
+    np.testing.assert_allclose(400 - 2 * turned, G * 0.3 * math.cos(0.4 + turned), atol=1e-9)
+    settled, relaxed = _statics.settled, _statics.relaxed
+    monkeypatch.setattr(_statics, "settled", lambda rest, s, q, stable: settled(rest, s, q, stable, 20))
+    monkeypatch.setattr(_statics, "relaxed", lambda rest, s, q: relaxed(rest, s, q, 50))
+    model.remove(spring.name)
+    refused(lambda: da.equilibrium(model), "dynamic relaxation body 'crank' is still turning", "find='nearest'")
+
+
 def test_an_unstable_equilibrium_is_kept_or_found_when_asked_for():
     model = da.Model("pendulum", gravity=(0, -G))
     bob = model.body("bob", mass=1.0, inertia=0.1, position=(0.0, 1.0))
@@ -560,6 +612,10 @@ def test_the_command_line(tmp_path):
     along = ("--along", "A.angle=0:10*deg", "--animate", str(tmp_path / "path.html"))
     assert "The path reached its end." in in_process("statics", "four-bar", *along).stdout
     assert (tmp_path / "path.html").exists()
+    da.save(levered(), tmp_path / "lever.yaml")
+    trimmed = in_process("statics", str(tmp_path / "lever.yaml"), "--hold", "pin.angle=0.3", "--unknown", "u", "--json")
+    needed = json.loads(trimmed.stdout)["unknown"]["u"]
+    assert needed == pytest.approx(2.0 * G * 0.5 * math.cos(0.3), rel=1e-12)
     wrong = {
         ("--along", "A.angle=3"): "write NAME=FROM:TO",
         ("--hold", "A.angle=two"): "--hold A.angle=two",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -25,6 +27,13 @@ def test_workspace_of_an_arm(coordinates):
     # the elbow follows from the radius
     bend = data["coordinate"].sel(joint_coordinate="elbow.angle").values
     there = radius < 2
+    # what is measured of a pose is in the map, and is what was wanted of it
+    measured = data["measurement"]
+    assert list(data["channel"].values) == ["tip.x", "tip.y"] and list(data["channel_units"].values) == ["m", "m"]
+    for k, wanted in enumerate(np.meshgrid(x, y, indexing="ij")):
+        np.testing.assert_allclose(measured[..., k].values[there], wanted[there], atol=1e-12)
+    assert np.all(np.isnan(measured.values[~there]))
+    np.testing.assert_allclose(sweep.as_dict()["measurements"]["tip.x"], [x[there.any(1)][0], x[there.any(1)][-1]])
     np.testing.assert_allclose(np.cos(bend + 0.3)[there], (radius[there] ** 2 - 2) / 2, atol=1e-9)
     assert np.all(data["mobility"].values[there] == 0) and np.all(data["redundancy"].values[there] == 0)
     assert np.all(np.isnan(data["conditioning"].values[~there]))
@@ -90,7 +99,7 @@ def test_own_equations():
 
 def test_pictures_and_files(tmp_path):
     sweep = da.sweep_pose(four_bar(), {"O.angle": np.linspace(0, 6, 9)})
-    for what in ("conditioning", "reachable", "unique", "sheet", "C.angle"):
+    for what in ("conditioning", "reachable", "unique", "sheet", "C.angle", "tip.y"):
         assert sweep.plot(what, path=tmp_path / "curve.png")
     with xr.open_dataset(sweep.to_netcdf(tmp_path / "sweep.nc")) as data:
         assert int(data["reachable"].sum()) == 9
@@ -110,6 +119,14 @@ def test_mistakes_get_a_sentence():
     ):  # fmt: skip
         with pytest.raises(da.errors.DalembertError, match=words):
             da.sweep_pose(arm(), wrong)
+    system, reach = da.build(arm()), [0.5, 1.0]
+    for traced, at in (
+        (lambda x: da.sweep_pose(system, {"tip.x": x, "tip.y": [0.1]}).dataset["tip.x"].size, jnp.array(reach)),
+        (lambda m: da.sweep_pose(system.replace({"link1.mass": m}), {"elbow": reach}).dataset["elbow.angle"].size, 1.0),
+        (lambda x: da.sweep_pose(system, {"elbow": reach}).dataset["elbow.angle"].size, 1.0),
+    ):
+        with pytest.raises(da.errors.DalembertError, match=r"cannot be traced.*jax\.vmap\(lambda x: da\.solve_pose"):
+            jax.eval_shape(traced, at)
     three = da.sweep_pose(arm(3), {"shoulder": [0.1], "elbow": [0.1], "wrist": [0.1]})
     with pytest.raises(da.errors.DalembertError, match="one or two coordinates"):
         three.plot()

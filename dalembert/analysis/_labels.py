@@ -1,4 +1,4 @@
-"""7 · analysis: poses as labelled data: places of bodies and joint coordinates, with names and units."""
+"""7 · analysis: poses as labelled data: places of bodies, joint coordinates and measurements, with names and units."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert.analysis._targets import joint_coordinates
+from dalembert.results import add_positions
 from dalembert.systems import AbstractSystem, compiled_for_each, geometry
 
 if TYPE_CHECKING:
@@ -38,18 +39,30 @@ def coordinates_of(system: AbstractSystem, q: np.ndarray) -> dict[str, float]:
     return {x.name: float(y) for x, y in zip(named, values, strict=True)}
 
 
-def labelled_poses(system: AbstractSystem, poses: np.ndarray) -> xr.Dataset:
-    """Poses (a row for each) as a Dataset along `pose`."""
+def measurements_of(system: AbstractSystem, t, q: np.ndarray) -> dict[str, float]:
+    """What a pose decides of the measurements, by name."""
+    data, coords = {}, {}
+    add_positions(system, t, q[None], "pose", data, coords)
+    values = data["measurement"][1][0] if data else ()
+    return {name: float(x) for name, x in zip(coords.get("channel", ()), values, strict=True)}
+
+
+def labelled_poses(system: AbstractSystem, t, poses: np.ndarray) -> xr.Dataset:
+    """Poses (a row for each) at time t as a Dataset along `pose`."""
     import xarray as xr
 
     bodies, count = system.bodies, len(poses)
+    data: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
+    add_positions(system, t, poses, "pose", data, coords)
     if bodies is None:
-        return xr.Dataset({"q": (("pose", "coordinate"), poses)}, attrs={"model": system.name})
+        data["q"] = (("pose", "coordinate"), poses)
+        return xr.Dataset(data, coords=coords, attrs={"model": system.name})
     d = bodies.kinematics.d
     q = np.asarray(_lifted_all(system, poses)).reshape(count, len(bodies.body_names), -1)
     along = ("pose", "body", "axis")
-    data: dict[str, Any] = {"position": (along, q[..., :d], {"units": "m", "long_name": "centre of mass"})}
-    coords: dict[str, Any] = {"body": list(bodies.body_names), "axis": list(AXES[:d])}
+    data["position"] = (along, q[..., :d], {"units": "m", "long_name": "centre of mass"})
+    coords |= {"body": list(bodies.body_names), "axis": list(AXES[:d])}
     if d == 2:
         data["angle"] = (along[:2], q[..., 2], {"units": "rad"})
     else:

@@ -125,19 +125,27 @@ class Pose(eqx.Module):
 
         return coordinates_of(self.system, np.asarray(self.q))
 
+    @functools.cached_property
+    def measurements(self) -> dict[str, float]:
+        """What the pose decides of the measurements (positions), by name, in their units."""
+        from dalembert.analysis._labels import measurements_of
+
+        return measurements_of(self.system, self.t, np.asarray(self.q))
+
     @property
     def dataset(self):
-        """Bodies and joint coordinates of this pose and of the other assemblies, labelled, as an xarray Dataset."""
+        """Bodies, joint coordinates and measured positions of this pose and of the other assemblies, labelled, as an
+        xarray Dataset."""
         from dalembert.analysis._labels import labelled_poses
 
-        return labelled_poses(self.system, np.stack([np.asarray(p.q) for p in (self, *self.others)]))
+        return labelled_poses(self.system, self.t, np.stack([np.asarray(p.q) for p in (self, *self.others)]))
 
     def plot(self, path=None):
         """A picture of the machine in this pose; saved to `path` if given."""
         from dalembert.analysis._labels import labelled_poses
         from dalembert.view import plot_dataset
 
-        data = labelled_poses(self.system, np.asarray(self.q)[None]).rename(pose="time")
+        data = labelled_poses(self.system, self.t, np.asarray(self.q)[None]).rename(pose="time")
         return plot_dataset(data.assign_coords(time=[float(self.t)]), "mechanism", path=path)
 
     def as_dict(self) -> dict[str, Any]:
@@ -161,11 +169,13 @@ class Pose(eqx.Module):
                 for v in self.verdicts.values()
             ],
             "freedoms": self.freedoms,
-            "coordinates": self.coordinates,
-            "q": np.asarray(self.q).tolist(),
-            "others": [{"coordinates": p.coordinates, "q": np.asarray(p.q).tolist()} for p in self.others],
+            **self._numbers(),
+            "others": [p._numbers() for p in self.others],
             "tried": self.tried,
         }
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"coordinates": self.coordinates, "measurements": self.measurements, "q": np.asarray(self.q).tolist()}
 
     def __str__(self) -> str:
         if not self.reasons:

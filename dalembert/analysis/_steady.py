@@ -51,8 +51,11 @@ class Neighbourhood:
         rows = np.zeros((len(f.held), inside))
         rows[: len(f.Phi), :n], rows[len(f.Phi) :, : 2 * n] = f.Phi, f.phi
         rows = rows * sized
-        sizes = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
-        self.rows, self.gap = rows / sizes[:, None], f.held / sizes
+        # rows that the joints of a tree satisfy by themselves are zero, and what they are off is rounding
+        sizes = np.linalg.norm(rows, axis=1)
+        there = sizes > 0
+        sizes = np.where(there, sizes, 1.0)
+        self.rows, self.gap = rows / sizes[:, None], np.where(there, f.held / sizes, 0.0)
         self.vdot, self.free, self.zdot = f.acceleration / scale, f.free / scale, f.rates / self.spread
 
     @property

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError
+from dalembert._typing import is_traced
 from dalembert.analysis._assemblies import places_of, unwound
 from dalembert.analysis._everywhere import EverywhereRelease, ranges_at, release_everywhere
 from dalembert.analysis._labels import labelled_poses
@@ -52,14 +54,14 @@ class Sweep:
     """Poses over a grid: `dataset`, with a dimension for each swept coordinate, and a picture of it, `plot()`.
 
     The dataset has, for each grid point, `reachable`, the number of its `sheet` (−1: not reachable), the places of the
-    bodies and the joint coordinates; `mobility`, the freedoms that are left with the swept values held;
-    `rank` and `redundancy` of the constraints; `conditioning`, the weakest singular value of the constraints and the
-    swept coordinates over the largest (unit rows, in the mass metric): 0 where these coordinates do not decide the
-    motion (a dead point); and for each joint, along its own axes, whether the rigid-body model determines the
-    components of its reaction there (`unique_force`, `unique_torque`). `margin` is the weakest singular value of the
-    constraints alone over the largest, how far a pose is from a singular one. With `ranges`, of the machine at rest:
-    `range_lower` and `range_upper` of each component, `range_width`, the largest width of a joint as a force,
-    and `possible`. `release` is what to free so that every reaction is unique wherever the machine was examined.
+    bodies, the joint coordinates and the measured positions; `mobility`, the freedoms that are left with the swept
+    values held; `rank` and `redundancy` of the constraints; `conditioning`, the weakest singular value of the
+    constraints and the swept coordinates over the largest (unit rows, in the mass metric): 0 where these coordinates do
+    not decide the motion (a dead point); and for each joint, along its own axes, whether the rigid-body model
+    determines the components of its reaction there (`unique_force`, `unique_torque`). `margin` is the weakest singular
+    value of the constraints alone over the largest, how far a pose is from a singular one. With `ranges`, of the
+    machine at rest: `range_lower` and `range_upper` of each component, `range_width`, the largest width of a joint as a
+    force, and `possible`. `release` is what to free so that every reaction is unique wherever the machine was examined.
     """
 
     dataset: xr.Dataset
@@ -68,7 +70,8 @@ class Sweep:
 
     def plot(self, what: str = "conditioning", *, path=None):
         """A map (two coordinates) or curves (one) of "conditioning", "reachable", "mobility", "redundancy", "unique",
-        "margin", "range_width", "sheet", or of a joint coordinate by its name; saved to `path` if given."""
+        "margin", "range_width", "sheet", or of a joint coordinate or a measured position by its name; saved to `path`
+        if given."""
         from dalembert.view import plot_sweep
 
         return plot_sweep(self.dataset, what, path=path)
@@ -92,9 +95,17 @@ class Sweep:
             "sheets": int(data["sheet"].max()) + 1,
             "conditioning": [float(low.min()), float(low.max())] if low.size else [],
             "margin": [float(f(data["margin"].values[there])) for f in (np.min, np.max)] if low.size else [],
+            "measurements": self._measured(there),
             "release": None if self.release is None else [str(x) for x in self.release.releases],
             **{n: sorted({int(x) for x in data[n].values[there]}) for n in ("mobility", "rank", "redundancy")},
         }
+
+    def _measured(self, there: np.ndarray) -> dict[str, list[float]]:
+        """The least and the greatest of each measured number."""
+        if "measurement" not in self.dataset or not there.any():
+            return {}
+        found, names = self.dataset["measurement"].values[there], self.dataset["channel"].values
+        return {str(n): [float(np.min(x)), float(np.max(x))] for n, x in zip(names, found.T, strict=True)}
 
     def __str__(self) -> str:
         data = self.dataset
@@ -161,6 +172,11 @@ def sweep_pose(
     """
     require_float64()
     system = build(system) if isinstance(system, Model) else system
+    if is_traced(system, grid, state, t, jax.lax.neg(np.ones(()))):  # inside a jit all is traced
+        raise DalembertError(
+            "sweep_pose fills its map on the host and cannot be traced. Under jit and for derivatives map solve_pose "
+            "over the values: jax.vmap(lambda x: da.solve_pose(system, {'A.angle': x}).q)(values)."
+        )
     refuse_size(system, "sweep_pose")
     names, axes = _axes(system, grid)
     asked = asked_for(system, dict.fromkeys(names, 0.0), None)
@@ -388,7 +404,7 @@ def _labelled(
     numbers = _numbers(posing, filled, there)
     for name, (values, missing, text) in numbers.items():
         data[name] = (dims, on_grid(values, missing), {"long_name": text})
-    poses = labelled_poses(system, filled.q[there] if len(there) else filled.base[None])
+    poses = labelled_poses(system, posing.t, filled.q[there] if len(there) else filled.base[None])
     for name, variable in poses.data_vars.items():
         if "pose" not in variable.dims:
             data[str(name)] = variable

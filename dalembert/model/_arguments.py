@@ -7,6 +7,7 @@ values (the number of components, names that exist) is checked when the element 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -301,6 +302,14 @@ def _motion(value: Any, path: tuple = ()) -> Any:
     return number(value, path)
 
 
+def _motion_or_number(value: Any, path: tuple = ()) -> Any:
+    """A function of time; a formula of numbers alone is its number."""
+    if isinstance(value, str):
+        with contextlib.suppress(DalembertError):
+            value = value_of(value)
+    return _motion(value, path)
+
+
 def _formula_or_number(value: Any, path: tuple = ()) -> Any:
     return (_text if isinstance(value, str) else number)(value, path)
 
@@ -443,6 +452,9 @@ Angular = Annotated[
     Form(_some_numbers, {"anyOf": [NUMBER, _array(NUMBER, 1, 3)]}, "a number in the plane, 3 in space"),
 ]
 Motion = Annotated[float | str | Mapping | TimeFunction | Callable, Form(_motion, _MOTION, _WORDS["Motion"], 0.0)]
+Varying = Annotated[
+    float | str | Mapping | TimeFunction | Callable, Form(_motion_or_number, _MOTION, _WORDS["Motion"], 0.0)
+]
 Motions = Annotated[
     float | str | Mapping | TimeFunction | Callable | Sequence | np.ndarray,
     Form(_one_or(_motion, _parts), {"anyOf": [_MOTION, _array(_MOTION)]}, "a function of time for each component"),

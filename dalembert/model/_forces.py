@@ -18,12 +18,13 @@ from dalembert.model._arguments import (
     Place,
     Places,
     Positive,
+    Varying,
     Vector,
 )
 from dalembert.model._element import AbstractForce
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import FormulaError
-from dalembert.model._laws import FrameFormulas, Shares, with_parameters
+from dalembert.model._laws import FrameFormulas, Shares, is_input, with_parameters
 from dalembert.model._placed import Force, Look
 from dalembert.model._placing import Placing
 
@@ -157,7 +158,8 @@ class SpringDamper(AbstractForce):
 
     It pulls with stiffness · (length − free length) + damping · rate, and with `pull` besides: a number, a
     formula of `t`, `length`, `rate` and the parameters, or a function pull(t, length, rate[, p]). `length` is the
-    free length; default: the distance at the start.
+    free length; default: the distance at the start. Stiffness and free length are numbers, functions of time or
+    inputs; a spring that so changes is an actuator: it stores no energy, its power counts as work.
     """
 
     has_effort = True
@@ -168,9 +170,9 @@ class SpringDamper(AbstractForce):
     j: Place = field(kw_only=False)
     at_i: Vector | None = None
     at_j: Vector | None = None
-    stiffness: Number = 0.0
+    stiffness: Varying = 0.0
     damping: Number = 0.0
-    length: Number | None = None
+    length: Varying | None = None
     pull: Formula | None = None
     parameters: Parameters | None = None
 
@@ -179,13 +181,15 @@ class SpringDamper(AbstractForce):
         apart = float(np.linalg.norm(mj.start_position - mi.start_position))
         if apart <= 0:
             on.wrong("at_i and at_j are the same point; a line needs a direction.", "at_i", "at_j")
-        numbers = {k: on.number(k) for k in ("stiffness", "damping")} | {"length": on.number("length", default=apart)}
-        functions = ()
+        stiffness, spring = on.varying("stiffness")
+        length, rest = on.varying("length", apart)
+        numbers, pull = stiffness | {"damping": on.number("damping")} | length, None
         if self.pull is not None:
-            own, function = on.formula("pull", ("length", "rate"))
-            on.without_own(own, numbers)
-            numbers, functions = own | numbers, (function,)
-        return on.force((mi, mj), numbers, functions)
+            own, pull = on.formula("pull", ("length", "rate"))
+            on.without_own({k: x for k, x in own.items() if not is_input(k)}, numbers)
+            numbers = own | numbers
+        functions = (pull, spring, rest)
+        return on.force((mi, mj), numbers, functions if any(functions) else ())
 
 
 class Bushing(AbstractForce):

@@ -6,7 +6,17 @@ from dataclasses import field
 
 import numpy as np
 
-from dalembert.model._arguments import RULES, Coordinate, Formula, Motion, Number, Parameters, Positive, Rule
+from dalembert.model._arguments import (
+    RULES,
+    Coordinate,
+    Formula,
+    Motion,
+    Number,
+    Parameters,
+    Positive,
+    Rule,
+    Varying,
+)
 from dalembert.model._bodies import BodyEntry
 from dalembert.model._drivers import Coupling
 from dalembert.model._element import AbstractForce, OnJoint
@@ -39,23 +49,26 @@ def _ball(on: Placing) -> Constraint | None:
 class JointSpring(OnJoint):
     """A torsional (on a sliding joint: linear) spring-damper on a joint coordinate; `free` is its rest value.
 
-    On a spherical joint it acts alike about all axes: −stiffness · the rotation vector of j against i − damping ·
-    the relative angular velocity. In space turns are not counted: a run ends where the spring is wound past half a
-    turn.
+    `stiffness` and `free` are numbers, functions of time or inputs; a spring that so changes is an actuator: it stores
+    no energy, its power counts as work. On a spherical joint it acts alike about all axes: −stiffness · the rotation
+    vector of j against i − damping · the relative angular velocity. In space turns are not counted: a run ends where
+    the spring is wound past half a turn.
     """
 
     has_effort = True
 
-    stiffness: Number = 0.0
+    stiffness: Varying = 0.0
     damping: Number = 0.0
-    free: Number = 0.0
+    free: Varying = 0.0
     coordinate: Coordinate | None = None
 
     def place(self, on):
-        numbers = {k: on.number(k) for k in ("stiffness", "damping", "free")}
-        if _ball(on) is not None and self.free != 0:
+        stiffness, spring = on.varying("stiffness")
+        free, rest = on.varying("free")
+        if _ball(on) is not None and (rest is not None or self.free != 0):
             on.wrong("on a spherical joint free must be 0; place its markers where the spring rests.", "free")
-        return _on_coordinate(on, numbers, ball=True)
+        numbers, functions = stiffness | {"damping": on.number("damping")} | free, (spring, rest)
+        return _on_coordinate(on, numbers, functions if any(functions) else (), ball=True)
 
 
 class Armature(OnJoint):

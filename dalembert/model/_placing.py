@@ -482,6 +482,13 @@ class Placing:
             function = function_of(0.0)
         return {f"{prefix}{k}": x for k, x in function.numbers.items()}, Timed(function.shape, prefix)
 
+    def varying(self, key: str, default: float | None = None):
+        """Numbers, and a function (t, p) of them if it is a function of time or an input; None if it is a number."""
+        value = self.given(key)
+        if isinstance(value, str | Mapping | Input | Function) or callable(value):
+            return self.motion(key, prefix=f"{key}_")
+        return {key: self.number(key, default=default)}, None
+
     @property
     def inputs(self) -> dict[str, str]:
         """The inputs of the model, each with its key among an element's numbers."""

@@ -14,6 +14,7 @@ from dalembert._results import did_you_mean
 from dalembert.model._element import Element, Mistake, plain
 from dalembert.model._functions import evaluate, names_in, parse
 from dalembert.model._laws import renamed_in
+from dalembert.model._placed import Force
 
 if TYPE_CHECKING:
     from dalembert.model._model import Model
@@ -71,6 +72,8 @@ def readings(model: Model) -> dict[str, Reading]:
     found: dict[str, Reading] = {}
     for x in model.measurements.values():
         depends = tuple(n for f in x.functions if isinstance(f, Reads) for n in f.names)
+        if isinstance(x.target, Force):  # its effort or power, by the inputs that it uses
+            depends += tuple(name for name, u in model.inputs.items() if u.key in x.target.numbers)
         found |= {name: Reading(c.level, depends) for name, c in zip(x.names, x.channels, strict=True)}
     for joint in model.constraints.values():
         for name in joint.element.coordinates(model.space):

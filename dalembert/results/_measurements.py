@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dalembert._results import DalembertError
-from dalembert._typing import Array
+from dalembert._typing import Array, is_traced
 from dalembert.model import Channel
 from dalembert.results._observe import Observation
 from dalembert.results._turns import counted
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from dalembert.results._results import Results
+    from dalembert.simulation import Solution
 
 
 def _measure(system: AbstractSystem, t, q, v, vdot, lam, sides, world, joint) -> tuple[Array, Array]:
@@ -55,7 +56,7 @@ def add_measurements(results: Results, data: dict[str, Any], coords: dict[str, A
     control = system.control
     if not system.measures and not control.sources:
         return
-    values, inputs = _values(results)
+    values, inputs = (np.array(x) for x in values_at(results.solution, results.observed))
     if system.measures:
         channels: list[Channel] = [c for x in system.measures for c in x.channels]
         coords["channel"] = list(system.channels)
@@ -74,17 +75,17 @@ def add_measurements(results: Results, data: dict[str, Any], coords: dict[str, A
         data["controller_value"] = (("time", "controller_state"), states, {"long_name": "state of a controller"})
 
 
-def _values(results: Results) -> tuple[np.ndarray, np.ndarray]:
-    s, o, system = results.solution, results.observed, results.system
-    count = len(np.asarray(s.t))
-    wrenches = [np.zeros((count, 0, 0))] * 2
-    if o.wrenches is not None:
-        w = o.wrenches
-        wrenches = [np.concatenate(x, axis=2) for x in ((w.force, w.torque), (w.joint_force, w.joint_torque))]
-    sides = np.asarray(o.sides) if results.machine.sided else np.zeros((count, 0))
+def values_at(solution: Solution, o: Observation) -> tuple[Array, Array]:
+    """All channels and all inputs at the saved times; they may be traced."""
+    s, system = solution, solution.system
+    count = np.shape(s.t)[0]
+    joined = jnp.concatenate if is_traced(o) else np.concatenate
+    wrenches: list[Array] = [np.zeros((count, 0, 0))] * 2
+    if (w := o.wrenches) is not None:
+        wrenches = [joined(x, axis=2) for x in ((w.force, w.torque), (w.joint_force, w.joint_torque))]
+    sides = o.sides if system.machine.sided else np.zeros((count, 0))
     at = (s.t, s.q, s.v, o.rates, o.lam, sides, *wrenches)
-    values, inputs = measure_all(system, *(np.asarray(x, float) for x in at))
-    return np.array(values), np.array(inputs)
+    return measure_all(system, *(at if is_traced(at) else (np.asarray(x, float) for x in at)))
 
 
 def _with_turns(results: Results, values: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -163,9 +165,10 @@ def joint_coordinate_names(system: AbstractSystem) -> list[tuple[str, str]]:
     return [(j.name, name) for j in system.bodies.joints for name, _ in j.coordinates]
 
 
-def energies(observed: Observation, work) -> dict[str, np.ndarray]:
-    """Kinetic, potential and total energy, work done, and `drift`: what the balance is off by; of one motion."""
-    T, V, W = np.asarray(observed.kinetic), np.asarray(observed.potential), np.asarray(work)
+def energies(observed: Observation, W) -> dict[str, Any]:
+    """Kinetic, potential and total energy, work done (from `W`), and `drift`: what the balance is off by; of one
+    motion, which may be traced."""
+    T, V = observed.kinetic, observed.potential
     total = T + V
     work, driven = W[:, 0] - W[0, 0], W[:, 1] - W[0, 1]
     values = {"kinetic": T, "potential": V, "total": total, "work": work, "work_of_constraints": driven}

@@ -19,6 +19,7 @@ from dalembert.systems import (
     Known,
     Loads,
     Measure,
+    compiled_for_each,
     compiled_quickly,
     geometry,
     is_angle,
@@ -150,6 +151,29 @@ def labelled_poses(
     redundancy = max(p.instant.among_joints.redundancy for p in poses)
     found = {"model": first.instant.system.name, "reaction_rule": rule.describe(machine), "redundancy": redundancy}
     return xr.Dataset(data, coords=coords, attrs=found | dict(attrs))
+
+
+def _positions(system: AbstractSystem, t, q):
+    return system.measured(t, q, jnp.zeros(system.n), only=positional_channels(system))
+
+
+_positions_all = compiled_for_each(_positions, 1)
+
+
+def positional_channels(system: AbstractSystem) -> tuple[int, ...]:
+    """The measured numbers that a pose alone decides, by number."""
+    return tuple(k for k in range(len(system.channels)) if system.is_position(k))
+
+
+def add_positions(system: AbstractSystem, t, q: np.ndarray, dimension: str, data, coords) -> None:
+    """Add what poses alone (a row of q for each) decide of the measurements to labelled data."""
+    which = positional_channels(system)
+    if not which:
+        return
+    coords["channel"] = [system.channels[k] for k in which]
+    coords["channel_units"] = ("channel", [system.channel(k).unit for k in which])
+    values = np.asarray(_positions_all(system, np.asarray(t, float), np.asarray(q, float)))
+    data["measurement"] = ((dimension, "channel"), values, {"long_name": "measurement"})
 
 
 def moving_bodies(system: AbstractSystem, t: np.ndarray, q: np.ndarray, title: str) -> xr.Dataset:

@@ -30,8 +30,7 @@ FRAMES = ("world", "joint")
 
 def reactions(results: Results, joint: str, frame: str) -> xr.Dataset:
     """Force and torque of a joint, and which of their components are unique (`Solution.reactions`)."""
-    if frame not in FRAMES:
-        raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
+    need_frame(frame)
     sure = results.unique(joint, frame=frame)
     if not sure.all():
         _refuse(results, joint, frame, sure)
@@ -39,6 +38,12 @@ def reactions(results: Results, joint: str, frame: str) -> xr.Dataset:
     _warn_doubtful(results)
     picked = "unique" if sure.all() else results.rule.describe(results.machine)
     return of_joint(results.dataset, joint, frame, picked)
+
+
+def need_frame(frame: str) -> None:
+    """Refuse a frame that is not known."""
+    if frame not in FRAMES:
+        raise DalembertError(f"frame={frame!r} is unknown; use 'world' or 'joint'.")
 
 
 def of_joint(dataset: xr.Dataset, joint: str, frame: str, rule: str) -> xr.Dataset:

@@ -160,7 +160,7 @@ class Results:
 
     @functools.cached_property
     def energies(self) -> dict[str, np.ndarray]:
-        return energies(self.observed, self.solution.work)
+        return energies(self.observed, np.asarray(self.solution.work))
 
     @property
     def energy_drift(self) -> float:

@@ -6,7 +6,7 @@ Equations (6d.1)–(6d.7): docs/theory/one_sided.md.
 """
 
 from dalembert._results import Status
-from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, run_of, statuses
+from dalembert.simulation._batch import INSTEAD, SAVED, how_many, is_batch, member, reached, run_of, statuses
 from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._phases import ContactPhase, ContactPhases, Impact, Phase, Phases
@@ -23,6 +23,7 @@ from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_c
 from dalembert.simulation._touching import Closings, contact_remarks
 
 __all__ = [
+    "INSTEAD",
     "INTEGRATORS",
     "SAVED",
     "Carried",

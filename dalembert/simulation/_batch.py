@@ -9,11 +9,19 @@ import jax
 import numpy as np
 
 from dalembert._results import DalembertError, Status
+from dalembert._typing import is_traced
 
 if TYPE_CHECKING:
     from dalembert.simulation._solution import Solution
 
 SAVED = ("t", "q", "v", "work")
+
+
+INSTEAD = (
+    "Inside them take solution.t, q, v, work, status_code, vdot, multipliers, measurements, energy, violation and "
+    "reactions(joint); or return the solution from the function and ask it outside."
+)
+"""What a motion has while it is traced."""
 
 
 def is_batch(solution: Solution) -> bool:
@@ -23,6 +31,8 @@ def is_batch(solution: Solution) -> bool:
 
 def need_one(solution: Solution, what: str) -> None:
     """Refuse, with a message, what makes sense for one run only."""
+    if is_traced(solution):
+        raise DalembertError(f"solution.{what} needs numbers, which jit, vmap and grad hide. {INSTEAD}")
     if is_batch(solution):
         raise DalembertError(f"This is a batch of {how_many(solution)} runs; take one of them: solution[0].{what}.")
 
@@ -47,6 +57,8 @@ def member(solution: Solution, k) -> Solution:
     count = np.shape(solution.status_code)[0]
     if isinstance(k, int | np.integer) and not -count <= k < count:
         raise IndexError(f"There are {count} runs in this batch, numbered from 0; there is no run {k}.")
+    if is_traced(solution):  # where it ended is not known yet
+        return run_of(solution, k)
     one = run_of(jax.tree_util.tree_map(np.asarray, solution), k)
     return one if is_batch(one) else _cut(one, reached(one))
 

@@ -24,15 +24,16 @@ from dalembert.systems import AbstractSystem, compiled, compiled_for_each
 if TYPE_CHECKING:
     import xarray as xr
 
-    from dalembert.results import BatchResults, Instants, Results
+    from dalembert.results import BatchResults, Instants, Results, TracedResults
 
 
 class Solution(eqx.Module):
     """A motion: times `t`, coordinates `q`, velocities `v`, and everything that follows from them, on demand.
 
-    Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code`. On the host the rest is
-    computed on first use: `dataset` (labelled), `reactions(joint)`, `energy`, `violation`, `plot()`,
-    `to_netcdf(path)`, `to_csv(path)`. Units are those of the model (SI in all built-in mechanisms).
+    Under `jit`, `vmap` and `grad` use the arrays `t`, `q`, `v`, `work`, `status_code` and `vdot`, `multipliers`; and
+    `measurements`, `energy`, `violation` and `reactions(joint)`, which there are dictionaries of arrays by name. On the
+    host the rest is computed on first use: `dataset` (labelled), `plot()`, `to_netcdf(path)`, `to_csv(path)`. Units are
+    those of the model (SI in all built-in mechanisms).
 
     What `vmap` returns is a batch: `solution[k]` is one run, `len(solution)` their number, `status` an array, and
     `dataset`, `energy` and `reactions(joint)` have a dimension `run`.
@@ -68,8 +69,9 @@ class Solution(eqx.Module):
     @property
     def status(self) -> Status:
         """How the run ended; `status.message` describes it. For a batch an array of them."""
-        if _batch.is_batch(self):
+        if _batch.is_batch(self) and not is_traced(self):
             return _batch.statuses(self)  # pyright: ignore[reportReturnType]
+        _batch.need_one(self, "status")
         return Status(int(self.status_code))
 
     @property
@@ -167,7 +169,7 @@ class Solution(eqx.Module):
     # ---- what is computed from the motion ----------------------------------------------------------------
 
     @functools.cached_property
-    def results(self) -> Results | BatchResults:
+    def results(self) -> Results | BatchResults | TracedResults:
         """All that is computed from the motion, each on first use; everything below is taken from here.
 
         The one import of this room that runs upward, so that `simulate(…)` returns all that a person asks for.

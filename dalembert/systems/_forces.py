@@ -36,11 +36,19 @@ class Load:
         return [(value, zero) if self.what == "force" else (jnp.zeros(d), value)]
 
 
+def _now(function: Callable | None, key: str, t, p):
+    """A number of a law, or what a function of time (t, p) has in its place."""
+    return p[key] if function is None else jnp.asarray(function(t, p), float)
+
+
 @dataclass(frozen=True)
 class LineSpring:
-    """Spring-damper-actuator along the line i–j: pull k (l − l₀) + c l̇ + f(t, l, l̇)."""
+    """Spring-damper-actuator along the line i–j: pull k (l − l₀) + c l̇ + f(t, l, l̇), k and l₀ numbers or functions of
+    time; with these it stores no energy."""
 
     pull: Callable | None = None
+    stiffness: Callable | None = None
+    free: Callable | None = None
 
     def __call__(self, t, frames, p):
         pull, e = self._along(t, frames, p)
@@ -54,7 +62,8 @@ class LineSpring:
         length = jnp.sqrt(dot(d, d))
         e = d / length
         rate = dot(e, j.v - i.v)
-        pull = p["stiffness"] * (length - p["length"]) + p["damping"] * rate
+        stretch = length - _now(self.free, "length", t, p)
+        pull = _now(self.stiffness, "stiffness", t, p) * stretch + p["damping"] * rate
         if self.pull is not None:
             pull = pull + jnp.asarray(self.pull(t, length, rate, p), float)
         return pull, e
@@ -64,6 +73,8 @@ class LineSpring:
         return self._along(t, marker_frames(K.name, places, p, twists), p)[0]
 
     def potential(self, t, frames, p):
+        if self.stiffness is not None or self.free is not None:
+            return jnp.zeros(())
         d = frames[1].p - frames[0].p
         return 0.5 * p["stiffness"] * (jnp.sqrt(dot(d, d)) - p["length"]) ** 2
 
@@ -186,35 +197,49 @@ class OnCoordinate(Conjugate):
         return jnp.where(p["stiffness"] != 0, away, 0.0) if "stiffness" in p else away  # a damper alone needs no angle
 
 
+@dataclass(frozen=True)
 class JointSpring(OnCoordinate):
-    """−k (a − a₀) − c ȧ. In space it must not be wound past half a turn from a₀."""
+    """−k (a − a₀) − c ȧ, k (`function`) and a₀ (`free`) numbers or functions of time; with these it stores no energy.
+    In space it must not be wound past half a turn from a₀."""
+
+    free: Callable | None = None
 
     def away(self, t, value, p):
-        return value - p["free"]
+        return value - _now(self.free, "free", t, p)
 
     def effort(self, t, value, rate, p):
-        return -p["stiffness"] * self.gap(self.away(t, value, p)) - p["damping"] * rate
+        return -_now(self.function, "stiffness", t, p) * self.gap(self.away(t, value, p)) - p["damping"] * rate
 
     def potential(self, t, frames, p):
+        if self.function is not None or self.free is not None:
+            return jnp.zeros(())
         return 0.5 * p["stiffness"] * self.gap(self.away(t, self.coordinate(*frames), p)) ** 2
 
 
 @dataclass(frozen=True)
 class BallSpring:
-    """−k x − c ω on a ball, alike about all axes: x the rotation vector of j against i, ω their angular velocity."""
+    """−k x − c ω on a ball, alike about all axes: x the rotation vector of j against i, ω their angular velocity; k a
+    number or a function of time, with which it stores no energy."""
+
+    stiffness: Callable | None = None
 
     def __call__(self, t, frames, p):
         i, j = frames
-        torque = -p["stiffness"] * rotate(i.R, rotation_vector(i, j)) - p["damping"] * (j.w - i.w)
+        torque = -_now(self.stiffness, "stiffness", t, p) * rotate(i.R, rotation_vector(i, j)) - p["damping"] * (
+            j.w - i.w
+        )
         return [(jnp.zeros(3), -torque), (jnp.zeros(3), torque)]
 
     def potential(self, t, frames, p):
+        if self.stiffness is not None:
+            return jnp.zeros(())
         x = rotation_vector(*frames)
         return 0.5 * p["stiffness"] * dot(x, x)
 
     def windings(self, t, frames, p):
         """The rotation vector: it jumps at half a turn."""
-        return jnp.where(p["stiffness"] != 0, rotation_vector(*frames), 0.0)
+        x = rotation_vector(*frames)
+        return x if self.stiffness is not None else jnp.where(p["stiffness"] != 0, x, 0.0)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def _measured_stop(f: m.Force, space: str):
 
 
 def _joint_spring(f: m.Force, space: str):
-    return _on_coordinate(laws.JointSpring)(f, space) if f.coordinate else laws.BallSpring()
+    return _on_coordinate(laws.JointSpring)(f, space) if f.coordinate else laws.BallSpring(*f.functions[:1])
 
 
 def _coordinate(f: m.Force, space: str) -> Callable | None:

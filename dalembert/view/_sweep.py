@@ -61,12 +61,14 @@ def _values(data, what: str) -> tuple[np.ndarray, str]:
         return np.where(there & np.isfinite(widest), widest, np.nan), WHAT[what]
     if what in WHAT:
         return np.where(there, data[what].values.astype(float), np.nan), WHAT[what]
-    coordinates = [str(x) for x in data["joint_coordinate"].values] if "coordinate" in data else []
-    if what not in coordinates:
-        known = [*WHAT, *coordinates]
+    known = dict.fromkeys(WHAT, ("", "", 0))
+    for values, names in (("measurement", "channel"), ("coordinate", "joint_coordinate")):
+        if values in data:
+            known |= {str(x): (values, names, k) for k, x in enumerate(data[names].values)}
+    if what not in known:
         raise DalembertError(f"There is no plot {what!r}; there are {', '.join(known)}.{did_you_mean(what, known)}")
-    k = coordinates.index(what)
-    return data["coordinate"].values[..., k], f"{what} ({data['joint_coordinate_units'].values[k]})"
+    values, names, k = known[what]
+    return data[values].values[..., k], f"{what} ({data[f'{names}_units'].values[k]})"
 
 
 def _named(data, name: str) -> str:
