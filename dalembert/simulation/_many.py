@@ -108,8 +108,8 @@ def simulate_many(
     if not (isinstance(system, Prepared) or system.phases_stated or system.touches):
         if device != "cpu":
             raise DalembertError(
-                f"device={device!r}: friction '{system.sticking[0]}' of '{system.name}' sticks; its motions are marched "
-                "on the processor."
+                f"device={device!r}: friction '{system.sticking[0]}' of '{system.name}' sticks; its motions are "
+                "marched on the processor."
             )
         how = {"t0": t0, "formulation": formulation, "stabilisation": stabilisation, "integrator": integrator}
         how |= {"rtol": rtol, "atol": atol, "dt": dt, "samples": samples, "max_steps": max_steps, "rule": rule}
