@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.kernels import Kernel, Unknown
 from dalembert.simulation import Status
+from dalembert.simulation._rows import AT_ONCE
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +34,53 @@ def test_a_member_is_what_simulate_gives(four_bar, runs, k):
     assert max(runs[k].violation.values()) < 1e-12
 
 
-def test_the_batch_does_not_matter(four_bar, runs):
-    """Bit for bit: alone, in another order, by one thread."""
-    for chosen, threads in ((slice(3, 4), None), (slice(None, None, -1), None), (slice(None), 1)):
-        again = da.simulate_many(four_bar, {"crank.mass": MASSES[chosen]}, 1.0, rtol=1e-6, samples=6, threads=threads)
+def test_the_batch_does_not_matter(four_bar):
+    """Bit for bit: alone, across two chunks, in another order, by one thread or three. More than two chunks of members,
+    so that threads have something to share."""
+    masses = np.linspace(0.8, 1.5, 601)
+    assert len(masses) > 2 * AT_ONCE
+    given = {"rtol": 1e-6, "samples": 3}
+    runs = da.simulate_many(four_bar, {"crank.mass": masses}, 0.5, **given)
+    across = slice(AT_ONCE - 3, AT_ONCE + 4)
+    for chosen, threads in (
+        (slice(300, 301), None),
+        (across, None),
+        (slice(None, None, -1), None),
+        (slice(None), 1),
+        (slice(None), 3),
+    ):
+        again = da.simulate_many(four_bar, {"crank.mass": masses[chosen]}, 0.5, threads=threads, **given)
         np.testing.assert_array_equal(again.q, runs.q[chosen])
         np.testing.assert_array_equal(again.work, runs.work[chosen])
+        np.testing.assert_array_equal(again.stats["accepted"], runs.stats["accepted"][chosen])
+
+
+def test_progress_reaches_the_end(four_bar):
+    """A share for each chunk of members, rising to 1; also where another device marches."""
+    masses = np.linspace(0.8, 1.5, AT_ONCE + 1)
+    for device, members in (("cpu", masses), ("jax", MASSES[:3])):
+        shares = []
+        da.simulate_many(
+            four_bar, {"crank.mass": members}, 1.0, rtol=1e-6, samples=6, device=device, progress=shares.append
+        )
+        assert shares[-1] == 1.0 and shares == sorted(shares)
+        assert len(shares) == (2 if device == "cpu" else 1)
+
+
+def test_an_unknown_operation_is_refused_by_name():
+    """Sorting has no rule: the kernel, a batch and engine='native' name it and what to do; by itself JAX marches."""
+
+    def force(t, q, v):
+        return -jnp.sort(q)
+
+    with pytest.raises(Unknown, match="the operation 'sort'"):
+        Kernel.of("force", lambda _, q: force(0.0, q, q), (), np.ones(2))
+    system = da.FunctionSystem(lambda t, q: jnp.eye(2), force, q0=[0.5, 0.2])
+    with pytest.raises(da.errors.DalembertError, match="the operation 'sort'.*Use jax.vmap over da.simulate"):
+        da.simulate_many(system, (np.ones((2, 2)), np.zeros((2, 2))), 0.1)
+    with pytest.raises(da.errors.DalembertError, match="the operation 'sort'.*engine='auto'"):
+        da.simulate(system, 0.1, engine="native")
+    assert da.simulate(system, 0.1, samples=2).restart.engine == "jax"
 
 
 def test_labelled_data_and_reactions_have_a_run(runs):

@@ -82,7 +82,8 @@ def simulate_many(
     - `device`: "cpu" (all cores), "gpu" (an NVIDIA GPU by its driver, one thread for each member), or "jax" (a program
       of XLA on JAX's own device).
     - `threads`: default: as many as there are processor cores.
-    - `progress`: True for a bar on the terminal, or a function of the finished share.
+    - `progress`: True for a bar on the terminal, or a function of the finished share, called after each part of the
+      batch (256 members; on other devices as many as they take at once).
 
     **Returns** a `Solution` that is a batch: `solution[k]` is one run with all that a solution can do, `status` is an
     array; `dataset`, `energy`, `violation` and `reactions(joint)` have a dimension `run`. A member that fails has a
@@ -328,7 +329,7 @@ class _Batch:
         limits = np.array([span.t1, np.inf, _march.COUNTED, self.plan.max_steps, *tolerances], float)
         if elsewhere:
             march = march_many_on_gpu if device == "gpu" else march_many_by_xla
-            self._read(code, *march(code, self.rows, begin, limits, self.times, False, room))
+            self._read(code, *march(code, self.rows, begin, limits, self.times, False, room, report=report))
             return
         self._read(code, *march_rows(code, self.rows, begin, limits, self.times, False, room, threads, report))
 
