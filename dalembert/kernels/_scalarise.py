@@ -160,7 +160,9 @@ class _Walk:
     # ---- calls -----------------------------------------------------------------------------------------------
 
     def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, name="", **_) -> list[np.ndarray]:
-        if name in ("solved_in_order", "solved_roughly"):  # of linalg
+        if name == "factor_in_order":  # of linalg, as the next two: its numbers are those of `sparse_solve`
+            return [np.full(jaxpr.out_avals[0].shape, ZERO)]
+        if name in ("solved_in_order", "solved_roughly"):
             i, j, entries, b, *_ = values
             if entries.ndim != 1 or b.ndim != 2:
                 raise Unknown("sparse equations of a whole batch")
