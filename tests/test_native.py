@@ -25,16 +25,11 @@ ALL = [f"{m}/{c}" for m in da.mechanisms.mechanisms() for c in ("absolute", "joi
 
 def built(case: str):
     name, coordinates = case.split("/")
-    try:
-        return da.build(da.mechanism(name), coordinates=coordinates)
-    except da.errors.DalembertError as reason:  # not every machine has joint coordinates
-        pytest.skip(str(reason))
+    return da.build(da.mechanism(name), coordinates=coordinates)
 
 
 REFUSED = {"groove-cam/absolute": "a long table", "groove-cam/joint": "a long table"}
 """Machines that machine code does not march, and why; all others must be marched by it."""
-PASSED_ON = ("spatial-slider-crank/absolute",)
-"""Machines with positions that need singular values: machine code marches as far as those, and JAX from there."""
 
 
 @pytest.mark.parametrize("case", everyday(ALL, EVERY_DAY))
@@ -47,7 +42,7 @@ def test_native_and_jax_march_alike(case):
             da.simulate(system, 0.3, engine="native")
         return
     native, other = (da.simulate(system, 0.3, rtol=1e-12, samples=7, engine=e, throw=False) for e in ("native", "jax"))
-    assert native.restart.engine == ("jax" if case in PASSED_ON else "native") and other.restart.engine == "jax"
+    assert native.restart.engine == "native" and other.restart.engine == "jax"
     assert native.status is other.status
     size = np.asarray(system.coordinate_scale())
     assert np.max(np.abs(native.q - other.q) / size) < 1e-10
@@ -239,6 +234,18 @@ def test_where_machine_code_lacks_singular_values_jax_goes_on(monkeypatch):
     run = da.simulate(da.build(da.mechanism("n-four-bar", N=2)), 1.0, rtol=1e-8, samples=11)
     assert wanted.restart.engine == "native" and run.restart.engine == "jax"
     np.testing.assert_allclose(run.q, wanted.q, atol=1e-6)  # rounding, by the square of what a passage makes of it
+
+
+def test_a_step_that_cannot_be_closed_is_refused_in_machine_code():
+    """At a loose tolerance a step may be too long for its end to be moved onto the constraints. It is tried again,
+    shorter, as JAX does it; care at its stages, which JAX was asked for, would not help."""
+    system = da.build(da.mechanism("four-bar"), coordinates="joint")
+    native, other = (
+        da.simulate(system, 6.0, rtol=1e-2, integrator="dopri8", samples=5, engine=e) for e in ("native", "jax")
+    )
+    assert native.restart.engine == "native" and not bool(native.restart.mark.careful)
+    assert int(native.stats["rejected"]) == int(other.stats["rejected"])
+    np.testing.assert_allclose(native.q, other.q, rtol=0, atol=1e-9)
 
 
 def test_equal_structures_do_not_share_built_in_numbers():
