@@ -30,6 +30,8 @@ def built(case: str):
 
 REFUSED = {"groove-cam/absolute": "a long table", "groove-cam/joint": "a long table"}
 """Machines that machine code does not march, and why; all others must be marched by it."""
+PASSED_ON = ("spatial-slider-crank/absolute",)
+"""Machines with positions that need singular values: machine code marches as far as those, and JAX from there."""
 
 
 @pytest.mark.parametrize("case", everyday(ALL, EVERY_DAY))
@@ -42,7 +44,7 @@ def test_native_and_jax_march_alike(case):
             da.simulate(system, 0.3, engine="native")
         return
     native, other = (da.simulate(system, 0.3, rtol=1e-12, samples=7, engine=e, throw=False) for e in ("native", "jax"))
-    assert native.restart.engine == "native" and other.restart.engine == "jax"
+    assert native.restart.engine == ("jax" if case in PASSED_ON else "native") and other.restart.engine == "jax"
     assert native.status is other.status
     size = np.asarray(system.coordinate_scale())
     assert np.max(np.abs(native.q - other.q) / size) < 1e-10

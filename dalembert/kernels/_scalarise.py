@@ -52,6 +52,7 @@ class _Walk:
     def __init__(self, graph: Graph, most: int, dense: int):
         self.graph, self.most, self.dense = graph, most, dense
         self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
+        self.inverted: dict[int, int] = {}  # 1/x of diagonals of Cholesky factors
         self.scalars: dict[float, np.ndarray] = {}  # constants of no dimension
         self.arrays: dict[int, tuple[Any, np.ndarray]] = {}  # constants of arrays, which are kept, by their id
 
@@ -423,6 +424,7 @@ class _Walk:
             inverse.append(g.div(ONE, pivot))
             lower[j][j] = g.unary("sqrt", pivot)
             over = g.mul(lower[j][j], inverse[j])  # 1/√d, without another division
+            self.inverted.setdefault(lower[j][j], over)
             mine = {k: share for k, _, share in shares}
             for i in range(j + 1, m):
                 x = int(a[i, j])
@@ -450,7 +452,8 @@ class _Walk:
         rows = [[(k, int(a[i, k])) for k in (range(i) if lower else range(i + 1, m)) if a[i, k] != ZERO]
                 for i in range(m)]  # fmt: skip
         out = np.full(b.shape, ZERO)
-        over = [ONE if unit else g.div(ONE, int(a[i, i])) for i in range(m)]
+        diagonal = [int(a[i, i]) for i in range(m)]
+        over = [ONE if unit else self.inverted[d] if d in self.inverted else g.div(ONE, d) for d in diagonal]
         for c in range(b.shape[1]):
             x = [ZERO] * m
             for i in order:
