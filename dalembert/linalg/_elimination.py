@@ -58,8 +58,8 @@ def solved_rows(
     gap: Numbers,
     lost: Numbers,
 ):
-    """x with A x = rhs for shape[0] columns, of which the first shape[1] are refined once; lost[0] counts the rows whose
-    residual is more than shape[2] times their terms (with 0 nobody looks)."""
+    """x with A x = rhs for shape[0] columns, of which the first shape[1] are refined once; lost[0] is the number of
+    rows whose residual is more than shape[2] times their terms (with 0 nobody looks)."""
     n = plan[0]
     entries = plan[1]
     pairs = plan[2]

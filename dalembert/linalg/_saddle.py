@@ -229,8 +229,8 @@ class DenseSaddle(eqx.Module):
 
 
 class SparseSaddle(eqx.Module):
-    """[M Cᵀ; C −ε S⁻²], eliminated in a fixed order or by KLU; linear cost for the mechanisms we know. No m × n array is
-    formed."""
+    """[M Cᵀ; C −ε S⁻²], eliminated in a fixed order or by KLU; linear cost for the mechanisms we know. No m × n array
+    is formed."""
 
     mass: BlockMass
     C: BlockRows

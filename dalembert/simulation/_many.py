@@ -11,13 +11,14 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from dalembert._results import AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
+from dalembert._typing import Array
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
 from dalembert.kernels import Compiled, Kernel, Unknown, fixed, flat, widest
@@ -88,7 +89,8 @@ def simulate_many(
     **Returns** a `Solution` that is a batch: `solution[k]` is one run with all that a solution can do, `status` is an
     array; `dataset`, `energy`, `violation` and `reactions(joint)` have a dimension `run`. A member that fails has a
     status that says so, NaN or infinite times where it did not get to, and no effect on the others. With `derivatives`,
-    `solution.derivatives` is a `State` (q, v) of arrays (members, parameters, times, coordinates).
+    `solution.derivatives` has `q`, `v` and `work`: arrays (members, parameters, times, coordinates), of the work of
+    forces and that of constraints.
 
         >>> import numpy as np
         >>> import dalembert as da
@@ -182,6 +184,14 @@ def write_many(
 
     parts = (part(first) for first in range(0, max(count, 1), max(int(at_once), 1)))
     return write_runs(path, parts, {n: np.asarray(x, float) for n, x in named.items()})
+
+
+class Derivatives(NamedTuple):
+    """How motions change with parameters: arrays (members, parameters, times, …)."""
+
+    q: Array
+    v: Array
+    work: Array
 
 
 class _Batch:
@@ -361,7 +371,7 @@ class _Batch:
         (q, v, work), changes = saved if self.along else (saved, [])
         self.derivatives = None
         if self.along:
-            self.derivatives = State(*(np.moveaxis(np.array(x), 2, 1) for x in changes[:2]))
+            self.derivatives = Derivatives(*(np.moveaxis(np.array(x), 2, 1) for x in changes[:3]))
         self.saved = [ts.copy(), q.copy(), v.copy(), work.copy()]
         for x in self.saved[1:]:
             x[~np.isfinite(ts)] = np.nan
