@@ -195,7 +195,11 @@ class _Walk:
                 shapes[:] = self.closed(branch, list(values))
                 return self._flat(shapes)
 
-            found = self.graph.branch(self.graph.as_truth(which), [lambda b=b: make(b) for b in branches])
+            truth = self.graph.as_truth(which)
+            truth = self.graph.assumed.get(truth, truth)
+            if truth < 0:
+                return self.closed(branches[int(truth == ONE)], list(values))
+            found = self.graph.branch(truth, [lambda b=b: make(b) for b in branches])
             return self._unflat(found, shapes)
         outs = [self.closed(b, list(values)) for b in branches]
         merged = outs[-1]
@@ -424,7 +428,7 @@ class _Walk:
             inverse.append(g.div(ONE, pivot))
             lower[j][j] = g.unary("sqrt", pivot)
             over = g.mul(lower[j][j], inverse[j])  # 1/√d, without another division
-            self.inverted.setdefault(lower[j][j], over)
+            self.inverted[lower[j][j]] = over
             mine = {k: share for k, _, share in shares}
             for i in range(j + 1, m):
                 x = int(a[i, j])
@@ -452,8 +456,7 @@ class _Walk:
         rows = [[(k, int(a[i, k])) for k in (range(i) if lower else range(i + 1, m)) if a[i, k] != ZERO]
                 for i in range(m)]  # fmt: skip
         out = np.full(b.shape, ZERO)
-        diagonal = [int(a[i, i]) for i in range(m)]
-        over = [ONE if unit else self.inverted[d] if d in self.inverted else g.div(ONE, d) for d in diagonal]
+        over = [ONE if unit else self._inverse(int(a[i, i])) for i in range(m)]
         for c in range(b.shape[1]):
             x = [ZERO] * m
             for i in order:
@@ -463,6 +466,12 @@ class _Walk:
                 x[i] = g.mul(total, over[i])
             out[:, c] = x
         return out
+
+    def _inverse(self, a: int) -> int:
+        """1/a, as it is known of the diagonals of Cholesky factors."""
+        known = self.inverted.get(a)
+        usable = known is not None and (known < 0 or self.graph.region[known].open)
+        return known if usable else self.graph.div(ONE, a)  # pyright: ignore[reportReturnType]
 
     def svd(self, a, *, full_matrices, compute_uv, subset_by_index=None, **_):
         if subset_by_index is not None or not a.size:
