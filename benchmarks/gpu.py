@@ -5,6 +5,8 @@
     python benchmarks/gpu.py --xla          the same as a program of JAX, too (with JAX for CUDA)
     python benchmarks/gpu.py --write FILE   on a machine without a GPU: write the programs and what they should answer
     python benchmarks/gpu.py --run FILE     on one with a GPU, where only NumPy and the driver are needed: run them
+    python benchmarks/gpu.py --mjx          MJX (JAX for CUDA, `pip install mujoco-mjx`) on the same four-bars, too
+    python benchmarks/gpu.py --mjx-only 4   the same alone, with so many four-bars: a trial without a GPU
 
 Float64, hard constraints, every step projected. A step is one of the classical Runge–Kutta method: four right-hand
 sides and the projection. Every part is tried by itself, so that one failure does not hide the others.
@@ -31,7 +33,7 @@ if __name__ == "__main__":  # compile everything anew, and leave the GPU's memor
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     os.environ["DALEMBERT_CACHE"] = tempfile.mkdtemp()
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-    if "--xla" not in sys.argv:
+    if not {"--xla", "--mjx", "--mjx-only"} & set(sys.argv):
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 BARS = {"four-bar": 250e6, "bricard": 10e6}
@@ -337,6 +339,73 @@ def xla(name: str, count: int = 2**17, steps: int = 20) -> None:
         f"with all copies; compiled in {spent[0] - spent[1]:.0f} s")  # fmt: skip
 
 
+MJX_STEPS = (5e-3, 2.5e-3, 1.25e-3)
+"""Lengths of the classical Runge–Kutta steps of MJX, in seconds: its error comes near ours, or does not."""
+TIGHT = {"integrator": "dopri8", "rtol": 1e-12}
+
+
+def mjx(count: int, steps: int = STEPS["four-bar"], lengths: tuple[float, ...] = MJX_STEPS) -> None:
+    """MJX on four-bars that start where ours do, and march as long; the error of both beside the speed.
+
+    The error is the largest distance of the tracked point at the end from a tight run, over the first members. Loops
+    are as stiff as MuJoCo allows (`peers_mujoco.py`), float64, as ours.
+    """
+    import jax
+    import mujoco
+    import peers_mujoco
+    from mujoco import mjx
+    from problems import problems, tree_of
+
+    import dalembert as da
+
+    problem = next(p for p in problems() if p.name == "four-bar")
+    tree, system, seconds = tree_of(problem.model), da.build(problem.model), steps * DT["four-bar"]
+    motion = da.simulate(system, 1.0, samples=STATES)
+    q, v = (np.asarray(x)[np.arange(count) % STATES] for x in (motion.q, motion.v))
+    v = v * np.linspace(0.9, 1.1, count)[:, None]
+    some = min(count, COMPARED)
+
+    def points(angles: np.ndarray) -> np.ndarray:
+        return tree.samples(angles, problem).point
+
+    def hinges(turned: np.ndarray) -> np.ndarray:
+        """Angles of hinges from those of bodies in the plane, in the order of the tree's links."""
+        turned = turned[:, np.argsort(tree.body_order)]
+        parents = np.array([link.parent for link in tree.links])
+        return turned - np.where(parents < 0, 0.0, turned[:, parents])
+
+    start, rates = hinges(q[:, 2::3] - np.asarray(system.q0)[2::3]), hinges(v[:, 2::3])
+    ways: dict[str, dict[str, Any]] = {"tight": TIGHT, "rk4": {"dt": DT["four-bar"], "integrator": "rk4"}}
+    ends = {}
+    for way, options in ways.items():
+        runs = da.simulate_many(system, (q[:some], v[:some]), seconds, samples=2, **options)
+        ends[way] = points(hinges(runs.q[:, -1, 2::3] - np.asarray(system.q0)[2::3]))
+    error = np.max(np.linalg.norm(ends["rk4"] - ends["tight"], axis=1))
+    say(f"\nfour-bar by MJX on {jax.devices()[0]}: {count:,} members, {seconds:g} s of motion; dalembert's classical "
+        f"steps of {DT['four-bar']} s have an error of {error:.1e} m")  # fmt: skip
+    for h in lengths:
+        with tried(f"MJX, steps of {h} s"):
+            model = mjx.put_model(mujoco.MjModel.from_xml_string(peers_mujoco.xml_of(tree, "RK4", h)))
+            several = round(seconds / h)
+            empty = mjx.make_data(model)
+
+            def march(qpos, qvel, model=model, several=several, empty=empty):
+                data = empty.replace(qpos=qpos, qvel=qvel)
+                return jax.lax.fori_loop(0, several, lambda _, d: mjx.step(model, d), data).qpos
+
+            begin = time.perf_counter()
+            program = jax.jit(jax.vmap(march)).lower(start, rates).compile()
+            compiled = time.perf_counter() - begin
+            jax.block_until_ready(program(start, rates))
+            begin = time.perf_counter()
+            found = np.asarray(jax.block_until_ready(program(start, rates)))
+            spent = time.perf_counter() - begin
+            error = np.max(np.linalg.norm(points(found[:some]) - ends["tight"], axis=1))
+            say(f"  RK4, {h} s: error {error:.1e} m; {count * several / spent / 1e6:.3g} M steps/s, "
+                f"{count * seconds / spent:.4g} s of motion a second; compiled in {compiled:.0f} s; numbers are "
+                f"{found.dtype}")  # fmt: skip
+
+
 def measure(jobs: list[Job], runner: Runner, quick: bool) -> None:
     gpu = runner.gpu
     say(f"GPU of compute capability {gpu.capability / 10}, {gpu.processors} multiprocessors, "
@@ -354,12 +423,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one configuration of each machine")
     parser.add_argument("--xla", action="store_true", help="a program of JAX, too")
+    parser.add_argument("--mjx", action="store_true", help="MJX, too")
+    parser.add_argument("--mjx-only", type=int, metavar="COUNT", help="MJX alone: members; a tenth of the steps")
     parser.add_argument("--write", type=Path, help="write the programs to this file, and run nothing")
     parser.add_argument("--run", type=Path, help="run what was written to this file")
     parser.add_argument("--capability", type=int, default=90, help="of the GPU, times ten")
     parser.add_argument("names", nargs="*", default=[*BARS], help="mechanisms")
     given = parser.parse_args()
     begin = time.perf_counter()
+    if given.mjx_only:
+        mjx(given.mjx_only, STEPS["four-bar"] // 10, MJX_STEPS[:2])
+        return
     jobs = pickle.loads(given.run.read_bytes()) if given.run else write(given.names, given.capability, given.quick)
     if given.write:
         given.write.write_bytes(pickle.dumps(jobs))
@@ -368,6 +442,9 @@ def main() -> None:
     for name in given.names if given.xla else ():
         with tried(f"xla {name}"):
             xla(name)
+    if given.mjx:
+        with tried("MJX"):
+            mjx(MEMBERS["four-bar"])
     say(f"\nall in {time.perf_counter() - begin:.0f} s")
 
 

@@ -4,12 +4,14 @@
     python benchmarks/scaling.py closed-chain 1000
 
 N four-bars in a row and chains closed at both ends in absolute coordinates, each in a process of its own, by the
-engine that `simulate` takes (machine code up to `AUTO_UP_TO` nodes, a program of JAX with KLU above) and by JAX; and
-open chains of N links in joint coordinates beside absolute ones.
+engine that `simulate` takes (machine code up to `AUTO_UP_TO` nodes, a program of JAX above) and by JAX, whose sparse
+equations are eliminated in a fixed order, or by KLU; and open chains of N links in joint coordinates beside absolute
+ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import resource
@@ -26,6 +28,7 @@ import numpy as np
 
 import dalembert as da
 from dalembert.kernels import Compiled, Kernel, Unknown, flat
+from dalembert.linalg import _klu
 from dalembert.reactions import rule_of
 from dalembert.simulation._begin import begin
 from dalembert.simulation._native import AUTO_UP_TO
@@ -37,6 +40,8 @@ CLOSED = (100, 1000)
 MACHINES = {"n-four-bar": "N four-bars in a row", "closed-chain": "a chain of N links pinned at both ends"}
 CHAINS = {"chain": "in the plane, hinges", "chain-in-space": "in space, Hooke joints"}
 LINKS = (10, 200)
+NATIVE = {"n-four-bar": (100, 400)}
+"""Of which the whole native march is compiled too, whatever its size."""
 
 
 def measure(sizes: dict[str, tuple[int, ...]] | None = None) -> list[dict]:
@@ -67,14 +72,34 @@ def one(machine: str, N: int, repeats: int = 9) -> dict:
     try:
         loop: Native | Loop = Native(begun)
     except Unknown:
-        loop, row["engine"] = Loop(system), "JAX, KLU" if system.klu is not None else "JAX"
+        loop, row["engine"] = Loop(system), "JAX"
     row |= {"compile_s": loop.compile_s, "rhs_us": 1e6 * in_turns([loop], repeats)[0]}
     row["make_s"] = row["build_s"] + row["prepare_s"] + row["compile_s"]
     row |= {"before_MB": before, "peak_MB": peak_MB()}
     other = Loop(system) if isinstance(loop, Native) else loop
     row |= {"jax_compile_s": other.compile_s}
     row["jax_rhs_us"] = row["rhs_us"] if other is loop else 1e6 * in_turns([other], repeats)[0]
+    if system.klu is not None:
+        with by_klu():
+            pivoting = Loop(system)
+        row["jax_rhs_us"], row["klu_rhs_us"] = (1e6 * x for x in in_turns([other, pivoting], repeats))
+    if N in NATIVE.get(machine, ()):
+        start = time.process_time()
+        da.simulate(system, 1e-6, samples=2, rtol=1e-6, engine="native")
+        row["native_compile_s"] = time.process_time() - start
     return row
+
+
+@contextlib.contextmanager
+def by_klu():
+    """Sparse equations are solved by KLU alone."""
+    available, _klu.available = _klu.available, lambda: False
+    jax.clear_caches()
+    try:
+        yield
+    finally:
+        _klu.available = available
+        jax.clear_caches()
 
 
 def peak_MB() -> float:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +26,13 @@ import dalembert as da
 COLD, WARM = 3, 5
 """Repeats."""
 CALLS = 41
+SWEEP = """
+import numpy, dalembert as da
+system = da.build(da.mechanism("four-bar"))
+for mass in numpy.linspace(1.0, 3.0, 20):
+    da.simulate(system.replace({"crank.mass": mass}), 10.0)
+"""
+FOUR_BAR, SIX_BARS = "`dalembert run four-bar`", "`dalembert run`: six bars in space"
 
 
 def processes(cold: int = COLD, warm: int = WARM) -> list[dict]:
@@ -36,9 +44,10 @@ def processes(cold: int = COLD, warm: int = WARM) -> list[dict]:
         da.save(da.mechanism("chain-in-space", N=6), file)
         commands = {
             "nothing but `import dalembert`": (["-c", "import dalembert; dalembert.simulate"], 1, warm),
-            "`dalembert run four-bar`": (["-m", "dalembert", "run", "four-bar"], cold, warm),
-            "`dalembert run`: six bars in space": (["-m", "dalembert", "run", str(file)], cold, 1),
+            FOUR_BAR: (["-m", "dalembert", "run", "four-bar"], cold, warm),
+            SIX_BARS: (["-m", "dalembert", "run", str(file)], cold, 1),
             "`dalembert run stewart-platform`": (["-m", "dalembert", "run", "stewart-platform"], 1, 0),
+            "20 four-bars one by one, 10 s each": (["-c", SWEEP], 1, warm),
         }
         for title, (arguments, several, again) in commands.items():
             colds = []
@@ -52,6 +61,39 @@ def processes(cold: int = COLD, warm: int = WARM) -> list[dict]:
             out.append(row)
             print(f"{title}: {', '.join(f'{w} {row[w][0]:.2f} s' for w in ('cold', 'warm') if row[w])}", flush=True)
     return out
+
+
+def live(repeats: int = WARM) -> float:
+    """Median wall seconds from saving a model file that `dalembert view` shows until the page with the new motion has
+    come: the model is read, marched over 10 s, all reactions computed, and written as a page."""
+    spent = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "shown.yaml"
+        da.save(da.mechanism("four-bar"), file)
+        command = [sys.executable, "-u", "-m", "dalembert", "view", str(file), "--no-browser"]
+        environment = os.environ | {"DALEMBERT_CACHE": str(Path(folder) / "cache")}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+            assert server.stdout is not None
+            try:
+                address = next(w for w in server.stdout.readline().split() if w.startswith("http"))
+                first = page(address)
+                for k in range(repeats + 1):
+                    model = da.mechanism("four-bar")
+                    model.replace("crank", mass=1.5 + 0.1 * k)
+                    begin = time.perf_counter()
+                    da.save(model, file)
+                    now = page(address)
+                    spent.append(time.perf_counter() - begin)
+                    assert now != first
+                    first = now
+            finally:
+                server.terminate()
+    return median(spent[1:])
+
+
+def page(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return answer.read()
 
 
 def seconds(arguments: list[str], cache: Path) -> tuple[float, float]:
@@ -96,6 +138,13 @@ def calls_text(rows: list[dict]) -> str:
     return f"A call of `simulate` with next to no motion in it (four-bar, {rows[0]['steps']} steps): {found}."
 
 
+def live_text(seconds: float) -> str:
+    return (
+        f"`dalembert view` of a four-bar: {seconds:.2f} s from saving the file to the page with the new motion (10 s, "
+        "all reactions); the page asks once a second whether there is one."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="each once")
@@ -103,9 +152,10 @@ def main() -> None:
     given = parser.parse_args()
     rows = processes(1, 1) if given.quick else processes()
     called = calls(9) if given.quick else calls()
-    print("\n" + "\n".join(table(rows)) + "\n\n" + calls_text(called))
+    viewed = live(1) if given.quick else live()
+    print("\n" + "\n".join(table(rows)) + "\n\n" + calls_text(called) + "\n\n" + live_text(viewed))
     if given.json:
-        given.json.write_text(json.dumps({"processes": rows, "calls": called}))
+        given.json.write_text(json.dumps({"processes": rows, "calls": called, "live_s": viewed}))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import pytest
 
 import dalembert as da
 from dalembert.kernels import _remember, available
-from dalembert.linalg import _klu
-from dalembert.linalg._elimination import Elimination, eliminate, eliminated
+from dalembert.linalg import SparseSaddle, _klu
+from dalembert.linalg._elimination import Elimination, factorised, factorised_rows, solved, solved_rows
 from dalembert.systems import without_names
 
 pytestmark = pytest.mark.skipif(not available(), reason="the interface of this JAX to foreign functions was not tried")
@@ -35,17 +35,23 @@ def saddle(seed: int, bodies: int = 6, rows: int = 8, shift: float = 1e-15):
     return A, i.astype(np.int32), j.astype(np.int32)
 
 
-def solved(A, i, j, b):
+def eliminated(A, i, j, b, refined):
     plan = Elimination(len(A), i, j)
     address = np.array(plan.address, np.uint64)
-    return jax.jit(lambda v, b: eliminated(v, b, address, plan.size, plan.entries))(A[i, j], b)
+
+    def both(values, b):
+        return solved(values, factorised(values, address, plan.size, plan.entries), b, address, refined, 1e-8)
+
+    return jax.jit(both)(A[i, j], b)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_solves_as_dense_elimination_does(seed):
     A, i, j = saddle(seed)
     b = np.random.default_rng(seed).standard_normal((len(A), 3))
-    found, expected = np.asarray(solved(A, i, j, b)), np.linalg.solve(A, b)
+    (found, lost), expected = eliminated(A, i, j, b, 2), np.linalg.solve(A, b)
+    assert lost == 0
+    found = np.asarray(found)
     # two columns are refined: rounding times the conditioning; the last is not, and has some digits fewer
     exact = 100 * np.finfo(float).eps * np.linalg.cond(A) * np.abs(expected).max()
     assert np.max(np.abs(found[:, :2] - expected[:, :2])) < exact
@@ -56,10 +62,16 @@ def test_the_loop_runs_in_python_as_in_machine_code():
     A, i, j = saddle(0, 3, 3)
     plan = Elimination(len(A), i, j)
     b = np.arange(2.0 * len(A))
-    x, factor, y, gap = np.zeros(2 * len(A)), np.zeros(plan.size + plan.entries), np.zeros(len(A)), np.zeros(len(A))
-    eliminate(A[i, j], b, plan.plan, np.array([2.0, 1.0]), x, factor, y, gap)
-    expected = np.asarray(solved(A, i, j, b.reshape(-1, 2)))
+    x, factor, lost = np.zeros(2 * len(A)), np.zeros(plan.size + plan.entries), np.zeros(1)
+    factorised_rows(A[i, j], plan.plan, factor)
+    rest = np.zeros(len(A)), np.zeros(len(A)), lost
+    solved_rows(A[i, j], b, factor, plan.plan, np.array([2.0, 1.0, 1e-8]), x, *rest)
+    expected = np.asarray(eliminated(A, i, j, b.reshape(-1, 2), 1)[0])
     np.testing.assert_allclose(x.reshape(-1, 2), expected, rtol=1e-8, atol=1e-8)  # with and without fused products
+    assert lost[0] == 0
+    factor[2] *= 1 + 1e-3  # rows of another matrix
+    solved_rows(A[i, j], b, factor, plan.plan, np.array([2.0, 0.0, 1e-8]), x, *rest)
+    assert lost[0] > 0
 
 
 def test_it_can_be_mapped():
@@ -68,7 +80,12 @@ def test_it_can_be_mapped():
     address = np.array(plan.address, np.uint64)
     factors = np.array([1.0, 2.0, 5.0])
     b = np.random.default_rng(1).standard_normal((len(A), 1))
-    one = jax.vmap(lambda s: eliminated(s * jnp.asarray(A[i, j]), b, address, plan.size, plan.entries))
+
+    def one(s):
+        values = s * jnp.asarray(A[i, j])
+        return solved(values, factorised(values, address, plan.size, plan.entries), b, address, 1)[0]
+
+    one = jax.vmap(one)
     np.testing.assert_allclose(
         jax.jit(one)(factors), np.linalg.solve(A, b) / factors[:, None, None], rtol=1e-9, atol=1e-9
     )
@@ -87,13 +104,39 @@ def test_the_plan_stays_where_it_is():
 def test_where_nothing_was_found_without_pivots_klu_is_asked(monkeypatch):
     """Numbers that are not finite must not go on: with pivots the equations are solved."""
     system = da.build(da.mechanism("n-four-bar", N=20))
-    expected = da.formulations.Proximal().solve(da.assemble(system, 0.0, system.q0, system.v0)).vdot
+    equations = da.assemble(system, 0.0, system.q0, system.v0)
+    expected = da.formulations.Proximal().solve(equations).vdot
+    saddle = equations.factorise()
+    g = np.random.default_rng(3).standard_normal((saddle.D.shape[0], 1))
+    correction = np.asarray(saddle.correct(g))
     for spoilt in (np.nan, 1e3):
-        # whatever the elimination returns
-        monkeypatch.setattr(_klu, "eliminated", lambda _, rhs, *__, s=spoilt: jnp.full(rhs.shape, s))
+        # whatever the elimination finds
+        monkeypatch.setattr(_klu, "factorised", lambda *given, s=spoilt: jnp.full(sum(given[2:]), s))
         jax.clear_caches()
         found = da.formulations.Proximal().solve(da.assemble(system, 0.0, system.q0, system.v0)).vdot
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        jax.clear_caches()
+        again = da.assemble(system, 0.0, system.q0, system.v0).factorise()
+        np.testing.assert_allclose(again.correct(g), correction, rtol=0, atol=1e-9 * np.max(np.abs(correction)))
+    monkeypatch.undo()
+    jax.clear_caches()
+
+
+def test_one_factor_serves_refinements_and_corrections(monkeypatch):
+    """Neither a right-hand side nor a correction asks KLU, and each factorises once."""
+    system = da.build(da.mechanism("n-four-bar", N=20))
+    asked, made, factorised = [], [], _klu.factorised
+    monkeypatch.setattr(_klu, "klu_solve", lambda *given: asked.append(given) or given[3])
+    monkeypatch.setattr(_klu, "factorised", lambda *given: made.append(given) or factorised(*given))
+    jax.clear_caches()
+    equations = da.assemble(system, 0.0, system.q0, system.v0)
+    saddle = equations.factorise()
+    assert isinstance(saddle, SparseSaddle)
+    attempt = jax.jit(lambda s, a, g: s.attempt(a, g))
+    text = attempt.lower(saddle, equations.h, equations.Gamma).as_text()
+    assert text.count("@dalembert.factorise") == 1 and len(made) == 1
+    found = attempt(saddle, equations.h, equations.Gamma)
+    assert float(found.residual) < 1e-12
     monkeypatch.undo()
     jax.clear_caches()
 

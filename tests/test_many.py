@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import dalembert as da
+from dalembert.kernels import Kernel, Unknown
+from dalembert.results import _batch
+from dalembert.results._batch import together
 from dalembert.simulation import Status
+from dalembert.simulation._rows import AT_ONCE
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +38,99 @@ def test_a_member_is_what_simulate_gives(four_bar, runs, k):
     assert max(runs[k].violation.values()) < 1e-12
 
 
-def test_the_batch_does_not_matter(four_bar, runs):
-    """Bit for bit: alone, in another order, by one thread."""
-    for chosen, threads in ((slice(3, 4), None), (slice(None, None, -1), None), (slice(None), 1)):
-        again = da.simulate_many(four_bar, {"crank.mass": MASSES[chosen]}, 1.0, rtol=1e-6, samples=6, threads=threads)
+def test_the_batch_does_not_matter(four_bar):
+    """Bit for bit: alone, across two chunks, in another order, by one thread or three. More than two chunks of members,
+    so that threads have something to share."""
+    masses = np.linspace(0.8, 1.5, 601)
+    assert len(masses) > 2 * AT_ONCE
+    given = {"rtol": 1e-6, "samples": 3}
+    runs = da.simulate_many(four_bar, {"crank.mass": masses}, 0.5, **given)
+    across = slice(AT_ONCE - 3, AT_ONCE + 4)
+    for chosen, threads in (
+        (slice(300, 301), None),
+        (across, None),
+        (slice(None, None, -1), None),
+        (slice(None), 1),
+        (slice(None), 3),
+    ):
+        again = da.simulate_many(four_bar, {"crank.mass": masses[chosen]}, 0.5, threads=threads, **given)
         np.testing.assert_array_equal(again.q, runs.q[chosen])
         np.testing.assert_array_equal(again.work, runs.work[chosen])
+        np.testing.assert_array_equal(again.stats["accepted"], runs.stats["accepted"][chosen])
+
+
+def test_progress_reaches_the_end(four_bar):
+    """A share for each chunk of members, rising to 1; also where another device marches."""
+    masses = np.linspace(0.8, 1.5, AT_ONCE + 1)
+    for device, members in (("cpu", masses), ("jax", MASSES[:3])):
+        shares = []
+        da.simulate_many(
+            four_bar, {"crank.mass": members}, 1.0, rtol=1e-6, samples=6, device=device, progress=shares.append
+        )
+        assert shares[-1] == 1.0 and shares == sorted(shares)
+        assert len(shares) == (2 if device == "cpu" else 1)
+
+
+def test_an_unknown_operation_is_refused_by_name():
+    """Sorting has no rule: the kernel, a batch and engine='native' name it and what to do; by itself JAX marches."""
+
+    def force(t, q, v):
+        return -jnp.sort(q)
+
+    with pytest.raises(Unknown, match="the operation 'sort'"):
+        Kernel.of("force", lambda _, q: force(0.0, q, q), (), np.ones(2))
+    system = da.FunctionSystem(lambda t, q: jnp.eye(2), force, q0=[0.5, 0.2])
+    with pytest.raises(da.errors.DalembertError, match="the operation 'sort'.*Use jax.vmap over da.simulate"):
+        da.simulate_many(system, (np.ones((2, 2)), np.zeros((2, 2))), 0.1)
+    with pytest.raises(da.errors.DalembertError, match="the operation 'sort'.*engine='auto'"):
+        da.simulate(system, 0.1, engine="native")
+    assert da.simulate(system, 0.1, samples=2).restart.engine == "jax"
+
+
+def one_by_one(monkeypatch):
+    """Queries of a batch are asked run by run."""
+    monkeypatch.setattr(_batch, "ask_all", lambda *_: None)
+
+
+@pytest.mark.parametrize("frame", ["world", "joint"])
+def test_violation_and_reactions_of_all_runs_at_once(four_bar, frame, monkeypatch):
+    """As run by run, to rounding, with all labels; a run that does not begin holds NaN."""
+    points = np.tile(four_bar.parameters()["D.point_i"], (4, 1))
+    points[2] += 100.0
+    members = {"crank.mass": np.linspace(0.8, 1.5, 4), "D.point_i": points}
+    with pytest.warns(da.errors.AssemblyWarning, match="starts were moved"):
+        runs = da.simulate_many(four_bar, members, 0.5, rtol=1e-6, samples=4)
+    asked = []
+    monkeypatch.setattr(_batch, "together", lambda *given: asked.append(given) or together(*given))
+    violation, found = runs.violation, runs.reactions("A", frame=frame)
+    assert not asked  # no run by itself
+    one_by_one(monkeypatch)
+    again = runs[:]
+    expected, slow = again.violation, again.reactions("A", frame=frame)
+    assert len(asked) == 1
+    for level, values in expected.items():
+        np.testing.assert_allclose(violation[level], values, rtol=0, atol=1e-14)
+    assert np.isnan(violation["position"][2]) and not np.isnan(violation["position"][3])
+    xr.testing.assert_allclose(found, slow, rtol=1e-11)
+    assert found.attrs == slow.attrs and list(found.coords) == list(slow.coords)
+    assert {k: (x.dims, x.attrs, x.dtype) for k, x in found.variables.items()} == {
+        k: (x.dims, x.attrs, x.dtype) for k, x in slow.variables.items()
+    }
+
+
+def test_reactions_of_runs_with_dependent_rows_are_asked_one_by_one(monkeypatch):
+    """A parallelogram with equal cranks passes its line position: those runs that get there are looked at as ever."""
+    system = da.build(da.mechanism("n-four-bar", N=1))
+    start = da.stabilise.consistent_state(system)
+    speeds = np.array([1.0, 0.0, 1.0])[:, None]
+    t_end = 0.8  # with its own speed the line position comes at 0.708 s
+    starts = np.tile(start.q, (3, 1)), speeds * np.asarray(start.v)
+    runs = da.simulate_many(system, starts, t_end, samples=np.linspace(0, t_end, 801))
+    found = runs.reactions("foot0")
+    one_by_one(monkeypatch)
+    slow = runs[:].reactions("foot0")
+    xr.testing.assert_allclose(found, slow, rtol=1e-9)
+    assert not bool(found["unique_force"].all()) and found.attrs == slow.attrs
 
 
 def test_labelled_data_and_reactions_have_a_run(runs):
@@ -149,15 +242,13 @@ def test_derivatives_of_a_batch(name):
         after, before = (
             da.simulate(base.replace({parameter: x * (1 + e)}), 0.5, rtol=1e-12, samples=3) for e in (1e-4, -1e-4)
         )
-        for got, word in zip(runs.derivatives, ("q", "v"), strict=True):
+        for got, word in zip(runs.derivatives, ("q", "v", "work"), strict=True):
             expected = (getattr(after, word) - getattr(before, word)) / (2e-4 * x)
             scale = 1e-6 * (1 + np.max(np.abs(expected)))
             np.testing.assert_allclose(got[1, k], expected, rtol=0, atol=scale)
 
 
 def test_a_file_as_it_comes(four_bar, runs, tmp_path):
-    import xarray as xr
-
     path = da.simulation.write_many(
         tmp_path / "runs.nc", four_bar, {"crank.mass": MASSES}, 1.0, at_once=4, rtol=1e-6, samples=6
     )
@@ -168,13 +259,46 @@ def test_a_file_as_it_comes(four_bar, runs, tmp_path):
 
 
 def test_derivatives_without_constraints():
-    """x = cos(√k t): ∂x/∂k = −t sin(√k t)/(2√k)."""
+    """x = cos(s), s = √k t: ∂x/∂k = −t sin s/(2√k); the work of the force is W = ½ k sin² s."""
     system = da.FunctionSystem(
         lambda t, q, p: jnp.eye(1), lambda t, q, v, p: -p["k"] * q, q0=[1.0], parameters={"k": 1.0}
     )
     k = np.array([1.0, 2.0])
     runs = da.simulate_many(system, {"k": k}, 1.0, samples=3, derivatives=["k"])
-    np.testing.assert_allclose(runs.derivatives.q[:, 0, -1, 0], -np.sin(np.sqrt(k)) / (2 * np.sqrt(k)), atol=1e-8)
+    s = np.sqrt(k)
+    np.testing.assert_allclose(runs.derivatives.q[:, 0, -1, 0], -np.sin(s) / (2 * s), atol=1e-8)
+    expected = 0.5 * np.sin(s) ** 2 + 0.5 * s * np.sin(s) * np.cos(s)
+    np.testing.assert_allclose(runs.derivatives.work[:, 0, -1, 0], expected, atol=1e-8)
+
+
+def test_reactions_and_work_of_a_batch_are_differentiated():
+    """By `jit(vmap(jacfwd))` over `simulate`, as docs/how_to/batches.md has it, against central differences of batches
+    at 1e-12 with a relative change of 1e-4: their error is 1e-8 of the value. The work by `derivatives=`, too."""
+    model = da.Model("swing", gravity=(0, -9.81))
+    arm = model.body("arm", mass=1.0, inertia=1 / 12, position=(0.5, 0))
+    model.joint_spring("damper", model.revolute("pin", model.ground, arm, at=(0, 0)), damping=0.1)
+    machine = da.prepare(model)
+    values, along = np.array([1.0, 2.0]), {"rtol": 1e-10, "samples": 2}
+
+    def outcome(mass):
+        changed = machine.replace({"arm.mass": mass})
+        run = da.simulate(changed, 0.4, derivative="forward", **along)
+        now = da.assemble(changed.system, 0.4, run.q[-1], run.v[-1])
+        lam = da.reactions.RequireUnique().multipliers(changed.system, now, changed.formulation.solve(now).r)
+        return da.reactions.joint_wrenches(changed.system, now, lam).force[0], run.work[-1]
+
+    force, work = jax.jit(jax.vmap(jax.jacfwd(outcome)))(values)
+    ends = [
+        da.simulate_many(machine, {"arm.mass": values * (1 + e)}, 0.4, rtol=1e-12, samples=2) for e in (1e-4, -1e-4)
+    ]
+    step = 2e-4 * values[:, None]
+    forces = [x.reactions("pin")["force"].values[:, -1] for x in ends]
+    np.testing.assert_allclose(force, (forces[0] - forces[1]) / step, rtol=1e-6, atol=1e-6)
+    expected = (ends[0].work[:, -1] - ends[1].work[:, -1]) / step
+    np.testing.assert_allclose(work, expected, rtol=0, atol=1e-6 * np.max(np.abs(expected)))
+    batch = da.simulate_many(machine, {"arm.mass": values}, 0.4, derivatives=["arm.mass"], **along)
+    np.testing.assert_allclose(batch.derivatives.work[:, 0, -1], expected, rtol=0, atol=1e-6 * np.max(np.abs(expected)))
+    assert np.max(np.abs(expected)) > 1e-3
 
 
 def test_a_machine_that_is_weak_everywhere_has_derivatives():

@@ -147,6 +147,9 @@ class Proximal(AbstractFormulation):
     def _visit(self, system, t, q, w, rhs, loop: str) -> tuple[Visit, Equations, Attempt]:
         """An evaluation, at other places too where the state is near a singular position; one assembly serves all."""
         aside = loop in ("lax", "aside")
+        # machine code has to move what a loop carries in each round: it does without the equations, which are assembled
+        # once more at the end. A program of XLA takes longer to compile with two assemblies
+        light = loop == "aside"
 
         def evaluate(carry):
             visit: Visit = carry[0]
@@ -164,6 +167,8 @@ class Proximal(AbstractFormulation):
             waits = side & more  # a side is evaluated when it is on the constraints
             nothing = _zeros(jax.eval_shape(attempts[0]))
             now = first if dense else ~waits  # sparse solutions are always polished
+            if light and not dense:  # accelerations are known from the sides: here only the equations are wanted
+                now = now & ~((visit.place == LAST) & visit.inside)
             quick = jax.lax.cond(unvmap_any(now), attempts[0], lambda: nothing) if aside else attempts[0]()
             ended = dataclasses.replace(visit, going=jnp.array(False))
             special = ~first | self._near(quick)
@@ -201,7 +206,7 @@ class Proximal(AbstractFormulation):
                 return _where(special, after, ended), _where(special, found, quick)
 
             after, found = jax.lax.cond(unvmap_any(special), onwards, lambda: (ended, quick))
-            return after, equations, found
+            return (after, found) if light else (after, found, equations)
 
         zero, none, no = jnp.zeros((), int), jnp.zeros(()), jnp.array(False)
         start = (q, w)
@@ -213,7 +218,8 @@ class Proximal(AbstractFormulation):
         most = (CORRECTIONS + 1) * (1 + (len(SIDES) if aside else 0)) + PROBES + 1
         kind = "lax" if aside else "bounded"
         done: Any = while_loop(lambda c: c[0].going, evaluate, (first, *empty), max_steps=most, kind=kind)
-        return done
+        visit, found = done[:2]
+        return visit, with_rhs(assemble(system, *visit.at), rhs) if light else done[2], found
 
     def _accurate(self, system, q, weakest):
         """Whether an acceleration at the state itself is as accurate as the march: where rounding/σ³ is small."""
@@ -285,6 +291,7 @@ class Proximal(AbstractFormulation):
         moved = t + step, system.retract(q, step * (v + 0.5 * step * vdot)), v + step * vdot
         going = jnp.where(first, near & (pace > 0), place < LAST)
         at = tuple(jnp.where(following < LAST, x, y) for x, y in zip(moved, state, strict=True))
+        at = _where(going, at, visit.at)
         zero, none = jnp.zeros((), int), jnp.array(jnp.inf)
         return Visit(going, following, zero, none, at, tau, shift, vdot, spread, totals, outer, roots, inside)
 

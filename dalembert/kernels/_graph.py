@@ -133,6 +133,7 @@ class Graph:
         self.main = Region(1)
         self.now = self.main
         self.lowest = self.setup  # no node is placed farther out: a branch computes what is its own
+        self.assumed: dict[int, int] = {}  # truth values that are known in the branch that is being written
         self.not_finite: list[int] = []  # constants
         self._known: dict[float | bytes, int] = {}
         self._shared: dict[tuple, int] = {}
@@ -285,6 +286,7 @@ class Graph:
 
     def logic(self, op: str, a: int, b: int) -> int:
         """ "and", "or" of truth values."""
+        a, b = self.assumed.get(a, a), self.assumed.get(b, b)
         absorbing, neutral = (ZERO, ONE) if op == "and" else (ONE, ZERO)
         if absorbing in (a, b):
             return absorbing
@@ -298,9 +300,12 @@ class Graph:
         if a < 0:
             return ONE if a == ZERO else ZERO
         a = self.as_truth(a)
+        if a in self.assumed:
+            return ONE if self.assumed[a] == ZERO else ZERO
         return self.args[a][0] if self.op[a] == "not" else self.node("not", a)
 
     def select(self, truth: int, otherwise: int, then: int) -> int:
+        truth = self.assumed.get(truth, truth)
         if truth < 0:
             return otherwise if truth == ZERO else then
         if then == otherwise:
@@ -315,6 +320,8 @@ class Graph:
         """A number as true or false."""
         if a < 0:
             return ZERO if self.value(a) == 0 else ONE
+        if self.op[a] == "select" and self.args[a][1:] == (ZERO, ONE):  # a truth value as a number, and back
+            return self.args[a][0]
         return a if self.is_boolean(a) else self.node("ne", a, ZERO)
 
     def as_number(self, a: int) -> int:
@@ -351,19 +358,32 @@ class Graph:
         """The results of makes[1] if `truth`, else of makes[0]; both have as many."""
         surrounding, lowest = self.now, self.lowest
         regions, results = [], []
-        for make in reversed(makes):
+        before = self.assumed
+        for value, make in zip((ONE, ZERO), reversed(makes), strict=True):
             region = Region(surrounding.depth + 1)
             self.now = self.lowest = region
+            self.assumed = before | self._follows(truth, value)
             results.append([self.as_number(a) for a in make()])
             region.open = False
             regions.append(region)
-        self.now, self.lowest = surrounding, lowest
+        self.now, self.lowest, self.assumed = surrounding, lowest, before
         same = [a == b and (a < 0 or self.region[a].open) for a, b in zip(*results, strict=True)]
         node = self.fresh("branch", (Branch(truth, tuple(regions), tuple(results)),), surrounding)
         return [
             a if equal else self.fresh("result", (node, k), surrounding)
             for k, (a, equal) in enumerate(zip(results[0], same, strict=True))
         ]
+
+    def _follows(self, truth: int, value: int) -> dict[int, int]:
+        """What is known of truth values where one of them is known."""
+        if truth < 0:
+            return {}
+        out, op, args = {truth: value}, self.op[truth], self.args[truth]
+        if op == "not":
+            out |= self._follows(args[0], ZERO if value == ONE else ONE)
+        elif op == ("and" if value == ONE else "or"):
+            out |= self._follows(args[0], value) | self._follows(args[1], value)
+        return out
 
     def external(self, name: str, numbers: list[int], rows: int, columns: int, way: int, count: int) -> list[int]:
         """What a function of LAPACK computes from a matrix."""

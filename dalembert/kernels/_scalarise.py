@@ -52,6 +52,7 @@ class _Walk:
     def __init__(self, graph: Graph, most: int, dense: int):
         self.graph, self.most, self.dense = graph, most, dense
         self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
+        self.inverted: dict[int, int] = {}  # 1/x of diagonals of Cholesky factors
         self.scalars: dict[float, np.ndarray] = {}  # constants of no dimension
         self.arrays: dict[int, tuple[Any, np.ndarray]] = {}  # constants of arrays, which are kept, by their id
 
@@ -160,7 +161,9 @@ class _Walk:
     # ---- calls -----------------------------------------------------------------------------------------------
 
     def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, name="", **_) -> list[np.ndarray]:
-        if name in ("solved_in_order", "solved_roughly"):  # of linalg
+        if name == "factor_in_order":  # of linalg, as the next two: its numbers are those of `sparse_solve`
+            return [np.full(jaxpr.out_avals[0].shape, ZERO)]
+        if name in ("solved_in_order", "solved_roughly"):
             i, j, entries, b, *_ = values
             if entries.ndim != 1 or b.ndim != 2:
                 raise Unknown("sparse equations of a whole batch")
@@ -192,7 +195,11 @@ class _Walk:
                 shapes[:] = self.closed(branch, list(values))
                 return self._flat(shapes)
 
-            found = self.graph.branch(self.graph.as_truth(which), [lambda b=b: make(b) for b in branches])
+            truth = self.graph.as_truth(which)
+            truth = self.graph.assumed.get(truth, truth)
+            if truth < 0:
+                return self.closed(branches[int(truth == ONE)], list(values))
+            found = self.graph.branch(truth, [lambda b=b: make(b) for b in branches])
             return self._unflat(found, shapes)
         outs = [self.closed(b, list(values)) for b in branches]
         merged = outs[-1]
@@ -421,6 +428,7 @@ class _Walk:
             inverse.append(g.div(ONE, pivot))
             lower[j][j] = g.unary("sqrt", pivot)
             over = g.mul(lower[j][j], inverse[j])  # 1/√d, without another division
+            self.inverted[lower[j][j]] = over
             mine = {k: share for k, _, share in shares}
             for i in range(j + 1, m):
                 x = int(a[i, j])
@@ -448,7 +456,7 @@ class _Walk:
         rows = [[(k, int(a[i, k])) for k in (range(i) if lower else range(i + 1, m)) if a[i, k] != ZERO]
                 for i in range(m)]  # fmt: skip
         out = np.full(b.shape, ZERO)
-        over = [ONE if unit else g.div(ONE, int(a[i, i])) for i in range(m)]
+        over = [ONE if unit else self._inverse(int(a[i, i])) for i in range(m)]
         for c in range(b.shape[1]):
             x = [ZERO] * m
             for i in order:
@@ -458,6 +466,12 @@ class _Walk:
                 x[i] = g.mul(total, over[i])
             out[:, c] = x
         return out
+
+    def _inverse(self, a: int) -> int:
+        """1/a, as it is known of the diagonals of Cholesky factors."""
+        known = self.inverted.get(a)
+        usable = known is not None and (known < 0 or self.graph.region[known].open)
+        return known if usable else self.graph.div(ONE, a)  # pyright: ignore[reportReturnType]
 
     def svd(self, a, *, full_matrices, compute_uv, subset_by_index=None, **_):
         if subset_by_index is not None or not a.size:

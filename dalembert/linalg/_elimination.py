@@ -1,8 +1,9 @@
 """linalg · elimination in an order that is found once: a loop over indices in machine code, for large machines.
 
 A = L D Lᵀ without pivoting, of a symmetric quasi-definite matrix [Vanderbei 1995], each row of C after its velocities
-(`kernels.order`). What that loses one refinement restores; the caller looks at the residual. SciPy and KLU look for
-pivots anew at each factorisation, which takes two to three times as long.
+(`kernels.order`). What that loses one refinement restores; the caller looks at the residual. The factor is found once
+and serves all right-hand sides of the same matrix. SciPy and KLU look for pivots anew at each factorisation, which
+takes two to three times as long, and KLU keeps no factor between two calls inside a compiled program.
 """
 
 from __future__ import annotations
@@ -13,31 +14,18 @@ import numpy as np
 
 from dalembert.kernels import Indices, Numbers, at, available, operation, order
 
-NAME = "dalembert.eliminate"
+FACTORISE, SOLVE = "dalembert.factorise", "dalembert.solve"
 
 
-def eliminate(
-    values: Numbers,
-    rhs: Numbers,
-    plan: Indices,
-    shape: Numbers,
-    x: Numbers,
-    factor: Numbers,
-    y: Numbers,
-    gap: Numbers,
-):
-    """x with A x = rhs for shape[0] columns, of which the first shape[1] are refined once."""
+def factorised_rows(values: Numbers, plan: Indices, factor: Numbers):
+    """The factor of A: 1/D, then the columns of L below the diagonal."""
     n = plan[0]
     entries = plan[1]
     pairs = plan[2]
     given = plan[3]
-    order = at(plan, 4)
-    first = at(order, n)
-    rows = at(first, n + 1)
-    target = at(rows, entries)
+    first = at(plan, 4 + n)
+    target = at(first, n + 1 + entries)
     place = at(target, pairs)
-    i = at(place, given)
-    j = at(i, given)
     for k in range(n + entries):
         factor[k] = 0.0
     for k in range(given):
@@ -57,7 +45,33 @@ def eliminate(
                 count += 1
         for s in range(begin, end):
             below[s] = below[s] * over
+
+
+def solved_rows(
+    values: Numbers,
+    rhs: Numbers,
+    factor: Numbers,
+    plan: Indices,
+    shape: Numbers,
+    x: Numbers,
+    y: Numbers,
+    gap: Numbers,
+    lost: Numbers,
+):
+    """x with A x = rhs for shape[0] columns, of which the first shape[1] are refined once; lost[0] is the number of
+    rows whose residual is more than shape[2] times their terms (with 0 nobody looks)."""
+    n = plan[0]
+    entries = plan[1]
+    pairs = plan[2]
+    given = plan[3]
+    order = at(plan, 4)
+    first = at(order, n)
+    rows = at(first, n + 1)
+    i = at(rows, entries + pairs + given)
+    j = at(i, given)
+    below = at(factor, n)
     columns = int(shape[0])
+    lost[0] = 0.0
     for q in range(columns):
         for k in range(n):
             gap[k] = rhs[k * columns + q]
@@ -82,13 +96,25 @@ def eliminate(
                 y[k] = total
             for k in range(n):
                 x[order[k] * columns + q] = x[order[k] * columns + q] + y[k]
+        if shape[2] > 0.0:
+            for k in range(n):
+                gap[k] = rhs[k * columns + q]
+                y[k] = abs(gap[k])
+            for k in range(given):
+                term = values[k] * x[j[k] * columns + q]
+                gap[i[k]] = gap[i[k]] - term
+                y[i[k]] = y[i[k]] + abs(term)
+            for k in range(n):
+                if not abs(gap[k]) <= shape[2] * y[k]:  # what is not finite, too
+                    lost[0] = lost[0] + 1.0
 
 
 class Elimination:
     """The plan of all eliminations of one pattern; `address` is where it lies in the memory of this process."""
 
     def __init__(self, size: int, i: np.ndarray, j: np.ndarray):
-        operation(NAME, eliminate, 4)
+        operation(FACTORISE, factorised_rows, 1)
+        operation(SOLVE, solved_rows, 4)
         sequence, columns = order(size, i, j)
         number = np.empty(size, np.int64)
         number[sequence] = np.arange(size)
@@ -125,12 +151,20 @@ class Elimination:
         return self.plan.ctypes.data
 
 
-def eliminated(values, rhs, address, size: int, entries: int):
-    """x with A x = rhs; every column but the last is refined, if there are several."""
-    columns = rhs.shape[1]
-    kinds = [jax.ShapeDtypeStruct(s, float) for s in ((size, columns), (size + entries,), (size,), (size,))]
-    call = jax.ffi.ffi_call(NAME, kinds, vmap_method="sequential")
-    return call(values, rhs, address, jnp.array([columns, max(1, columns - 1)], float))[0]
+def factorised(values, address, size: int, entries: int):
+    """The factor of A, for `solved`."""
+    call = jax.ffi.ffi_call(FACTORISE, jax.ShapeDtypeStruct((size + entries,), float), vmap_method="sequential")
+    return call(values, address)
 
 
-__all__ = ["Elimination", "available", "eliminated"]
+def solved(values, factor, rhs, address, refined: int, most: float = 0.0):
+    """x with A x = rhs, its first columns refined once by the residual of A itself; and how many rows have a residual
+    of more than `most` times their terms (0: nobody looks)."""
+    size, columns = rhs.shape
+    kinds = [jax.ShapeDtypeStruct(s, float) for s in ((size, columns), (size,), (size,), (1,))]
+    call = jax.ffi.ffi_call(SOLVE, kinds, vmap_method="sequential")
+    x, _, _, lost = call(values, rhs, factor, address, jnp.array([columns, refined, most], float))
+    return x, lost[0]
+
+
+__all__ = ["Elimination", "available", "factorised", "solved"]

@@ -11,12 +11,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from equinox.internal import unvmap_any
 from jaxtyping import Float, UInt
 
 from dalembert._typing import Array
 from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows
-from dalembert.linalg._elimination import Elimination, available, eliminated
+from dalembert.linalg._elimination import Elimination, available, factorised, solved
 
+LOST = 1e-8
+"""Residual of a row, relative to its terms, from which on a solution without pivots is thrown away: far above rounding,
+and still eight digits in each iteration that uses it."""
 # symbolic analyses live as long as the process: a handle in a compiled program must never dangle
 _ANALYSES: dict[tuple, tuple] = {}
 
@@ -71,27 +75,39 @@ class KLU(eqx.Module):
         object.__setattr__(self, "pattern", state["pattern"])
         object.__setattr__(self, "handle", _handles(state["pattern"]))
 
-    def solve(
-        self,
-        mass: BlockMass,
-        rows: BlockRows,
-        D: Float[Array, " m"],
-        rhs: Float[Array, "nm r"],
-        way: str = "pivots",
-    ):
-        """Solve [M Cᵀ; C −D] x = rhs, factorising once for all columns of rhs.
-
-        `way`: "pivots" by KLU; "order" in a fixed order without pivots, three times as fast, where the caller looks at
-        the residual; "rough" the same, where some digits are enough, which machine code makes use of (`kernels`).
-        """
+    def factorise(self, mass: BlockMass, rows: BlockRows, D: Float[Array, " m"]) -> Factor:
+        """[M Cᵀ; C −D], ready to be solved for several right-hand sides."""
         p = self.pattern
         c = rows.data[p.rows.inside]
         values = jnp.concatenate([mass.blocks[:, p.mask].ravel(), c, c, -D])[p.order]
-        if way != "pivots" and available():
+        factor = None
+        if available():
             elimination = _analysis(p)[1]
-            solve = solved_roughly if way == "rough" else solved_in_order
-            return solve(p.i, p.j, values, rhs, self.handle, elimination.size, elimination.entries)
-        return klu_solve(p.i, p.j, values, rhs, self.handle)
+            factor = factor_in_order(values, self.handle, elimination.size, elimination.entries)
+        return Factor(self, values, factor)
+
+
+class Factor(eqx.Module):
+    """A factorised saddle-point matrix: by elimination in a fixed order, and where that does not do, by KLU."""
+
+    klu: KLU
+    values: Float[Array, " entries"]
+    factor: Float[Array, " factor"] | None  # of the elimination, where that is available
+
+    def solve(self, rhs: Float[Array, "nm r"]) -> Float[Array, "nm r"]:
+        """x for each column of rhs: of the elimination where its residual is small, else of KLU with pivots."""
+        p, handle = self.klu.pattern, self.klu.handle
+        if self.factor is None:
+            return klu_solve(p.i, p.j, self.values, rhs, handle)
+        return solved_in_order(p.i, p.j, self.values, rhs, self.factor, handle)
+
+    def solve_roughly(self, rhs: Float[Array, "nm r"]) -> Float[Array, "nm r"]:
+        """The same without a look at the residual, which the caller takes; the last column is not refined, either:
+        machine code (`kernels`) refines none."""
+        p, handle = self.klu.pattern, self.klu.handle
+        if self.factor is None:
+            return klu_solve(p.i, p.j, self.values, rhs, handle)
+        return solved_roughly(p.i, p.j, self.values, rhs, self.factor, handle)
 
 
 def klu_solve(i, j, values, rhs, handle):
@@ -103,16 +119,23 @@ def klu_solve(i, j, values, rhs, handle):
 
 
 # `kernels` has a rule for functions of these names
-@functools.partial(jax.jit, static_argnums=(5, 6))
-def solved_in_order(i, j, values, rhs, handle, size: int, entries: int):
-    """The solution by elimination in a fixed order."""
-    return eliminated(values, rhs, handle[1], size, entries)
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def factor_in_order(values, handle, size: int, entries: int):
+    """The factor of the elimination in a fixed order."""
+    return factorised(values, handle[1], size, entries)
 
 
-@functools.partial(jax.jit, static_argnums=(5, 6))
-def solved_roughly(i, j, values, rhs, handle, size: int, entries: int):
-    """The same where some digits are enough."""
-    return eliminated(values, rhs, handle[1], size, entries)
+@jax.jit
+def solved_in_order(i, j, values, rhs, factor, handle):
+    """The solution by elimination in a fixed order; by KLU where its residual says that pivots are needed."""
+    x, lost = solved(values, factor, rhs, handle[1], rhs.shape[1], LOST)
+    return jax.lax.cond(unvmap_any(lost > 0), lambda: klu_solve(i, j, values, rhs, handle), lambda: x)
+
+
+@jax.jit
+def solved_roughly(i, j, values, rhs, factor, handle):
+    """The solution by elimination in a fixed order, whatever it is."""
+    return solved(values, factor, rhs, handle[1], max(1, rhs.shape[1] - 1))[0]
 
 
 def _handles(pattern: SaddlePattern) -> np.ndarray:

@@ -43,7 +43,7 @@ ROUNDING = 4e-15
 LOST = 1e-3
 """Residual from which on a solution without pivots is not refined but thrown away."""
 SPARSE_REFINEMENTS = 4
-"""Most refinements; each is a factorisation here: KLU keeps no factor between two calls inside a compiled program."""
+"""Most refinements, all by one factor."""
 
 
 class Attempt(eqx.Module):
@@ -229,7 +229,8 @@ class DenseSaddle(eqx.Module):
 
 
 class SparseSaddle(eqx.Module):
-    """KLU on [M Cᵀ; C −ε S⁻²]; linear cost for the mechanisms we know. No m × n array is formed."""
+    """[M Cᵀ; C −ε S⁻²], eliminated in a fixed order or by KLU; linear cost for the mechanisms we know. No m × n array
+    is formed."""
 
     mass: BlockMass
     C: BlockRows
@@ -272,7 +273,7 @@ class SparseSaddle(eqx.Module):
         return self.solve(a, g)
 
     def solve_many(self, a: Float[Array, "n r"], g: Float[Array, "m r"]):
-        """(x, λ) for several right-hand sides, with one factorisation (and one per refinement).
+        """(x, λ) for several right-hand sides, with one factorisation.
 
         Directions with σ² below ε are not resolved: where the equations do not hold, singular values of the dense rows
         are used, unless there are too many.
@@ -336,9 +337,10 @@ class SparseSaddle(eqx.Module):
         held = jax.lax.stop_gradient((self.mass, self.C, self.shift * self.D))
 
         def found(_, b):
+            factor = self.klu.factorise(*held)
             if refinements == 0:
-                return self.klu.solve(*held, b), jnp.zeros(2)
-            z = self.klu.solve(*held, b, way="rough" if probed else "order")
+                return factor.solve(b), jnp.zeros(2)
+            z = factor.solve_roughly(b) if probed else factor.solve(b)
             z, b, rest = (z[:, :-1], b[:, :-1], z[:, -1:]) if probed else (z, b, z[:, :0])
 
             def going(carry):
@@ -347,9 +349,9 @@ class SparseSaddle(eqx.Module):
 
             def refine(carry):
                 z, gap, left, _, k = carry
-                lost = jnp.any(~(left < LOST))  # without pivots nothing was found: once more with them
+                lost = jnp.any(~(left < LOST))  # nothing was found: once more, with pivots
                 z, gap = jnp.where(lost, 0.0, z), jnp.where(lost, b, gap)
-                z = z + self.klu.solve(*held, gap)
+                z = z + factor.solve(gap)
                 gap, now = self._gap(z, b)
                 return z, gap, now, left, k + 1
 

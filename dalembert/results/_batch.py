@@ -1,6 +1,7 @@
-"""6b· results: a batch of runs: each query is evaluated run by run, and labelled data are joined along `run`.
+"""6b· results: a batch of runs: labelled data are joined along `run`, with NaN at instants that a run did not reach.
 
-Instants that a run did not reach hold NaN.
+Violation and reactions are evaluated for all runs at once: reactions of those runs whose rows are well independent at
+all their instants, so that all components are unique and believed. Everything else is evaluated run by run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import numpy as np
 
 from dalembert._results import DalembertError, RedundancyWarning, warn_caller
 from dalembert._typing import is_traced
+from dalembert.linalg import WEAK
+from dalembert.reactions import one_sided_limits
+from dalembert.results._at_once import ask_all, borne, violated
 from dalembert.results._results import LEVELS, Results
 from dalembert.simulation import SAVED, Solution, how_many, member, reached, run_of, statuses
 
@@ -51,12 +55,25 @@ class BatchResults:
 
     @property
     def violation(self) -> dict[str, np.ndarray]:
+        found = all_runs(self.solution, violated)
+        if found is not None:
+            values, lengths = found
+            values[lengths == 0] = 0.0
+            worst = np.where(lengths[:, None] > 0, np.nanmax(values, axis=1, initial=0.0), np.nan)
+            return dict(zip(LEVELS, worst.T, strict=True))
         each = for_each(self.solution, lambda one: [one.violation[x] for x in LEVELS])
         return {x: np.array([np.nan if np.ndim(e) == 0 else e[k] for e in each]) for k, x in enumerate(LEVELS)}
 
     def reactions(self, joint: str, *, frame: str = "world", rule=None) -> xr.Dataset:
         """Force and torque of a joint, along `run`."""
-        return together(self.solution, lambda one: one.reactions(joint, frame=frame, rule=rule), "reactions(joint)")
+
+        def ask(one: Solution) -> xr.Dataset:
+            return one.reactions(joint, frame=frame, rule=rule)
+
+        regular = independent(self.solution)
+        if regular is None:
+            return together(self.solution, ask, "reactions(joint)")
+        return joined(self.solution, ask, joint, frame, *regular)
 
     def to_netcdf(self, path) -> Path:
         """Write the labelled data."""
@@ -83,15 +100,92 @@ class BatchResults:
         )
 
 
+def all_runs(solution: Solution, question: Callable) -> tuple[Any, np.ndarray] | None:
+    """The answers at all instants of all runs, and how many instants each run has; None where they are to be asked run
+    by run."""
+    if np.ndim(solution.status_code) != 1 or solution.system.klu is not None or not np.size(solution.t):
+        return None
+    if solution.phases is not None:  # each part of a run is a machine of its own
+        return None
+    t = np.asarray(solution.t)
+    lengths = np.sum(np.isfinite(t) & (t <= np.asarray(solution.t_end)[:, None]), axis=1)
+    found = ask_all(solution, question, lengths) if lengths.any() else None
+    return None if found is None else (found, lengths)
+
+
+def independent(solution: Solution) -> tuple[np.ndarray, np.ndarray, Any] | None:
+    """Which runs have well independent rows at all their instants, how many instants each run has, and the reactions
+    of all; None where reactions are to be asked run by run: in joint coordinates, where they depend on more than the
+    state, and where runs have times of their own."""
+    if np.ndim(solution.status_code) != 1:
+        return None
+    system = run_of(solution, 0).system
+    bodies = system.bodies
+    if bodies is not system or bodies.sided or bodies.pretensions() or one_sided_limits(bodies) or not bodies.m:
+        return None
+    found = all_runs(solution, borne)
+    if found is None:
+        return None
+    (sigma, wrenches), lengths = found
+    t = np.asarray(solution.t)
+    there = np.arange(t.shape[1]) < lengths[:, None]
+    with np.errstate(invalid="ignore"):
+        well = (sigma.shape[2] == bodies.m) & (sigma[..., -1] > WEAK * sigma[..., 0])
+    regular = np.all(well | ~there, axis=1) & (lengths > 0)
+    alike = np.all((t == t[np.argmax(lengths)]) | ~there)
+    return (regular, lengths, wrenches) if alike and regular.any() else None
+
+
+def joined(solution: Solution, ask, joint: str, frame: str, regular, lengths, wrenches) -> xr.Dataset:
+    """Reactions of a joint: of `regular` runs from `wrenches`, of the others run by run."""
+    import xarray as xr
+
+    own = int(np.argmax(np.where(regular, lengths, -1)))
+    like = _padded(ask, run_of(solution, own), int(lengths[own]))
+    bodies = solution.system.bodies
+    assert bodies is not None
+    number = [j.name for j in bodies.joints].index(joint)
+    there = np.arange(np.shape(solution.t)[1]) < lengths[:, None]
+    data: dict[str, Any] = {}
+    for name, x in like.data_vars.items():
+        kind = str(name).removeprefix("unique_")
+        values = getattr(wrenches, kind if frame == "world" else f"joint_{kind}")[:, :, number]
+        if kind != name:
+            values = np.broadcast_to(there[:, :, None], values.shape)
+        values = values.reshape(values.shape[: 1 + x.ndim])  # a torque in the plane is a number
+        data[str(name)] = (("run", *x.dims), values[regular], x.attrs)
+    shown = np.asarray(solution.t)[int(np.argmax(lengths))]
+    coords = {k: c for k, c in like.coords.items() if k != "time"} | {"time": ("time", shown, like["time"].attrs)}
+    out = xr.Dataset(data, coords=coords, attrs=like.attrs)
+    order = np.concatenate([np.flatnonzero(regular), np.flatnonzero(~regular)])
+    rest = order[int(np.sum(regular)) :]
+    if len(rest):
+        if lengths[rest].any():
+            some = jax.tree_util.tree_map(lambda x: np.asarray(x)[rest], solution)
+            slow = together(some, ask, "reactions(joint)").drop_vars(("run", "status", "t_end"))
+            slow = slow.assign_coords(time=out["time"])
+        else:
+            nothing = {k: np.nan if x.dtype.kind == "f" else False for k, x in out.items()}
+            slow = out.isel(run=np.zeros(len(rest), int))
+            slow = slow.assign({k: xr.full_like(slow[k], x) for k, x in nothing.items()})
+        out = xr.concat([out, slow], dim="run", data_vars="all", compat="equals", combine_attrs="drop_conflicts")
+    return _with_runs(out.isel(run=np.argsort(order)), solution)
+
+
+def _with_runs(data: xr.Dataset, solution: Solution) -> xr.Dataset:
+    """With the number, the status and the end of each run."""
+    names, ends = [s.name for s in statuses(solution)], np.asarray(solution.t_end)
+    return data.assign_coords(run=np.arange(len(ends)), status=("run", names), t_end=("run", ends, {"units": "s"}))
+
+
 def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: str) -> xr.Dataset:
     """A dataset of every run, along `run`."""
     import xarray as xr
 
     if np.ndim(solution.status_code) > 1:
         raise DalembertError(f"This is a batch of {how_many(solution)} runs; take some of them: solution[0].{what}.")
-    count = len(np.asarray(solution.status_code))
     whole = jax.tree_util.tree_map(np.asarray, solution)
-    runs = [run_of(whole, k) for k in range(count)]
+    runs = [run_of(whole, k) for k in range(len(whole.status_code))]
     lengths = [reached(one) for one in runs]
     if not any(lengths):
         raise DalembertError("No run of this batch has reached a saved instant.")
@@ -114,8 +208,7 @@ def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: 
     out = xr.concat(
         parts, dim="run", data_vars="all", coords="different", compat="equals", combine_attrs="drop_conflicts"
     )
-    names = [s.name for s in statuses(solution)]
-    return out.assign_coords(run=np.arange(count), status=("run", names), t_end=("run", whole.t_end, {"units": "s"}))
+    return _with_runs(out, solution)
 
 
 def _padded(query, one: Solution, count: int) -> xr.Dataset:

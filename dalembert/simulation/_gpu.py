@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
@@ -325,7 +326,16 @@ def gpu_machine(machine: Machine, saves: str) -> GpuMachine:
 
 
 def march_many_on_gpu(
-    machine: Machine, parameters, ends, limits, times, steps: bool, room: int, saves: bool = True, block: int = BLOCK
+    machine: Machine,
+    parameters,
+    ends,
+    limits,
+    times,
+    steps: bool,
+    room: int,
+    saves: bool = True,
+    block: int = BLOCK,
+    report: Callable[[float], None] | None = None,
 ):
     """Run the loop over all members in `ends` on the GPU of this machine, in parts if its memory asks for it.
 
@@ -339,6 +349,7 @@ def march_many_on_gpu(
         room: instants that are saved of a member at most.
         saves: whether anything is.
         block: threads of a block.
+        report: is told the share of the members that is done, after each part.
 
     Returns:
         (ends, times, states), as `_native.run` does.
@@ -357,4 +368,6 @@ def march_many_on_gpu(
         run = GpuRun(made.layout, gpu, own, ends[some], limits, times, room)
         run.march(program, block)
         parts.append(run.results())
+        if report is not None:
+            report(min(first + most, members) / members)
     return tuple(np.concatenate(x) for x in zip(*parts, strict=True))

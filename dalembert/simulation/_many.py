@@ -11,13 +11,14 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from dalembert._results import AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
+from dalembert._typing import Array
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
 from dalembert.kernels import Compiled, Kernel, Unknown, fixed, flat, widest
@@ -84,12 +85,14 @@ def simulate_many(
     - `device`: "cpu" (all cores), "gpu" (an NVIDIA GPU by its driver, one thread for each member), or "jax" (a program
       of XLA on JAX's own device).
     - `threads`: default: as many as there are processor cores.
-    - `progress`: True for a bar on the terminal, or a function of the finished share.
+    - `progress`: True for a bar on the terminal, or a function of the finished share, called after each part of the
+      batch (256 members; on other devices as many as they take at once).
 
     **Returns** a `Solution` that is a batch: `solution[k]` is one run with all that a solution can do, `status` is an
     array; `dataset`, `energy`, `violation` and `reactions(joint)` have a dimension `run`. A member that fails has a
     status that says so, NaN or infinite times where it did not get to, and no effect on the others. With `derivatives`,
-    `solution.derivatives` is a `State` (q, v) of arrays (members, parameters, times, coordinates).
+    `solution.derivatives` has `q`, `v` and `work`: arrays (members, parameters, times, coordinates), of the work of
+    forces and that of constraints.
 
         >>> import numpy as np
         >>> import dalembert as da
@@ -250,6 +253,14 @@ def write_many(
     return write_runs(path, parts, {n: np.asarray(x, float) for n, x in named.items()})
 
 
+class Derivatives(NamedTuple):
+    """How motions change with parameters: arrays (members, parameters, times, …)."""
+
+    q: Array
+    v: Array
+    work: Array
+
+
 class _Batch:
     """All members: their parameters, starts, and what has become of them."""
 
@@ -395,7 +406,7 @@ class _Batch:
         limits = np.array([span.t1, np.inf, _march.COUNTED, self.plan.max_steps, *tolerances], float)
         if elsewhere:
             march = march_many_on_gpu if device == "gpu" else march_many_by_xla
-            self._read(code, *march(code, self.rows, begin, limits, self.times, False, room))
+            self._read(code, *march(code, self.rows, begin, limits, self.times, False, room, report=report))
             return
         self._read(code, *march_rows(code, self.rows, begin, limits, self.times, False, room, threads, report))
 
@@ -427,7 +438,7 @@ class _Batch:
         (q, v, work), changes = saved if self.along else (saved, [])
         self.derivatives = None
         if self.along:
-            self.derivatives = State(*(np.moveaxis(np.array(x), 2, 1) for x in changes[:2]))
+            self.derivatives = Derivatives(*(np.moveaxis(np.array(x), 2, 1) for x in changes[:3]))
         self.saved = [ts.copy(), q.copy(), v.copy(), work.copy()]
         for x in self.saved[1:]:
             x[~np.isfinite(ts)] = np.nan

@@ -221,9 +221,14 @@ def closed_step(problem: Problem, t1, y1, error):
     With fixed steps, which have no error, only NaN can signal it.
     """
     y1, closed = problem.settle(t1, y1)
-    if error is None:
-        return jax.tree_util.tree_map(lambda a: jnp.where(closed, a, jnp.nan), y1), None
-    return y1, jax.tree_util.tree_map(lambda e: jnp.where(closed, e, jnp.inf), error)
+
+    def refused(tree, value):
+        """The same with `value` in place of positions and velocities. Not of the work integrals: one of them asks for
+        care at its stages, which would not help."""
+        q, w, *rest = tree
+        return (*jax.tree_util.tree_map(lambda x: jnp.where(closed, x, value), (q, w)), *rest)
+
+    return (refused(y1, jnp.nan), None) if error is None else (y1, refused(error, jnp.inf))
 
 
 class Projected(diffrax.AbstractWrappedSolver, diffrax.AbstractAdaptiveSolver):

@@ -7,6 +7,7 @@ ended, and the others are left as they are. XLA compiles it for any device; slow
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -154,14 +155,26 @@ def _program(machine: Machine) -> _Program:
     return _Program(machine)
 
 
-def march_many_by_xla(machine: Machine, parameters, ends, limits, times, steps: bool, room: int, saves: bool = True):
+def march_many_by_xla(
+    machine: Machine,
+    parameters,
+    ends,
+    limits,
+    times,
+    steps: bool,
+    room: int,
+    saves: bool = True,
+    report: Callable[[float], None] | None = None,
+):
     """Run the loop over all members in `ends` on the device of JAX; as `_native.run`.
 
-    Arguments and results are those of `_gpu.march_many_on_gpu`.
+    Arguments and results are those of `_gpu.march_many_on_gpu`. All members are one part.
     """
     parameters = np.atleast_2d(parameters)
     rows: Any = parameters[0] if len(parameters) == 1 else parameters.T
     room = room if saves and (steps or len(times)) else 0
     found = _program(machine).run(rows, np.ascontiguousarray(ends.T), limits, times, room=room, steps=steps)
     ends, out_t, out = (np.asarray(x) for x in found)
+    if report is not None:
+        report(1.0)
     return ends.T, out_t.T, out.transpose(2, 0, 1)

@@ -376,10 +376,10 @@ class TreeSystem(AbstractSystem):
         C = jnp.concatenate(out)[rows.pattern.row_order]
         # rows already satisfied by the tree joints (a plane loop in space) are round-off: zero them, so that they do
         # not count towards the rank
-        own = jnp.sqrt(jnp.sum((C * self.scale()) ** 2, axis=1))
+        own = jnp.sum((C * self.scale()) ** 2, axis=1)
         scale = self.carrier.scale().reshape(-1, self.carrier.dv)
-        whole = jnp.sqrt(rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1])))
-        share = jax.lax.stop_gradient(jnp.minimum(own / jnp.where(whole > 0, whole, 1.0), 1.0))
+        whole = rows.weighted_square(scale[:, :, None] ** 2 * jnp.eye(scale.shape[1]))
+        share = jax.lax.stop_gradient(jnp.minimum(jnp.sqrt(own / jnp.where(whole > 0, whole, 1.0)), 1.0))
         return jnp.where((share > KEPT)[:, None], C, 0.0), share
 
     def scale(self):
