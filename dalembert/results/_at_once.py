@@ -16,7 +16,7 @@ import numpy as np
 from dalembert.kernels import Unknown, describe, fixed
 from dalembert.reactions import RequireUnique
 from dalembert.results._observe import observe
-from dalembert.simulation import Solution, cores, made
+from dalembert.simulation import Solution, code_for_rows, cores
 from dalembert.systems import without_names
 
 INSTANTS = 4096
@@ -52,7 +52,9 @@ def ask_all(solution: Solution, question: Callable, reached: np.ndarray) -> Any:
     t, q, v = (np.asarray(x) for x in (solution.t, solution.q, solution.v))
     given = (t[0, 0], q[0, 0], v[0, 0])
     try:
-        kernel, code = made(question.__name__, lambda m, at: question(*m, *at), first, given, built_in.astype(bool))
+        kernel, code = code_for_rows(
+            question.__name__, lambda m, at: question(*m, *at), first, given, built_in.astype(bool)
+        )
     except Unknown:
         return None
     which, when = np.nonzero(np.arange(times) < reached[:, None])

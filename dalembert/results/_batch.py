@@ -121,7 +121,9 @@ def independent(solution: Solution) -> tuple[np.ndarray, np.ndarray, Any] | None
         return None
     system = run_of(solution, 0).system
     bodies = system.bodies
-    if bodies is not system or bodies.sided or bodies.pretensions() or one_sided_limits(bodies) or not bodies.m:
+    if bodies is None or bodies is not system or not bodies.m:
+        return None
+    if bodies.sided or bodies.pretensions() or one_sided_limits(bodies):
         return None
     found = all_runs(solution, borne)
     if found is None:
@@ -205,7 +207,7 @@ def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: 
         parts = [p.assign_coords(time=("time", shown, p["time"].attrs)) for p in parts]
     else:  # each run has its own times
         parts = [p.rename_dims(time="instant").reset_index("time") for p in parts]
-    out = xr.concat(
+    out: Any = xr.concat(
         parts, dim="run", data_vars="all", coords="different", compat="equals", combine_attrs="drop_conflicts"
     )
     return _with_runs(out, solution)

@@ -13,7 +13,7 @@ from dalembert.simulation._phases import ContactPhase, ContactPhases, Impact, Ph
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
-from dalembert.simulation._rows import cores, made
+from dalembert.simulation._rows import code_for_rows, cores
 from dalembert.simulation._simulate import simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
@@ -46,11 +46,11 @@ __all__ = [
     "Switch",
     "SwitchedSolution",
     "close_constraint",
+    "code_for_rows",
     "contact_remarks",
     "cores",
     "how_many",
     "is_batch",
-    "made",
     "member",
     "owners_of",
     "parameter_changes",

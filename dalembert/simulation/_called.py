@@ -28,7 +28,7 @@ from dalembert.simulation import _march, _native
 from dalembert.simulation._host import fresh_state, march_on_host
 from dalembert.simulation._march import March, Plan, Problem, Span
 from dalembert.simulation._prepare import with_ranks
-from dalembert.simulation._rows import cores, first_rows, made, march_rows
+from dalembert.simulation._rows import code_for_rows, cores, first_rows, march_rows
 from dalembert.stabilise import State, examined
 from dalembert.systems import compiled, without_names
 
@@ -295,7 +295,9 @@ class _Members:
         built_in = _built_in(_arrays(system), whole[:, :before])
         system = generic(system, whole[0, :before], built_in)
         try:
-            _, code = made("pivots", lambda s, x: examined(s, x[0], x[1], x[2], None)[1], system, given, built_in)
+            _, code = code_for_rows(
+                "pivots", lambda s, x: examined(s, x[0], x[1], x[2], None)[1], system, given, built_in
+            )
         except Unknown:
             return np.zeros((len(whole), 1))
         inputs = np.concatenate(

@@ -33,7 +33,7 @@ from dalembert.simulation._host import fresh_state
 from dalembert.simulation._march import Plan, Problem, Span
 from dalembert.simulation._phases import Phases
 from dalembert.simulation._prepare import Prepared, prepare
-from dalembert.simulation._rows import cores, first_rows, made, march_rows
+from dalembert.simulation._rows import code_for_rows, cores, first_rows, march_rows
 from dalembert.simulation._simulate import RTOL, first_tick, plan_of, reporter, sampled_from, simulate
 from dalembert.simulation._solution import Solution
 from dalembert.simulation._steps import first_step
@@ -588,7 +588,7 @@ def _changes(system: AbstractSystem, row: np.ndarray, count: int):
 
 def _made(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
     try:
-        return made(name, function, parameters, given, built_in, *own)
+        return code_for_rows(name, function, parameters, given, built_in, *own)
     except Unknown as reason:
         raise DalembertError(
             f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate instead."

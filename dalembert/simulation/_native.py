@@ -249,7 +249,7 @@ class Machine:
 
 
 class _Row:
-    """A pytree as a row of numbers, and back with its types."""
+    """A pytree as a row of numbers, and back with its types (as views of the row where they are floats)."""
 
     def __init__(self, tree):
         leaves, self.structure = jax.tree_util.tree_flatten(tree)
@@ -266,9 +266,12 @@ class _Row:
         vars(self).update(state)
         self.structure = jax.tree_util.tree_structure(self.structure)
 
+    def row(self, tree) -> np.ndarray:
+        return np.concatenate([np.asarray(x, float).ravel() for x in jax.tree_util.tree_leaves(tree)])
+
     def tree(self, row: np.ndarray):
         before = row.shape[:-1]
-        out = [row[..., i:j].reshape(before + shape).astype(kind) for i, j, shape, kind in self.parts]
+        out = [row[..., i:j].reshape(before + shape).astype(kind, copy=False) for i, j, shape, kind in self.parts]
         return jax.tree_util.tree_unflatten(self.structure, out)
 
 
@@ -417,7 +420,8 @@ def march(problem: Problem, span: Span, plan: Plan, times: np.ndarray) -> March 
             return None
     limits = np.array([span.t1, span.pause_at, span.pause_after, span.most, span.rtol, span.atol], float)
     assert span.resume is not None
-    begin = np.concatenate([[float(span.t0), _first_end(span)], flat(span.y0), flat(span.resume[1]), np.zeros(4)])
+    y0, state = machine.y_tree.row(span.y0), machine.state_tree.row(span.resume[1])
+    begin = np.concatenate([[float(span.t0), _first_end(span)], y0, state, np.zeros(4)])
     room = max(len(times) if plan.save == "times" else plan.max_steps, 1)
     outs = run(machine, kept, begin[None], limits, times, plan.save == "steps", room, careful)
     return _as_march(machine, problem, span, plan, times, *outs)

@@ -65,7 +65,7 @@ def march_rows(
 _MADE: dict[tuple, tuple[Kernel, Compiled]] = {}
 
 
-def made(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
+def code_for_rows(name: str, function, parameters, given, built_in, *own) -> tuple[Kernel, Compiled]:
     """A function of many rows as machine code; remembered for arguments of this structure, `own` being its others.
 
     Raises `Unknown` if it cannot be written out.
