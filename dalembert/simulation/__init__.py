@@ -54,6 +54,7 @@ __all__ = [
     "project_all",
     "qdot_all",
     "reached",
+    "run_of",
     "shared_efforts",
     "simulate",
     "simulate_many",
