@@ -106,6 +106,10 @@ def simulate_many(
             raise DalembertError("Starts are given twice: as members and as states=.")
         members, states = {}, members
     system = build(system) if isinstance(system, Model) else system
+    if isinstance(samples, str):
+        raise DalembertError(
+            "The runs of a batch are saved at common times: samples= is a number or an array of times."
+        )
     if not (isinstance(system, Prepared) or system.phases_stated or system.touches):
         if device != "cpu":
             raise DalembertError(
@@ -127,10 +131,6 @@ def simulate_many(
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, False)
     machine = _sampled(machine, members, t0, dt)
     times = machine.system.control.at_ticks(times)
-    if plan.save != "times":
-        raise DalembertError(
-            "The runs of a batch are saved at common times: samples= is a number or an array of times."
-        )
     if device not in DEVICES:
         raise DalembertError(f"device={device!r} is unknown; use 'cpu', 'gpu' or 'jax'.")
     ticks = machine.system.control.sampled
@@ -153,7 +153,7 @@ def _one_by_one(
     found: list[Solution | AssemblyError] = []
     slopes = []
     for k, row in enumerate(numbers):
-        one = jax.tree_util.tree_map(lambda x: x[0], _with_rows(system, row[None]))
+        one = jax.tree_util.tree_map(lambda x: np.asarray(x[0]), _with_rows(system, row[None]))
         state = None if states is None else tuple(None if x is None else np.asarray(x, float)[k] for x in (q, v))
         try:
             found.append(simulate(one, t_end, state, throw=False, **how))
