@@ -87,7 +87,8 @@ def marched_along(leg: Leg, plan: Plan, tolerances: tuple, dt, change: Change, t
     problem = dataclasses.replace(begun.problem, stabilisation=stabilisation)
     first = first_step(start, leg.end, np) if dt is None else min(dt, leg.end - leg.start)
     y0 = begun.pack(problem, start)
-    span = Span(start, np.asarray(leg.end), np.asarray(first), y0, *tolerances, np.asarray(np.inf), None)
+    rtol, atol = tolerances
+    span = Span(start, np.asarray(leg.end), np.asarray(first), y0, rtol, atol, np.asarray(np.inf), None)
     plan = dataclasses.replace(plan, save="times", adjoint="forward", derivative=None, careful=False)
     directions = len(change.q)
 

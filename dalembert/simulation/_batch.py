@@ -65,7 +65,7 @@ def member(solution: Solution, k) -> Solution:
 
 def run_of(solution: Solution, k) -> Solution:
     """Run k of a batch (or some), of arrays as long as they are in the batch."""
-    one = jax.tree_util.tree_map(lambda x: x[k], solution)
+    one = jax.tree_util.tree_map(lambda x: np.asarray(x[k]), solution)
     if one.phases is None or one.phases.of_contacts or is_batch(one):
         return one
     return dataclasses.replace(one, phases=one.phases.of_one())

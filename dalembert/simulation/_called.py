@@ -104,6 +104,8 @@ class AbstractCalled(abc.ABC):
 
     backwards: str
     """Why there is no way back."""
+    apart: bool = False
+    """Whether values and changes are two calls: only so `jax.grad` gets as far as to be told that."""
     machine: Numbers
     clock: Numbers
     room: int

@@ -162,6 +162,8 @@ def _changed(primals, tangents, *, called: AbstractCalled):
     direction = ad.instantiate_zeros(tangents[0])
     out = march_p.bind(rows, clocks, direction[:, None], called=called)
     values, changes = out[:VALUES], [x[:, 0] for x in out[VALUES:]]
+    if called.apart:
+        values = march_p.bind(rows, clocks, along, called=called)
     still = [jnp.zeros_like(values[0]), *changes, jnp.zeros_like(values[-1])]
     return values, still
 

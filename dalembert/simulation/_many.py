@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from dalembert._results import AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
+from dalembert._results import AssemblyError, AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
 from dalembert._typing import Array
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
@@ -84,7 +84,8 @@ def simulate_many(
       differ in them. The derivatives are integrated along with the motion and are those of its own steps.
     - `device`: "cpu" (all cores), "gpu" (an NVIDIA GPU by its driver, one thread for each member), or "jax" (a program
       of XLA on JAX's own device).
-    - `threads`: default: as many as there are processor cores.
+    - `threads`: default: as many as there are processor cores. Members with dry friction that sticks are marched one by
+      one, on one.
     - `progress`: True for a bar on the terminal, or a function of the finished share, called after each part of the
       batch (256 members; on other devices as many as they take at once).
 
@@ -108,6 +109,10 @@ def simulate_many(
             raise DalembertError("Starts are given twice: as members and as states=.")
         members, states = {}, members
     system = build(system) if isinstance(system, Model) else system
+    if isinstance(samples, str):
+        raise DalembertError(
+            "The runs of a batch are saved at common times: samples= is a number or an array of times."
+        )
     if not (isinstance(system, Prepared) or system.phases_stated or system.touches):
         if device != "cpu":
             raise DalembertError(
@@ -129,10 +134,6 @@ def simulate_many(
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, False)
     machine = _sampled(machine, members, t0, dt)
     times = machine.system.control.at_ticks(times)
-    if plan.save != "times":
-        raise DalembertError(
-            "The runs of a batch are saved at common times: samples= is a number or an array of times."
-        )
     if device not in DEVICES:
         raise DalembertError(f"device={device!r} is unknown; use 'cpu', 'gpu' or 'jax'.")
     ticks = machine.system.control.sampled
@@ -152,11 +153,15 @@ def _one_by_one(
     """The motions of a machine with dry friction that sticks, each as `simulate` finds it."""
     numbers = _replaced(system, members, states, along)[0]
     q, v = (None, None) if states is None else states
-    runs, slopes = [], []
+    found: list[Solution | AssemblyError] = []
+    slopes = []
     for k, row in enumerate(numbers):
-        one = jax.tree_util.tree_map(lambda x: x[0], _with_rows(system, row[None]))
+        one = jax.tree_util.tree_map(lambda x: np.asarray(x[0]), _with_rows(system, row[None]))
         state = None if states is None else tuple(None if x is None else np.asarray(x, float)[k] for x in (q, v))
-        runs.append(simulate(one, t_end, state, throw=False, **how))
+        try:
+            found.append(simulate(one, t_end, state, throw=False, **how))
+        except AssemblyError as error:
+            found.append(error)
         if along:
             known = one.parameters()
 
@@ -168,7 +173,24 @@ def _one_by_one(
         if report is not None:
             report((k + 1) / len(numbers))
     getattr(report, "close", lambda: None)()
+    like = next((x for x in found if isinstance(x, Solution)), None)
+    if like is None:
+        raise found[0]  # pyright: ignore[reportGeneralTypeIssues]
+    runs = [x if isinstance(x, Solution) else _not_assembled(like, how["t0"]) for x in found]
     return _joined(system, numbers, runs, slopes)
+
+
+def _not_assembled(like: Solution, t0: float) -> Solution:
+    """A run that did not begin, among others."""
+    phases: Any = like.phases
+    return with_fields(
+        like,
+        **{name: np.asarray(getattr(like, name))[:0] for name in SAVED},
+        status_code=np.asarray(Status.not_assembled.value),
+        t_end=np.asarray(t0),
+        stats={name: 0 * x for name, x in like.stats.items()},
+        phases=dataclasses.replace(phases.first(), t=np.array([t0]), t_end=np.asarray(t0)),
+    )
 
 
 def _joined(system: AbstractSystem, numbers: np.ndarray, runs: list[Solution], slopes: list[State]) -> Solution:

@@ -75,7 +75,10 @@ class Phases:
 
     def of_one(self) -> Phases:
         """Without what fills up a row of a batch."""
-        count = int(np.sum(np.isfinite(np.asarray(self.t))))
+        return self.first(int(np.sum(np.isfinite(np.asarray(self.t)))))
+
+    def first(self, count: int = 1) -> Phases:
+        """Those of the first parts."""
         return dataclasses.replace(self, **{name: np.asarray(getattr(self, name))[:count] for name in OF_PARTS})
 
     def of(self, name: str) -> list[Phase]:

@@ -7,6 +7,7 @@ friction's limit, or its speed, and its change along a direction is that of the 
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,6 +46,9 @@ GRAZING = 1e-9
 """Share of its size by which a limit must fall in the whole run for its zero to have a derivative."""
 SAME = 1e-6
 """Relative difference of two effects up to which they are the same."""
+
+REMEMBERED = 64
+"""Motions that are remembered until their changes are asked for."""
 
 
 class Seen(NamedTuple):
@@ -261,10 +265,13 @@ def _seen(rows: tuple[int, ...], parameters, given) -> tuple[Seen, Seen]:
 class _InParts(AbstractCalled):
     """All that is known of a motion while it is traced, and how its numbers are marched: one member after the other."""
 
+    apart = True
+
     def __init__(self, begin: Callable, system: AbstractSystem, state: State, clock: Clock, plan: Plan):
         self.begin, self.plan = begin, plan
         self.machine, self.clock = Numbers((system, *state)), Numbers(clock)
         self.room, self.sizes = len(clock.times), [len(state.q), len(state.v), 2]
+        self._known: collections.OrderedDict[bytes, tuple[StickingMarch, Solution]] = collections.OrderedDict()
         self.backwards = (
             f"Friction '{system.sticking[0]}' of '{system.name}' sticks: its motion has forward derivatives only. Take "
             "jax.jacfwd or jax.jvp in place of jax.grad."
@@ -289,9 +296,8 @@ class _InParts(AbstractCalled):
         out[4][k] = float(clock.t0), Status.not_assembled.value, 0, 0
         if not all(np.all(np.isfinite(x)) for x in (row, q, v)):
             return
-        march = self.begin(system, clock)
         try:
-            solution = march.to_end(State(np.asarray(q), np.asarray(v)), None, False)
+            march, solution = self._found(system, State(np.asarray(q), np.asarray(v)), row, clock)
         except AssemblyError:
             return
         except DalembertError:  # no rule picks an effort; nothing is raised inside a program of JAX
@@ -311,6 +317,16 @@ class _InParts(AbstractCalled):
             found = StickingAlong(march, self.plan, moved[:, : -n - nq]).changes(first, np.asarray(clock.times, float))
             for x, new in zip(out[5:], found, strict=True):
                 x[k] = new
+
+    def _found(self, system: AbstractSystem, state: State, row, clock: Clock) -> tuple[StickingMarch, Solution]:
+        """The motion of a member; its changes are asked for just after it."""
+        key = row.tobytes() + np.concatenate([np.ravel(x) for x in clock if x is not None]).astype(float).tobytes()
+        if key not in self._known:
+            march = self.begin(system, clock)
+            self._known[key] = march, march.to_end(state, None, False)
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return self._known[key]
 
     def _smooth(self, *tree) -> np.ndarray:
         """Which of all numbers can change smoothly."""
