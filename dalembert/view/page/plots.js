@@ -27,6 +27,7 @@ class Plot {
     this.panel = panel;
     this.box.style.display = panel && panel.curves.length ? "" : "none";
     if (!panel) return;
+    this.doubts = panel.joint ? S.doubts.filter(d => d.joints.includes(panel.joint)) : [];
     this.title.replaceChildren();
     make("span", this.title, { textContent: panel.title });
     make("span", this.title, { textContent: panel.unit === "1" ? "" : panel.unit });
@@ -78,9 +79,7 @@ class Plot {
     const x = v => 42 + (W - 50) * (tEnd > t0 ? (v - t0) / (tEnd - t0) : 0),
       y = v => 7 + (H - 25) * (1 - (f(v) - lo) / (hi - lo));
     g.fillStyle = DOUBT;
-    for (const d of S.doubts)
-      if (!this.panel.joint || d.joints.includes(this.panel.joint))
-        g.fillRect(x(d.low), 7, Math.max(x(d.high) - x(d.low), 1.5), H - 25);
+    for (const d of this.doubts) g.fillRect(x(d.low), 7, Math.max(x(d.high) - x(d.low), 1.5), H - 25);
     g.font = "10px system-ui, sans-serif";
     g.fillStyle = css.getPropertyValue("--soft");
     g.strokeStyle = css.getPropertyValue("--line");
