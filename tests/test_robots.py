@@ -470,15 +470,17 @@ def test_a_link_without_mass_between_two_hinges_is_a_universal_joint(tmp_path):
     assert len(askew.remarks) == 1 + len(read(path).remarks[:-1]) and "body 'hand_between1'" in askew.remarks[0]
 
 
-SOFT = """<mujoco model="soft"><compiler angle="radian"/><worldbody><body name="base" pos="0 0 1">
-  <inertial pos="0.1 0 0" mass="2" diaginertia="0.03 0.02 0.04"/><joint name="root" axis="0 1 0"/>
-  <body name="toe" pos="0.3 0 0.02" euler="0.1 0.2 0"><inertial pos="0.2 0.05 0.01" mass="0.7" diaginertia="3e-3 2e-3 4e-3"/>
-    <joint name="first" axis="0 0 1" pos="-0.05 0 0" damping="0.3" armature="0.002" stiffness="1.5" springref="0.2"/>
-    <joint name="second" axis="0 0 1" pos="0.04 0.02 0" damping="0.1"/>
-    <joint name="askew" axis="0.6 0 0.8" pos="0.1 0 0" range="-1 1"/>
-    <body name="nail" pos="0.3 0 0"><inertial pos="0.05 0 0" mass="0.2" diaginertia="1e-4 2e-4 3e-4"/>
-      <joint name="slide" type="slide" axis="1 0 0"/><joint name="tilt" axis="1 1 0" pos="0 0.1 0"/></body></body></body>
-  </worldbody></mujoco>"""
+SOFT = """<mujoco model="soft"><compiler angle="radian"/><worldbody>
+  <body name="base" pos="0 0 1"><inertial pos="0.1 0 0" mass="2" diaginertia="0.03 0.02 0.04"/>
+    <joint name="root" axis="0 1 0"/>
+    <body name="toe" pos="0.3 0 0.02" euler="0.1 0.2 0">
+      <inertial pos="0.2 0.05 0.01" mass="0.7" diaginertia="3e-3 2e-3 4e-3"/>
+      <joint name="first" pos="-0.05 0 0" damping="0.3" armature="0.002" stiffness="1.5" springref="0.2"/>
+      <joint name="second" pos="0.04 0.02 0" damping="0.1"/>
+      <joint name="askew" axis="0.6 0 0.8" pos="0.1 0 0" range="-1 1"/>
+      <body name="nail" pos="0.3 0 0"><inertial pos="0.05 0 0" mass="0.2" diaginertia="1e-4 2e-4 3e-4"/>
+        <joint name="slide" type="slide" axis="1 0 0"/><joint name="tilt" axis="1 1 0" pos="0 0.1 0"/>
+  </body></body></body></worldbody></mujoco>"""
 
 
 def test_joints_on_one_body_that_are_no_joint_of_the_library_are_mujocos(tmp_path):
@@ -491,7 +493,7 @@ def test_joints_on_one_body_that_are_no_joint_of_the_library_are_mujocos(tmp_pat
     robot = mujoco.MjModel.from_xml_path(str(path))
     robot.jnt_limited[:] = 0
     assert (system.n, system.m) == (robot.nv, 0) == (6, 0)
-    assert [b for b in found.model.bodies] == ["base", "toe_between1", "toe_between2", "toe", "nail_between1", "nail"]
+    assert list(found.model.bodies) == ["base", "toe_between1", "toe_between2", "toe", "nail_between1", "nail"]
     assert sum("stands body" in r for r in found.remarks) == 3
     rng = np.random.default_rng(5)
     q = np.asarray(system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.6, 0.6, system.n))))

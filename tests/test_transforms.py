@@ -205,7 +205,18 @@ def test_no_derivative_where_redundant_joints_contradict_each_other(coordinates)
     along = jax.jit(jax.vmap(lambda e: jax.jvp(height, (jnp.zeros(4),), (e,))[1]))
     assert np.all(np.isnan(along(single)))
     np.testing.assert_allclose(along(together), [-1, 1, 0, 0], atol=1e-9)
-    # reverse derivatives cannot know which of them are asked for together: only such sums make sense
+    # reverse derivatives by a point that cannot move alone are NaN, by what moves points together they are right
+    for moving, exact in (*((e, np.nan) for e in single[:2]), *zip(together, [-1, 1, 0, 0], strict=True)):
+        by = [n for k, n in enumerate(names) if moving[k]]
+
+        def raised(x, by=by):
+            moved = system.replace({n: jnp.asarray(points[n]) + x * jnp.array([0.0, 0.0, 1.0]) for n in by})
+            q = da.stabilise.consistent_state(moved).q
+            return q[2] if coordinates == "absolute" else q[0] + moved.lift(q, moved.v0)[0][2]
+
+        np.testing.assert_allclose(jax.grad(raised)(0.0), exact, atol=1e-8)
+        np.testing.assert_allclose(jax.jit(jax.grad(jax.jit(raised)))(0.0), exact, atol=1e-8)
+    # where all four may move, reverse derivatives cannot know which are asked for together: only such sums make sense
     gradient = np.asarray(jax.jit(jax.grad(height))(jnp.zeros(4)))
     assert np.all(np.abs(gradient) > 1e6)
     np.testing.assert_allclose(together @ gradient, [-1, 1, 0, 0], atol=1e-7)

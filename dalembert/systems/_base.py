@@ -34,7 +34,7 @@ from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockPattern, BlockRows
 from dalembert.systems import _measure
 from dalembert.systems._control import NO_CONTROL, Control
-from dalembert.systems._names import Named, Renaming
+from dalembert.systems._names import Named, Renaming, with_fields
 
 if TYPE_CHECKING:
     from dalembert.equations import Equations
@@ -136,6 +136,9 @@ class AbstractSystem(Named):
     owners: eqx.AbstractVar[tuple[RowOwner, ...]]
     q0: eqx.AbstractVar[Coordinates]
     v0: eqx.AbstractVar[Velocities]
+    asked: tuple[int, ...] = eqx.field(static=True, default=(), kw_only=True)
+    """The parameters, by their number among `slots`, that were replaced by numbers that JAX traces: by these a machine
+    may be differentiated."""
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
 
@@ -590,4 +593,5 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
                 word = "positive definite" if old.ndim else "greater than zero"
                 raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
             system = slot.set(system, new)
-    return system
+    asked = {k for k, name in enumerate(slots) if name in values and is_traced(values[name])}
+    return with_fields(system, asked=tuple(sorted(asked.union(system.asked)))) if asked else system
