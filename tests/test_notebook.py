@@ -64,7 +64,7 @@ def test_a_joint_and_a_force_are_tables():
     text = pin._repr_html_()
     assert repr(pin) in html.unescape(text) and "<rod>" not in text and text.count("<tr>") >= 3
     assert "0.5, 0, 0" in text and "-0.5, 0, 0" in text and "0, 1, 0" in text
-    spring = model.spring("spring", model.ground, rod, point_i=(0, 0, 0), point_j=(0, 0, 0), stiffness=3.5)
+    spring = model.spring_damper("spring", model.ground, rod, at_i=(0, 0, 0), stiffness=3.5)
     assert "stiffness" in spring._repr_html_() and "3.5" in spring._repr_html_()
     flat = da.mechanism("slider-crank")
     for item in (*flat.constraints.values(), *flat.forces.values()):

@@ -231,6 +231,7 @@ def test_the_page_marks_times_at_which_reactions_are_not_determined(browser, fou
         page.seek(float(t[-1]))  # the line of the time is at the right
         found.append(ask(column))
     (at, width), (none, _) = found
+    page.said = [x for x in page.said if "getImageData" not in x]  # that we read the picture twice
     assert abs(at - (42 + (width - 50) * (t[19] + t[20]) / 2 / t[-1])) < 2 and none == -1
     assert page.said == []
     page.page.close()
