@@ -38,7 +38,8 @@ def windows(data, joint: str | None = None) -> tuple[Window, ...]:
     lower = _lower_rank(data, len(t))
     if joint is not None:
         lost, lower = lost & (np.array(names) == joint), np.zeros(len(t), bool)
-    some = np.flatnonzero(lost.any(axis=1) | lower)
+    reached = np.isfinite(t) & (np.isfinite(data["digits"].values) if "digits" in data else True)  # of a batch
+    some = np.flatnonzero((lost.any(axis=1) | lower) & reached)
     out = []
     for run in np.split(some, np.flatnonzero(np.diff(some) > 1) + 1) if len(some) else ():
         a, b = run[0], run[-1]
