@@ -125,8 +125,8 @@ class Turning:
     guide: str = ""
 
     def reactions(self, theta: float, omega: float) -> dict[str, tuple[float, float]]:
-        """Force on body j of each joint, in 50 digits: m a and I α of every body are those of the only freedom."""
-        with mpmath.workdps(50):
+        """Force on body j of each joint, in 80 digits: m a and I α of every body are those of the only freedom."""
+        with mpmath.workdps(80):
             c, s, w = (
                 f(mpmath.mpf(float(theta))) for f in (mpmath.cos, mpmath.sin, lambda x: mpmath.mpf(float(omega)))
             )
@@ -153,7 +153,7 @@ class Turning:
                     A[3 * n + component, k] = sign
                     A[3 * n + 2, k] = sign * (arm[0] if component else -arm[1])
             # one equation more than unknowns: they agree, as the acceleration is the right one
-            z = mpmath.qr_solve(A, rhs)[0]
+            z = mpmath.lu_solve(A, rhs)  # by least squares
             found = {joint: [float(z[2 * k]), float(z[2 * k + 1])] for k, joint in enumerate(self.pins)}
         if self.guide:
             found[self.guide][0] = 0.0

@@ -94,7 +94,7 @@ TURNING = {
         "slider-crank", "absolute")),
 ])  # fmt: skip
 def test_reactions_of_other_machines_across_a_passage_are_right_or_marked(name, coordinates):
-    """The force of every joint at 100 instants across the position: within 1e-6 of Newton and Euler in 50 digits (of a
+    """The force of every joint at 100 instants across the position: within 1e-6 of Newton and Euler in 80 digits (of a
     force that passes zero: of a thousandth of the least load of the machine), or marked."""
     make, by_hand, singular = TURNING[name]
     machine = make()
