@@ -137,7 +137,7 @@ class AbstractSystem(Named):
     q0: eqx.AbstractVar[Coordinates]
     v0: eqx.AbstractVar[Velocities]
     asked: tuple[int, ...] = eqx.field(static=True, default=(), kw_only=True)
-    """The parameters, by their number among `slots`, that were replaced by numbers that JAX traces: by these a machine
+    """The parameters, by their number in `numbered(slots)`, that were replaced by numbers that JAX traces: by these a machine
     may be differentiated."""
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
@@ -572,6 +572,12 @@ def _numbers(name: str, system, value) -> np.ndarray:
     return found
 
 
+def numbered(slots: Mapping[str, tuple]) -> list[str]:
+    """The names of slots in an order that does not depend on them, nor on that of numbers of an element: programs of JAX
+    bring these into alphabetical order."""
+    return sorted(slots, key=lambda name: name.rpartition(".")[2] if "." in name else "")
+
+
 def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     import difflib
 
@@ -593,5 +599,5 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
                 word = "positive definite" if old.ndim else "greater than zero"
                 raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
             system = slot.set(system, new)
-    asked = {k for k, name in enumerate(slots) if name in values and is_traced(values[name])}
+    asked = {k for k, name in enumerate(numbered(slots)) if name in values and is_traced(values[name])}
     return with_fields(system, asked=tuple(sorted(asked.union(system.asked)))) if asked else system
