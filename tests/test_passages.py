@@ -94,8 +94,9 @@ TURNING = {
         "slider-crank", "absolute")),
 ])  # fmt: skip
 def test_reactions_of_other_machines_across_a_passage_are_right_or_marked(name, coordinates):
-    """The force of every joint at 100 instants across the position: within 1e-6 of Newton and Euler in 80 digits (of a
-    force that passes zero: of a thousandth of the least load of the machine), or marked."""
+    """The force of every joint at 100 instants across the position: within 1e-6 of Newton and Euler in 80 digits, or
+    marked. A force that passes zero is held against a thousandth of what turns the machine's momentum, or of its least
+    load: that is what the marks promise (`_within` of `results/_instants.py`)."""
     make, by_hand, singular = TURNING[name]
     machine = make()
     system = da.build(machine.model, coordinates=coordinates)
@@ -114,8 +115,9 @@ def test_reactions_of_other_machines_across_a_passage_are_right_or_marked(name, 
     theta, omega = (data[x].sel(body=machine.crank).values for x in ("angle", "angular_velocity"))
     force, sure = (data[x].sel(joint=list(by_hand.pins)).values for x in ("reaction_force", "unique_force"))
     least = np.min(np.max(np.abs(force), axis=(1, 2)))
+    typical = 2 * float(np.median(data["energy_kinetic"])) / float(np.max(np.asarray(system.scale())))
     exact = [list(by_hand.reactions(th, w).values()) for th, w in zip(theta, omega, strict=True)]
-    error = np.abs(force - np.array(exact)) / np.maximum(np.abs(exact), 1e-3 * least)
+    error = np.abs(force - np.array(exact)) / np.maximum(np.abs(exact), 1e-3 * max(least, typical))
     assert np.max(error[sure]) <= 1e-6
     assert np.mean(sure) > 0.5 and sure[0].all(), "most is not marked, and nothing is far from the position"
 

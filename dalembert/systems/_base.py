@@ -137,8 +137,8 @@ class AbstractSystem(Named):
     q0: eqx.AbstractVar[Coordinates]
     v0: eqx.AbstractVar[Velocities]
     asked: tuple[int, ...] = eqx.field(static=True, default=(), kw_only=True)
-    """The parameters, by their number in `numbered(slots)`, that were replaced by numbers that JAX traces: by these a machine
-    may be differentiated."""
+    """The parameters, by their place in `numbered(slots)`, that were replaced by numbers that JAX traces: it may be
+    differentiated by these."""
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
 
@@ -573,8 +573,8 @@ def _numbers(name: str, system, value) -> np.ndarray:
 
 
 def numbered(slots: Mapping[str, tuple]) -> list[str]:
-    """The names of slots in an order that does not depend on them, nor on that of numbers of an element: programs of JAX
-    bring these into alphabetical order."""
+    """The names of slots in an order that depends neither on them nor on the order of an element's numbers, which
+    programs of JAX bring into alphabetical order."""
     return sorted(slots, key=lambda name: name.rpartition(".")[2] if "." in name else "")
 
 
