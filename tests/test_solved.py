@@ -219,7 +219,8 @@ def test_every_pin_of_a_chain_held_at_both_ends(links, coordinates):
 @pytest.mark.parametrize(
     "mass, coordinates",
     [
-        *(pytest.param(m, "absolute", marks=THOROUGH) for m in (1e-6, 1e-9, 1e-12)),
+        (1e-9, "absolute"),
+        *(pytest.param(m, "absolute", marks=THOROUGH) for m in (1e-6, 1e-12)),
         *(pytest.param(m, "joint", marks=THOROUGH) for m in (1e-6, 1e-9, 1e-12)),
     ],
 )
@@ -291,18 +292,20 @@ def hinged_four_bar(tilt: float) -> da.Model:
     ],
 )
 def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt, coordinates):
-    """Parallel to 1e-8 it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
+    """Nearly parallel it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
     redundant as long as the tilt is one nobody would draw. The threshold is one for both, `RANK_TOLERANCE`."""
     system = da.build(hinged_four_bar(tilt), coordinates=coordinates)
     found = da.check(system)
     solution = da.simulate(system, 0.5, samples=3)
     moved = float(np.max(np.abs(np.asarray(solution.q)[-1] - np.asarray(solution.q)[0])))
     nearly = any(line.startswith("nearly redundant") for line in found.remarks)
-    if tilt < 1e-8:
+    # σ is 0.13 of the tilt in absolute coordinates: 1e-7 is at the threshold, and either side of it is one story
+    assert tilt == 1e-7 or found.mobility == (1 if tilt < 1e-7 else 0)
+    if found.mobility:
         assert (found.redundancy, found.mobility, nearly) == (3, 1, False)
         assert moved > 0.1
     else:
-        assert (found.redundancy, found.mobility, nearly) == (2, 0, tilt < 1e-3)
+        assert (found.redundancy, found.mobility, nearly) == (2, 0, tilt < 1e-2)
         # a locked machine moves by rounding over the weakest direction at most
         assert moved < 1e-12 / tilt
         assert not nearly or "'D'" in found.remarks[0]
