@@ -233,6 +233,35 @@ def test_coverage_of_a_slider_crank(slider_crank, repeats):
     assert found.system.parameters()["slider.mass"] == found["slider.mass"]
 
 
+# ---- what would determine the rest ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [1.0, pytest.param(0.5, marks=pytest.mark.thorough)])
+def test_experiments_that_would_determine_the_rest(rate):
+    """A swing tells only J/m (about its pin) by its angle, at the true mass and beside it. The force in the pin tells
+    both, a longer motion nothing more."""
+    model = da.Model("swing", gravity=(0, -G))
+    bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.5, 0))
+    pin = model.revolute("pin", model.ground, bob, at=(0, 0))
+    model.measure("load", "reaction", pin, frame="world")
+    times = np.linspace(0.1, 1.0, 10)
+    angle = da.simulate(model, 1.0, samples=times, rtol=1e-10).dataset.coordinate.values[:, 0]
+    longer = np.linspace(0.1, 1.6, 12)
+    found = identify(
+        model, {"time": times, "pin.angle": angle}, {"bob.mass": 2.0 * rate, "bob.inertia": 0.2}, noise=1e-3,
+        experiments={
+            "loaded": Experiment({"time": times, "load.Fy": times}),
+            "longer": Experiment({"time": longer, "pin.angle": longer}),
+        },
+    )  # fmt: skip
+    assert found.verdict.candidates == {
+        "the experiment 'loaded'": ("bob.mass", "bob.inertia"), "the experiment 'longer'": (),
+    }  # fmt: skip
+    text = repr(found)
+    assert "The experiment 'loaded' would determine bob.mass, bob.inertia." in text
+    assert "The experiment 'longer' would add nothing." in text
+
+
 # ---- tensors that stay those of bodies ------------------------------------------------------------------------------
 
 

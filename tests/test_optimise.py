@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import _helpers_linkages
 import jax.numpy as jnp
 import numpy as np
@@ -269,15 +271,23 @@ def test_frequency_as_a_constraint(oscillator):
     assert best.multipliers["frequency(1) >= 0.6"] == pytest.approx(2 * best["mass.mass"] / 0.6, rel=1e-5)
 
 
-def test_reactions_that_are_open_are_refused_by_name():
-    """A door on two hinges: their axial forces are not unique."""
+def test_reactions_that_are_open_need_a_rule():
+    """A door on two hinges: their axial forces are not unique, and refused by name. Under the rule that the refusal
+    advises both carry half of the weight: m g / 2 = 20 N at most."""
     model = da.mechanism("door-two-balls")
     names = [n for n, c in model.constraints.items() if c.type == "spherical"]
     model.measure("axial", "reaction", names[0], component="Fz", frame="world")
     body = next(iter(model.bodies))
-    options = {"minimise": peak("axial"), "t_end": 0.2, "samples": 5}
-    with pytest.raises(da.errors.DalembertError, match="'axial'.*does not determine.*rule="):
-        optimise(model, {f"{body}.mass": (1.0, 50.0)}, **options)
+    mass = f"{body}.mass"
+    options = {"maximise": parameter(mass), "subject_to": peak("axial") <= 20.0, "t_end": 0.2, "samples": 5}
+    with pytest.raises(da.errors.DalembertError, match="'axial'.*does not determine.*rule=") as refused:
+        optimise(model, {mass: (1.0, 50.0)}, **options)
+    rule = re.search(r"rule='([\w-]+)'", str(refused.value))
+    assert rule is not None and rule[1] == "minimum_norm"
+    best = optimise(model, {mass: (1.0, 50.0)}, rule=rule[1], **options)
+    assert best[mass] == pytest.approx(2 * 20.0 / 9.81, rel=1e-6)
+    assert best.active == ("peak(axial) <= 20",)
+    assert "'axial' is not unique: the rule minimum_norm picked it." in best.remarks and "minimum_norm" in repr(best)
 
 
 def test_wrong_questions_get_a_sentence(oscillator):

@@ -29,7 +29,7 @@ from dalembert.analysis import Linearisation, equilibrium, kinematics, linearise
 from dalembert.equations import assemble
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, RequireUnique, loads_of
+from dalembert.reactions import RULES, AbstractReactionRule, RequireUnique, loads_of
 from dalembert.results import Results, loads_observed, observe, unique_channels
 from dalembert.simulation import Prepared, Solution, prepare, simulate
 from dalembert.stabilise import EXACT, State, closed_near, consistent_state
@@ -71,6 +71,14 @@ class Task:
         return np.asarray(self.samples, float)
 
 
+class found_once(functools.cached_property):
+    """What is found of a machine once, on plain numbers, also where a function that is traced asks for it first."""
+
+    def __get__(self, instance, owner=None):
+        with jax.ensure_compile_time_eval():
+            return super().__get__(instance, owner)
+
+
 class Machine:
     """A machine with what varies, prepared for its task: all that is found once, on the host."""
 
@@ -84,22 +92,22 @@ class Machine:
         self.system = self.plain.with_inputs(task.inputs) if task.inputs else self.plain
         self.task = task
 
-    @functools.cached_property
+    @found_once
     def prepared(self) -> Prepared:
         return prepare(self.system, self.task.state, t=self.task.t0, rule=self.task.rule)
 
-    @functools.cached_property
+    @found_once
     def first(self) -> Solution:
         """The motion of the machine as it is given."""
         return self.motion({})
 
-    @functools.cached_property
+    @found_once
     def rest_rule(self) -> AbstractReactionRule:
         """What picks reactions of the machine at rest."""
         found = equilibrium(self.system, self.task.state, t=self.task.t0, rule=self.task.rule)
         return found.rule
 
-    @functools.cached_property
+    @found_once
     def rule(self) -> AbstractReactionRule:
         """What picks reactions: as results of the motion have it."""
         found = self.first.results
@@ -117,7 +125,7 @@ class Machine:
             return kinematics(machine, self.task.t_end, state, **common)
         return simulate(machine, self.task.t_end, state, **common, **self.task.options)
 
-    @functools.cached_property
+    @found_once
     def free(self) -> np.ndarray | None:
         """1 for velocities whose coordinates close the joints, 0 for those that keep their start: what a person holds,
         or independent ones of the machine as it is given. A start is then a smooth function of the design; the nearest
@@ -229,8 +237,8 @@ class Machine:
             listed = ", ".join(f"'{n}'" for n in open_)
             raise DalembertError(
                 f"{listed}: the rigid-body model of '{self.system.name}' does not determine this reaction (da.check "
-                "shows why), so a number of it would be that of a rule. Name one, rule='minimum-norm' or an object of "
-                "da.reactions, or measure a reaction that is unique."
+                "shows why), so a number of it would be that of a rule. Name one, "
+                f"rule='{next(iter(RULES))}' or an object of da.reactions, or measure a reaction that is unique."
             )
         picked = getattr(rule, "describe", None)
         words = picked(self.system.machine) if picked else str(rule)
