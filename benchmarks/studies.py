@@ -98,8 +98,8 @@ def table(found: dict) -> list[str]:
     least, most = min(held[half:]), max(held[half:])
     return [
         f"{found['count']:,} four-bars with three varied masses, {END:g} s each, in chunks of {found['part']}:",
-        f"{found['done']:,} done, {found['failed']} failed, {found['states']:,} states and {found['numbers']:,} numbers in",
-        f"the dataset. {found['study_us']:.1f} µs a case, the bare batch {found['batch_us']:.1f} µs.",
+        f"{found['done']:,} done, {found['failed']} failed, {found['states']:,} states and {found['numbers']:,} "
+        f"numbers in the dataset. {found['study_us']:.1f} µs a case, the bare batch {found['batch_us']:.1f} µs.",
         f"Memory ({how}): {held[0]:.0f} MiB after the first chunk, {least:.0f} to {most:.0f} MiB in the last half;",
         f"peak {peaks[half]:.0f} MiB after half of it, {peaks[-1]:.0f} MiB at the end.",
     ]

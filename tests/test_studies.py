@@ -336,6 +336,39 @@ def test_a_closed_loop_on_processes(whole_loops, request, where, chunk, tmp_path
     same(whole_loops.dataset, loops(tmp_path, chunk=chunk, **given).dataset)
 
 
+def test_the_device_arrives(tmp_path, monkeypatch):
+    """A study asks for batches on the device that it is given (here a processor stands in its place)."""
+    from dalembert.studies import _tasks
+
+    real, asked = _tasks.simulate_many, []
+
+    def many(*args, device, **options):
+        asked.append(device)
+        return real(*args, device="cpu", **options)
+
+    monkeypatch.setattr(_tasks, "simulate_many", many)
+    masses = {"rod.mass": [1.0, 2.0, 3.0]}
+    found = study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "a", chunk=2, device="gpu", **SETTINGS)
+    assert asked[-2:] == ["gpu", "gpu"] and set(asked) == {"gpu"} and found.plan["settings"]["device"] == "gpu"
+    asked.clear()
+    same(found.dataset, study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "b", **SETTINGS).dataset)
+    assert set(asked) == {"cpu"}
+
+
+def test_a_chunk_fits_into_memory():
+    """The more times are saved, the fewer cases are computed at once: rows of times, q and v at each."""
+    from dalembert.studies._study import MEMORY, _chunk
+    from dalembert.studies._tasks import machines
+
+    sizes = {}
+    for samples in (21, 2001, 20001, 2000001):
+        here = machines("simulate", {"pendulum": pendulum()}, {"t_end": 1.0, "samples": samples}, ["final(tip.x)"])
+        sizes[samples] = _chunk(None, here, 100_000)
+        assert sizes[samples] == 1 or sizes[samples] * samples * 8 * (1 + 3 + 3) <= MEMORY
+    assert sizes[21] == 2048 > sizes[2001] > 8 * sizes[20001] > sizes[2000001] >= 1
+    assert _chunk(None, here, 100_000) <= 2 and _chunk(7, here, 100_000) == 7
+
+
 def test_a_study_goes_on_where_it_was(whole, tmp_path):
     """Ctrl-C after two chunks; the rest by `resume`, which has the folder alone. What was finished is not touched."""
 

@@ -34,6 +34,7 @@ from dalembert.results import Results, loads_observed, observe, unique_channels
 from dalembert.simulation import Prepared, Solution, prepare, simulate
 from dalembert.stabilise import EXACT, State, closed_near, consistent_state
 from dalembert.studies._design import Design
+from dalembert.studies._measure import Courses
 from dalembert.studies._quantities import Quantity
 from dalembert.studies._stated import stated
 from dalembert.systems import AbstractSystem, build, compiled_alone
@@ -118,12 +119,20 @@ class Machine:
         """The motion for given parameters, on the host."""
         if self.task.t_end is None:
             raise DalembertError("Give t_end=, the end of the motion: a quantity over a motion is asked.")
-        machine = self.prepared.replace(values) if values else self.prepared
+        machine: Any = self.system if self.alone else self.prepared
+        machine = machine.replace(values) if values else machine
         common = {"t0": self.task.t0, "samples": self.task.times, "throw": throw}
         state = self.task.state if start is None else start
         if self.task.driven:
             return kinematics(machine, self.task.t_end, state, **common)
-        return simulate(machine, self.task.t_end, state, **common, **self.task.options)
+        rule = {"rule": self.task.rule} if self.alone else {}
+        return simulate(machine, self.task.t_end, state, **common, **rule, **self.task.options)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a motion is found by `simulate` alone, event by event: contacts, dry friction that sticks. It has no
+        derivatives then, and is in no batch."""
+        return not self.task.driven and (bool(self.system.touches) or not self.system.phases_stated)
 
     @found_once
     def free(self) -> np.ndarray | None:
@@ -351,6 +360,23 @@ class Context:
         return found[jnp.array(oscillating(linear))]
 
 
+class Alone(Context):
+    """The same on the host, for a machine whose motion is found by `simulate` alone."""
+
+    @functools.cached_property
+    def _courses(self) -> tuple[Array, Array]:
+        task, names = self.machine.task, self.asked.over_motion
+        one = self.machine.motion(
+            self.machine.values(np.asarray(self.x)), self.machine.closed(np.asarray(self.x)), False
+        )
+        self.fine.append(one.status is Status.done)
+        times = jnp.asarray(task.times)
+        if one.status is not Status.done:
+            return times, jnp.full((len(times), len(set(names))), jnp.nan)
+        courses, _ = self.asked.courses.of(one)
+        return times, jnp.stack([jnp.asarray(courses[n]) for n in dict.fromkeys(names)], axis=1)
+
+
 def _level(system: AbstractSystem, k: int) -> int:
     """The level of a channel: 0 position … 3 reactions."""
     return system.channel(k).level
@@ -472,6 +498,19 @@ class Asked:
         return compiled_alone(jax.vmap(self._function))
 
     @functools.cached_property
+    def courses(self) -> Courses:
+        """What is measured over motions that are found one by one."""
+        return Courses(self.machine.system, self.over_motion)
+
+    def _found_alone(self, x: np.ndarray) -> np.ndarray:
+        at = Alone(self, x)
+        try:
+            y = np.array([float(q.value(at)) for q in self.quantities])
+        except DalembertError:
+            return np.full(len(self.quantities), np.nan)
+        return y if all(map(bool, at.fine)) else np.full(len(y), np.nan)
+
+    @functools.cached_property
     def _slices(self) -> list[slice]:
         shapes = jax.eval_shape(
             lambda x: [
@@ -516,6 +555,11 @@ class Asked:
     def batch(self, X: np.ndarray) -> np.ndarray:
         """The numbers for many designs, a row for each; NaN where a design has none."""
         X = np.asarray(X, float)
+        if self.over_motion and self.machine.alone:
+            _ = self.courses  # refuses what it does not know, by name
+            possible = (self._possible(x) for x in X)
+            missing = np.full(len(self.quantities), np.nan)
+            return np.array([self._found_alone(x) if there else missing for x, there in zip(X, possible, strict=True)])
         if self.modes:  # modes are followed from one design, so one by one
             found = [self.values(x) for x in X]
             width = self._slices[-1].stop
