@@ -107,22 +107,17 @@ def test_what_does_not_change_to_first_order(oscillator):
 
 
 def test_batches_on_processes(oscillator):
-    """Indices and a Monte Carlo run on the workers of a cluster, each a process: bit for bit those of this one."""
+    """Indices by the workers of a cluster, each a process, as in this one."""
     from dalembert.studies._run import local_cluster
 
     vary = {"mass.mass": (1.5, 2.5), "spring.stiffness": (40.0, 60.0)}
     options = {"t_end": 0.3, "samples": 4}
     with local_cluster(2) as client:
         here, there = (
-            sensitivities(oscillator, vary, final("place.x"), method="sobol", count=32, client=c, **options)
-            for c in (None, client)
-        )
-        drawn, drawn_there = (
-            uncertainty(oscillator, vary, final("place.x"), method="monte-carlo", count=70, client=c, **options)
+            sensitivities(oscillator, vary, final("place.x"), method="sobol", count=16, client=c, **options)
             for c in (None, client)
         )
     assert here.total.tobytes() == there.total.tobytes() and here.first.tobytes() == there.first.tobytes()
-    assert drawn.values.tobytes() == drawn_there.values.tobytes() and drawn.failed == 0
 
 
 def test_what_cannot_vary_gets_a_sentence(oscillator):

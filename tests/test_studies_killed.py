@@ -18,8 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from _helpers_studies import CASES, CHUNK, LOG, computed_once, log_of, moving, same, watched
+from _helpers_cli import in_process
+from _helpers_studies import CASES, CHUNK, LOG, computed_once, log_of, masses, moving, pendulum, same, watched
 
+import dalembert as da
 from dalembert._results import DalembertError
 from dalembert.studies import open_study, resume
 
@@ -198,6 +200,41 @@ def test_ctrl_c(workers, undisturbed, tmp_path):
         until(lambda: not members(run.pid), "something of it goes on")
     assert CHUNK * 2 <= open_study(folder).status()["done"] < CASES
     check_and_go_on(folder, log, undisturbed)
+
+
+FILE = """\
+study: 1
+model: swing.yaml
+t_end: 2.0
+settings: {{rtol: 1e-8, samples: 21}}
+vary: {{rod.mass: {masses}}}
+measure: [final(tip.x), "peak(tip.vx, tip.vy)"]
+chunk: 1
+"""
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if it was started where that is ignored
+from dalembert.cli import main
+main()
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("workers", [None, 2])
+def test_ctrl_c_of_the_command(workers, undisturbed_motions, tmp_path):
+    """`dalembert study` ends in a word, with the code 130; `dalembert resume` does the rest."""
+    da.save(pendulum(), tmp_path / "swing.yaml")
+    (tmp_path / "a.yaml").write_text(FILE.format(masses=masses().tolist()))
+    folder, own = tmp_path / "study", ("--workers", workers) if workers else ()
+    with process("-c", COMMAND, "study", tmp_path / "a.yaml", "-o", folder, *own) as run:
+        until(lambda: computed(folder, tmp_path / "log") >= 2 or run.poll() is not None, "no chunk was finished")
+        killed_group(run.pid, signal.SIGINT)
+        _, told = run.communicate(timeout=PATIENCE)
+        assert run.returncode == 130 and told.strip() == "dalembert: stopped.", told
+        until(lambda: not members(run.pid), "something of it goes on")
+    assert 2 <= open_study(folder).status()["done"] < CASES
+    go_on = lambda folder: in_process("resume", str(folder)) and open_study(folder)  # noqa: E731
+    check_and_go_on(folder, tmp_path / "log", undisturbed_motions, go_on)
 
 
 @pytest.mark.parametrize("seed", MOMENTS)

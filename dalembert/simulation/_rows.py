@@ -53,9 +53,15 @@ def march_rows(
         part = slice(chunk * AT_ONCE, (chunk + 1) * AT_ONCE)
         outs[chunk] = _native.run(code, kept[part], begin[part], limits, times, steps, room)
 
-    for done, _ in enumerate(_pool(max(1, int(threads))).map(some, range(len(outs))), 1):
-        if report is not None:
-            report(done / len(outs))
+    parts = [_pool(max(1, int(threads))).submit(some, k) for k in range(len(outs))]
+    try:
+        for done, part in enumerate(parts, 1):
+            part.result()
+            if report is not None:
+                report(done / len(outs))
+    finally:
+        for part in parts:  # after Ctrl-C, or an error, nothing more is begun
+            part.cancel()
     ends, ts, saved = (np.concatenate(x) for x in zip(*outs, strict=True))
     return ends, ts, saved
 

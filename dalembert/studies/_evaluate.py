@@ -26,7 +26,7 @@ import scipy.linalg
 from dalembert._results import DalembertError, SimulationError, Status
 from dalembert._typing import Array
 from dalembert.analysis import Linearisation, equilibrium, kinematics, linearise
-from dalembert.equations import assemble
+from dalembert.equations import assemble, assemble_known
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import RULES, AbstractReactionRule, RequireUnique, loads_of
@@ -148,7 +148,7 @@ class Machine:
         if not system.m_holonomic:
             return None
         state = consistent_state(system, self.task.state, t=t0)
-        equations = assemble(system, t0, *state)
+        equations = assemble_known(system, t0, *state)
         scale = np.asarray(system.scale())
         C = np.asarray(equations.C)[: system.m_holonomic] * scale
         size = np.linalg.norm(C, axis=1, keepdims=True)
