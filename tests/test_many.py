@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dalembert as da
 from dalembert.simulation import Status
+from dalembert.simulation._rows import AT_ONCE
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,18 @@ def test_the_batch_does_not_matter(four_bar, runs):
         again = da.simulate_many(four_bar, {"crank.mass": MASSES[chosen]}, 1.0, rtol=1e-6, samples=6, threads=threads)
         np.testing.assert_array_equal(again.q, runs.q[chosen])
         np.testing.assert_array_equal(again.work, runs.work[chosen])
+
+
+def test_threads_that_march_stay(four_bar):
+    """Batches of several parts are marched by the same threads: each new one would take memory of its own."""
+    masses = np.linspace(0.8, 1.5, 2 * AT_ONCE + 1)
+
+    def march():
+        found = da.simulate_many(four_bar, {"crank.mass": masses}, 0.02, rtol=1e-4, samples=2, threads=2)
+        assert np.all(found.status_code == Status.done.value)
+        return {t.ident for t in threading.enumerate() if t.name.startswith("march")}
+
+    assert march() and march() == march()
 
 
 def test_labelled_data_and_reactions_have_a_run(runs):
