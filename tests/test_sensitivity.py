@@ -72,6 +72,7 @@ def test_gradient_and_worst_case(oscillator):
     assert "mass.mass = 1.5" in repr(ends)
 
 
+@pytest.mark.thorough
 def test_sobol_indices_where_there_are_no_derivatives():
     """A block that friction stops, x = m v²/(2 μ N): its phases are found along each motion alone. m and μ are uniform
     on (1, 2); of a product g(m) h(μ) the parts of the variance are Var g E(h)², E(g)² Var h and Var g Var h, with
