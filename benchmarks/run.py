@@ -4,8 +4,9 @@
     python benchmarks/run.py --only scaling four-bar  a part; nothing is written
     python benchmarks/run.py --clock wall            wall time, for a machine with nothing else to do
 
-Parts: scaling, chains (`scaling.py`); batch, gradients (`batch.py`); start (`start.py`); and the problems four-bar,
-bricard, andrews, n-four-bar-40, n-four-bar-100. Problems and scaling use one core, the others all.
+Parts: scaling, chains (`scaling.py`); batch, gradients (`batch.py`); studies (`studies.py`); start (`start.py`); and
+the problems four-bar, bricard, andrews, n-four-bar-40, n-four-bar-100. Problems and scaling use one core, the others
+all.
 
 The error is the largest one over the sample times against a tight independent reference (`reference.py`), the time
 the median of several runs of the simulation alone: building and compiling come before. Each engine climbs a ladder
@@ -44,6 +45,7 @@ jax.config.update("jax_enable_x64", True)
 import batch
 import scaling
 import start
+import studies
 from problems import Problem, problems
 from reference import reference
 
@@ -119,6 +121,7 @@ class Report:
     references: dict[str, str] = field(default_factory=dict)
     batches: list[dict] = field(default_factory=list)
     gradients: dict | None = None
+    study: dict | None = None
     processes: list[dict] = field(default_factory=list)
     calls: list[dict] = field(default_factory=list)
     live_s: float | None = None
@@ -127,7 +130,7 @@ class Report:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", help="scaling, chains, batch, gradients, start, or names of problems")
+    parser.add_argument("--only", nargs="+", help="scaling, chains, batch, gradients, studies, start, or problems")
     # engines run one after the other: on a busy machine wall times of different minutes do not compare
     parser.add_argument(
         "--quick", action="store_true", help="small sizes, single runs: does it work? nothing is written"
@@ -149,6 +152,8 @@ def main() -> None:
         parts += [batch.GRADIENTS] if only is None or "gradients" in only else []
         found = on_all_cores("batch.py", *parts, *["--quick"] * quick)
         report.batches, report.gradients = found["rows"], found["gradients"]
+    if only is None or "studies" in only:
+        report.study = on_all_cores("studies.py", *["--quick"] * quick)
     if only is None or "start" in only:
         found = on_all_cores("start.py", *["--quick"] * quick)
         report.processes, report.calls, report.live_s = (found[k] for k in ("processes", "calls", "live_s"))
@@ -311,6 +316,7 @@ def bars(report: Report) -> list[Bar]:
     out += batch_bars(report.batches, report.gradients)
     out += waiting_bars(report.processes, report.calls)
     out += gpu_bars()
+    out += [Bar(*bar) for bar in studies.asked(report.study)] if report.study else []
 
     def seconds(problem: str, engine: str, level: float, measure: str = "point") -> Reach:
         ladders = report.ladders.get(problem, {}).get(engine, {})
@@ -475,6 +481,8 @@ def markdown(report: Report, chosen: list[Problem]) -> str:
         lines += ["", "## Batches", ""]
         lines += batch.table(report.batches) if report.batches else []
         lines += ["", batch.gradients_text(report.gradients)] if report.gradients else []
+    if report.study:
+        lines += ["", "## A study", "", *studies.table(report.study)]
     if report.processes:
         lines += ["", "## How long one waits", "", *start.table(report.processes), "", start.calls_text(report.calls)]
     if report.live_s is not None:

@@ -107,7 +107,15 @@ def _reason(error: Exception, folder: Path) -> str:
     return lines[-1].rstrip(".") if lines else type(error).__name__
 
 
-def _sweep(folder: Path) -> None:
+def remove_left(folder: Path) -> None:
+    """Remove the temporary files that processes which are gone have left in a folder and in those inside it; for whom
+    holds the folder alone, and need not wait."""
+    for place, _, names in os.walk(folder):
+        if any(map(_TEMPORARY.fullmatch, names)):
+            _sweep(Path(place), 0.0)
+
+
+def _sweep(folder: Path, left_behind: float = LEFT_BEHIND) -> None:
     """Remove our own temporary files that a killed run has left in this folder."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -118,7 +126,7 @@ def _sweep(folder: Path) -> None:
                 found = entry.stat(follow_symlinks=False)
                 age = time.time() - found.st_mtime
                 mine = stat.S_ISREG(found.st_mode) and (os.name != "posix" or found.st_uid == os.getuid())
-                gone = age > LEFT_BEHIND and name["host"] == _HOST and _is_gone(int(name["process"]))
+                gone = age > left_behind and name["host"] == _HOST and _is_gone(int(name["process"]))
                 if mine and (gone or age > FORGOTTEN):
                     os.unlink(entry.path)
 

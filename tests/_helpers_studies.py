@@ -1,6 +1,8 @@
 """A study that takes a while and writes down every case that it computes, here and as a process that can be killed.
 
 python _helpers_studies.py FOLDER LOG [--workers N | --scheduler ADDRESS] [--simulate]
+
+With --simulate the cases are motions of a pendulum; these write no log.
 """
 
 from __future__ import annotations
@@ -8,12 +10,14 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import signal
 import time
+from typing import NamedTuple
 
 import numpy as np
 
 import dalembert as da
-from dalembert.studies import study
+from dalembert.studies import open_study, study
 
 CASES, CHUNK, PAUSE = 60, 4, 0.01
 LOG = "DALEMBERT_STUDY_LOG"
@@ -27,11 +31,19 @@ def pendulum() -> da.Model:
     return model
 
 
+class Line(NamedTuple):
+    """One computation of a case."""
+
+    mass: float
+    process: int
+    begun: float
+
+
 def numbers(system):
-    """Some numbers of a case; each call is a line in the log: the case's mass and the process."""
+    """Some numbers of a case; each call is a line in the log: the case's mass, the process and the time."""
     mass = float(system.parameters()["rod.mass"])
     with open(os.environ[LOG], "a") as file:
-        file.write(f"{mass!r} {os.getpid()}\n")
+        file.write(f"{mass!r} {os.getpid()} {time.time()!r}\n")
     time.sleep(PAUSE)
     if mass > 30 and round(mass * 10) % 7 == 0:
         raise ValueError("too heavy")
@@ -47,13 +59,29 @@ def watched(folder, **options):
     return study(pendulum(), {"rod.mass": masses()}, ["sine", "root"], task=numbers, out=folder, chunk=CHUNK, **options)
 
 
-def log_of(path) -> list[tuple[float, int]]:
-    """The cases computed so far, and where; a line that is being written is left out."""
+def moving(folder, **options):
+    """The study of motions, each of them a chunk."""
+    return study(
+        pendulum(), {"rod.mass": masses()}, ["final(tip.x)", "peak(tip.vx, tip.vy)"], 2.0, out=folder, chunk=1,
+        samples=21, rtol=1e-8, **options,
+    )  # fmt: skip
+
+
+def log_of(path) -> list[Line]:
+    """The cases computed so far; a line that is being written is left out."""
     if not os.path.exists(path):
         return []
     with open(path) as file:
         lines = file.read().split("\n")[:-1]
-    return [(float(a), int(b)) for a, b in (line.split() for line in lines)]
+    return [Line(float(a), int(b), float(c)) for a, b, c in (line.split() for line in lines)]
+
+
+def computed_once(folder, log) -> None:
+    """No case was computed again after its chunk had been finished."""
+    last = {line.mass: line.begun for line in log_of(log)}  # of each case the latest
+    for k, note in open_study(folder).store.done().items():
+        for mass in masses()[CHUNK * k : CHUNK * (k + 1)].tolist():
+            assert last[mass] <= note["finished"], mass
 
 
 def same(a, b) -> None:
@@ -66,14 +94,16 @@ def same(a, b) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also if it was started where that is ignored
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("log")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--scheduler")
+    parser.add_argument("--simulate", action="store_true")
     given = parser.parse_args()
     os.environ[LOG] = given.log
-    watched(given.folder, workers=given.workers, client=given.scheduler)
+    (moving if given.simulate else watched)(given.folder, workers=given.workers, client=given.scheduler)
 
 
 if __name__ == "__main__":

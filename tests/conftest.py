@@ -98,7 +98,13 @@ def four_bar_motion(four_bar):
     return da.simulate(four_bar, 2.0)
 
 
-NO_BROWSER = "no browser: "
+NO_BROWSER, NO_DISK = "no browser: ", "no small disk: "
+
+
+@pytest.fixture
+def skip_loudly():
+    """Skip a test that needs a disk of its own, and tell so at the end."""
+    return lambda why: pytest.skip(NO_DISK + why)
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +125,11 @@ def browser():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Tests that were skipped for want of a browser are named at the end, with the way to get one."""
+    """Tests that were skipped for want of a browser or of a disk are named at the end, with the way to get one."""
     reasons = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", []) if isinstance(r.longrepr, tuple)]
-    missing = [reason.removeprefix("Skipped: ") for reason in reasons if NO_BROWSER in reason]
-    if missing:
-        text = f"{len(missing)} tests of the page and the report did NOT run, {missing[0]}"
-        terminalreporter.write_sep("!", "browser tests skipped", yellow=True, bold=True)
-        terminalreporter.write_line(text, yellow=True, bold=True)
+    for want, what in ((NO_BROWSER, "tests of the page and the report"), (NO_DISK, "tests of a full disk")):
+        missing = [reason.removeprefix("Skipped: ") for reason in reasons if want in reason]
+        if missing:
+            text = f"{len(missing)} {what} did NOT run, {missing[0]}"
+            terminalreporter.write_sep("!", f"{want.split()[-1].rstrip(':')} tests skipped", yellow=True, bold=True)
+            terminalreporter.write_line(text, yellow=True, bold=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -131,6 +133,18 @@ def test_reactions_of_runs_with_dependent_rows_are_asked_one_by_one(monkeypatch)
     slow = runs[:].reactions("foot0")
     xr.testing.assert_allclose(found, slow, rtol=1e-9)
     assert not bool(found["unique_force"].all()) and found.attrs == slow.attrs
+
+
+def test_threads_that_march_stay(four_bar):
+    """Batches of several parts are marched by the same threads: each new one would take memory of its own."""
+    masses = np.linspace(0.8, 1.5, 2 * AT_ONCE + 1)
+
+    def march():
+        found = da.simulate_many(four_bar, {"crank.mass": masses}, 0.02, rtol=1e-4, samples=2, threads=2)
+        assert np.all(found.status_code == Status.done.value)
+        return {t.ident for t in threading.enumerate() if t.name.startswith("march")}
+
+    assert march() and march() == march()
 
 
 def test_labelled_data_and_reactions_have_a_run(runs):

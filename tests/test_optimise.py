@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import _helpers_linkages
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import dalembert as da
 from dalembert.studies import (
+    at_time,
     deviation,
     final,
     frequency,
@@ -17,8 +20,10 @@ from dalembert.studies import (
     least,
     mean,
     optimise,
+    over,
     parameter,
     peak,
+    resting,
     rms,
 )  # fmt: skip
 from dalembert.studies._evaluate import Asked, Machine, Task
@@ -140,6 +145,13 @@ def swinging():
     return model
 
 
+def by_differences(asked, x, h=2e-4):
+    """Central differences of fourth order."""
+    k = len(x)
+    near = asked.batch(np.concatenate([x + i * h * np.eye(k) for i in (-2, -1, 1, 2)])).reshape(4, k, -1)
+    return ((8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)).T
+
+
 VARIED = ["crank.mass", "B.point_j", "rocker.centre.x"]
 
 
@@ -149,20 +161,75 @@ def test_gradients_through_a_motion(swinging):
     asked = Asked(machine, [
         peak("pin.Fx", "pin.Fy"), final("tip.x"), rms("tip.vx"), least("pin.Fx"), largest("tip.ax"), mean("tip.y"),
         integral("tip.vx", "tip.vy"), 2 * final("tip.y") * parameter("crank.mass") + 1,
+        deviation(("tip.x", "tip.y"), [0.0, 0.2, 0.5], [[1.0, 1.0], [0.5, 1.0], [0.4, 0.8]]), at_time("tip.x", 0.31),
+        over(lambda t, y: jnp.sum(t * y[:, 0] * y[:, 1]), "tip.x", "tip.vy"),
     ])  # fmt: skip
     x = machine.design.start + np.array([0.0, 0.01, 0.02, 0.05])
     assert machine.design.names == ("crank.mass", "B.point_j.x", "B.point_j.y", "rocker.centre.x")
     y, J = asked.slopes(x)
-    h = 2e-4
-    steps = np.concatenate([x + i * h * np.eye(4) for i in (-2, -1, 1, 2)])
-    near = asked.batch(steps).reshape(4, 4, -1)
-    differences = ((8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)).T
+    differences = by_differences(asked, x)
     assert np.all(np.abs(J - differences) < 1e-6 * np.max(np.abs(J), axis=1, keepdims=True))
     # the numbers are those that a solution shows, and a summit lies above its samples
     shown = machine.motion(machine.values(x), machine.closed(x)).measurements
     assert y[1] == pytest.approx(float(shown["tip.x"][-1]), abs=1e-10)
     sampled = float(np.max(np.hypot(shown["pin.Fx"], shown["pin.Fy"])))
     assert sampled - 1e-8 <= y[0] < 1.02 * sampled
+
+
+@pytest.mark.thorough
+def test_gradients_of_driven_motion():
+    """A motion that is not integrated: what drives the crank, a force and a place, by a mass and a pin's place."""
+    model = linkage(gravity=(0, -9.81))
+    model.measure("pin", "reaction", "C")
+    model.measure("effort", "effort", "motor")
+    machine = Machine(model, ["coupler.mass", "B.point_j.x"], Task(t_end=1.0, samples=11, driven=True))
+    asked = Asked(machine, [rms("effort"), largest("pin.Fx"), mean("tip.x"), at_time("tip.vy", 0.25)])
+    x = machine.design.start + 0.01
+    _, J = asked.slopes(x)
+    assert np.all(np.abs(J - by_differences(asked, x)) < 1e-6 * np.max(np.abs(J), axis=1, keepdims=True))
+
+
+def test_gradients_at_rest_and_of_small_motions():
+    """A bar of weight m g, with its centre at a, on a spring k about its pin: k θ + m g a cos θ = 0 at rest, and
+    (J + m a²) ω² = k − m g a sin θ about there; their derivatives by k and m in closed form."""
+    k, m, J, a, g = 40.0, 2.0, 0.1, 0.5, 9.81
+    model = da.Model("balance", gravity=(0, -g))
+    bar = model.body("bar", mass=m, inertia=J, position=(a, 0), angle=0.0)
+    pin = model.revolute("pin", model.ground, bar, at=(0, 0))
+    model.joint_spring("spring", pin, stiffness=k)
+    asked = Asked(
+        Machine(model, ["spring.stiffness", "bar.mass"], Task()),
+        [resting("pin.angle"), frequency(1), frequency(1) ** 2],
+    )
+    y, slopes = asked.slopes(np.array([k, m]))
+    angle = y[0]
+    assert k * angle + m * g * a * np.cos(angle) == pytest.approx(0, abs=1e-7)
+    stiff, mass = k - m * g * a * np.sin(angle), J + m * a**2
+    w = np.sqrt(stiff / mass)
+    turned = np.array([-angle, -g * a * np.cos(angle)]) / stiff
+    d_stiff = np.array([1.0, -g * a * np.sin(angle)]) - m * g * a * np.cos(angle) * turned
+    dw = w / 2 * (d_stiff / stiff - np.array([0.0, a**2]) / mass)
+    assert y[1] == pytest.approx(w / (2 * np.pi), rel=1e-8)
+    np.testing.assert_allclose(slopes[0], turned, rtol=1e-6)
+    np.testing.assert_allclose(slopes[1], dw / (2 * np.pi), rtol=1e-6)
+    np.testing.assert_allclose(slopes[2], 2 * y[1] * slopes[1], rtol=1e-9)
+
+
+@pytest.mark.thorough
+def test_a_pin_is_placed_for_the_least_peak_of_its_force(swinging):
+    """A vector varies: no design on a grid about it, nor the first one, is better, and a finer motion has the same
+    peak."""
+    limits = [[-0.55, -0.45], [-0.05, 0.05]]
+    options = {"t_end": 0.4, "samples": 21}
+    best = optimise(swinging, {"B.point_j": limits}, minimise=peak("pin.Fx", "pin.Fy"), **options)
+    assert set(best.design) == {"B.point_j.x", "B.point_j.y"}
+    assert best.value < 0.98 * best.history[0].objective and best.optimality < 1e-4
+    asked = Asked(Machine(swinging, ["B.point_j"], Task(**options)), [peak("pin.Fx", "pin.Fy")])
+    grid = np.stack(np.meshgrid(*(np.linspace(*b, 8) for b in limits)), axis=-1).reshape(-1, 2)
+    found = asked.batch(grid)[:, 0]
+    assert np.sum(np.isfinite(found)) > 32 and best.value <= np.nanmin(found) * (1 + 1e-6)
+    dense = da.simulate(best.system, 0.4, best.machine.closed(best.x), samples=801).measurements
+    assert float(np.max(np.hypot(dense["pin.Fx"], dense["pin.Fy"]))) == pytest.approx(best.value, rel=5e-3)
 
 
 def test_bound_on_a_pin_is_kept_and_active(swinging):
@@ -218,6 +285,21 @@ def test_other_assemblies_are_noticed():
     )
 
 
+def test_optimise_tells_of_another_assembly():
+    """What is wanted lies where the loop closes another way: the first step that goes there is refused, the search
+    stays in its assembly and says why."""
+    x, y = parameter("D.point_j.x"), parameter("D.point_j.y")
+    best = optimise(
+        linkage(), {"D.point_j": [[-2.0, 2.0], [-2.0, 2.0]]}, minimise=(x + 1.3) ** 2 + (y - 1.0) ** 2, max_iterations=4
+    )
+    told = [r for r in best.remarks if "another assembly" in r]
+    assert told and "D.point_j.x = " in told[0] and told[0].startswith("Refused while searching")
+    assert best.value < best.history[0].objective
+    search = Search(best.machine, best.bounds, best.objective, (), 1.0, None)
+    for one in best.history:  # each is reached from the one before without a jump
+        assert search.at(one.x) is not None
+
+
 @pytest.fixture(scope="module")
 def oscillator():
     return _helpers_linkages.oscillator(100.0)
@@ -245,8 +327,27 @@ def test_global_search_finds_what_gradients_do_not(oscillator):
         )
     assert far["spring.stiffness"] == pytest.approx(2 * (5 * np.pi / 0.5) ** 2, rel=0.01)
     assert far.value < near.value - 0.01 and "Differential evolution" in far.message
+    alone = optimise(oscillator, {"spring.stiffness": (10.0, 4000.0)}, method="global", max_iterations=4, **options)
+    assert alone.x.tobytes() == far.x.tobytes() and alone.value == far.value
     asked = Asked(Machine(oscillator, ["spring.stiffness"], Task(0.5, samples=4)), [goal])
     assert cloudpickle.loads(cloudpickle.dumps(asked.recipe))[1][1] == ("spring.stiffness",)
+
+
+@pytest.mark.thorough
+def test_global_search_on_processes(oscillator):
+    """On the workers of a cluster, each a process: the same designs as in this one."""
+    from dalembert.studies._run import local_cluster
+
+    k = parameter("spring.stiffness")
+    options = {
+        "minimise": final("place.x") + 1e-8 * (k - 2500) * (k - 2500), "method": "global", "max_iterations": 3,
+        "t_end": 0.5, "samples": 4,
+    }  # fmt: skip
+    alone = optimise(oscillator, {"spring.stiffness": (10.0, 4000.0)}, **options)
+    with local_cluster(2) as client:
+        found = optimise(oscillator, {"spring.stiffness": (10.0, 4000.0)}, client=client, **options)
+    assert found.x.tobytes() == alone.x.tobytes() and found.value == alone.value
+    assert [e.x.tobytes() for e in found.history] == [e.x.tobytes() for e in alone.history]
 
 
 @pytest.mark.parametrize("method", [pytest.param("trust-constr", marks=pytest.mark.thorough), "adam"])
@@ -258,26 +359,52 @@ def test_other_methods(oscillator, method):
     assert found["spring.stiffness"] == pytest.approx(50.0, rel=1e-3)
 
 
-def test_frequency_as_a_constraint(oscillator):
+def test_a_mean_is_held(oscillator):
+    """The least mass with a mean place as that of √(k/m) = 5 rad/s has it: the lightest one, on k = 25 m."""
+    t = np.linspace(0, 0.5, 7)
+    x = 0.1 * np.cos(5 * t)
+    wanted = float(np.sum(0.5 * (x[1:] + x[:-1]) * np.diff(t)) / 0.5)
+    vary = {"spring.stiffness": (20.0, 90.0), "mass.mass": (1.5, 3.0)}
+    held = mean("place.x").equals(wanted)
+    best = optimise(oscillator, vary, minimise=parameter("mass.mass"), subject_to=held, t_end=0.5, samples=7)
+    assert best["mass.mass"] == pytest.approx(1.5, rel=1e-6)
+    assert best["spring.stiffness"] == pytest.approx(25 * 1.5, rel=1e-5)
+    assert best.feasible and held.text in best.active and "mass.mass at its least" in best.active
+
+
+@pytest.mark.parametrize("method", ["slsqp", pytest.param("trust-constr", marks=pytest.mark.thorough)])
+def test_frequency_as_a_constraint(oscillator, method):
     """The heaviest mass for which the frequency is at least 0.6 Hz: k/(2π f)²."""
     best = optimise(
-        oscillator, {"mass.mass": (1.0, 20.0)}, maximise=parameter("mass.mass"), subject_to=frequency(1) >= 0.6
-    )
+        oscillator, {"mass.mass": (1.0, 20.0)}, maximise=parameter("mass.mass"), subject_to=frequency(1) >= 0.6,
+        method=method,
+    )  # fmt: skip
     assert best["mass.mass"] == pytest.approx(100.0 / (2 * np.pi * 0.6) ** 2, rel=1e-6)
     assert best.active == ("frequency(1) >= 0.6",)
     # one more hertz costs so much: dm/df = −2 m/f
     assert best.multipliers["frequency(1) >= 0.6"] == pytest.approx(2 * best["mass.mass"] / 0.6, rel=1e-5)
 
 
-def test_reactions_that_are_open_are_refused_by_name():
-    """A door on two hinges: their axial forces are not unique."""
+@pytest.mark.parametrize("advised", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_reactions_that_are_open_need_a_rule(advised):
+    """A door on two hinges: their axial forces are not unique, and refused by name. Under the rule that the refusal
+    advises both carry half of the weight: m g / 2 = 20 N at most."""
     model = da.mechanism("door-two-balls")
     names = [n for n, c in model.constraints.items() if c.type == "spherical"]
     model.measure("axial", "reaction", names[0], component="Fz", frame="world")
     body = next(iter(model.bodies))
-    options = {"minimise": peak("axial"), "t_end": 0.2, "samples": 5}
-    with pytest.raises(da.errors.DalembertError, match="'axial'.*does not determine.*rule="):
-        optimise(model, {f"{body}.mass": (1.0, 50.0)}, **options)
+    mass = f"{body}.mass"
+    options = {"maximise": parameter(mass), "subject_to": peak("axial") <= 20.0, "t_end": 0.2, "samples": 5}
+    with pytest.raises(da.errors.DalembertError, match="'axial'.*does not determine.*rule=") as refused:
+        optimise(model, {mass: (1.0, 50.0)}, **options)
+    rule = re.search(r"rule='([\w-]+)'", str(refused.value))
+    assert rule is not None and isinstance(da.reactions.rule_of(rule[1]), da.reactions.MinimumNorm)
+    if not advised:
+        return
+    best = optimise(model, {mass: (1.0, 50.0)}, rule=rule[1], **options)
+    assert best[mass] == pytest.approx(2 * 20.0 / 9.81, rel=1e-6)
+    assert best.active == ("peak(axial) <= 20",)
+    assert "'axial' is not unique: the rule minimum_norm picked it." in best.remarks and "minimum_norm" in repr(best)
 
 
 def test_wrong_questions_get_a_sentence(oscillator):

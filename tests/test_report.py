@@ -15,6 +15,7 @@ from _helpers_view import chain_in_motion
 from typer.testing import CliRunner
 
 import dalembert as da
+from dalembert.reports import report_study
 from dalembert.view import Lines, Mark, Motion, Section, Table, Words, report_page
 
 NAME = '<img src=x onerror=alert(1)> & "$x^$"'
@@ -235,4 +236,27 @@ def test_in_a_browser(browser, written):
     assert watched.page.evaluate("document.images.length") >= 5 and watched.page.evaluate(broken) == 0
     assert watched.said == []
     assert all(url.startswith(("file:", "data:", "about:")) for url in watched.asked), watched.asked
+    watched.page.close()
+
+
+def test_the_best_of_a_study_play(browser, tmp_path):
+    """In the page of a study the machine of the best case is drawn, at its start and in its motion, and plays."""
+    model = da.Model("pendulum", gravity=(0, -9.81))
+    rod = model.body("rod", mass=1.0, inertia=0.1, position=(0.5, 0))
+    model.revolute("pin", model.ground, rod, at=(0, 0))
+    model.measure("tip", "point", rod, at=(1, 0))
+    vary = {"rod.mass": [1.0, 2.0, 3.0, 4.0], "rod.inertia": [0.1, 0.2]}
+    found = da.study(model, vary, ["final(tip.x)"], 1.0, out=tmp_path / "study", samples=11)
+    page = report_study(found, tmp_path / "page.html", play=1)
+    watched = Page(browser, page.as_uri(), framed=True)
+    case = found.best("final(tip.x)", 1)[0]
+    assert f"Case {case}, final(tip.x) = " in watched.page.inner_text("body")
+    before = watched.picture()
+    assert is_drawn(before)
+    watched.frame.click("#play")
+    watched.until("dalembert.state.time > 0.3")
+    watched.frame.click("#play")
+    watched.settle()
+    assert moved(before, watched.picture()) > 0.005
+    assert watched.said == []
     watched.page.close()

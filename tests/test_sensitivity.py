@@ -72,6 +72,55 @@ def test_gradient_and_worst_case(oscillator):
     assert "mass.mass = 1.5" in repr(ends)
 
 
+@pytest.mark.thorough
+def test_sobol_indices_where_there_are_no_derivatives():
+    """A block that friction stops, x = m v²/(2 μ N): its phases are found along each motion alone. m and μ are uniform
+    on (1, 2); of a product g(m) h(μ) the parts of the variance are Var g E(h)², E(g)² Var h and Var g Var h, with
+    E(1/μ) = ln 2, E(1/μ²) = 1/2. Sobol' points: errors fall nearly as 1/N."""
+    model = da.Model("slide")
+    block = model.body("block", mass=1.0, inertia=0.1, position=(0, 0), velocity=(2.0, 0))
+    rail = model.prismatic("rail", model.ground, block, at=(0, 0), axis=(1, 0))
+    model.measure("place", "point", block)
+    model.dry_friction("rub", rail, coulomb=1.5, normal=3.0)
+    vary = {"block.mass": (1.0, 2.0), "rub.coulomb": (1.0, 2.0)}
+    found = sensitivities(model, vary, final("place.x"), count=32, t_end=2.0, samples=3)
+    own = np.array([1 / 12 * np.log(2) ** 2, 1.5**2 * (0.5 - np.log(2) ** 2)])
+    common = 1 / 12 * (0.5 - np.log(2) ** 2)
+    assert found.method == "sobol" and found.count == 32 * 4 and found.slopes is None
+    np.testing.assert_allclose(found.total[0], (own + common) / (own.sum() + common), atol=0.1)
+    assert found.remark.startswith("There are no derivatives: Friction 'rub'") and found.remark in repr(found)
+    with pytest.raises(da.errors.DalembertError, match="'rub'.*sticks"):
+        sensitivities(model, vary, final("place.x"), method="gradient", t_end=2.0, samples=3)
+
+
+def test_what_does_not_change_to_first_order(oscillator):
+    """At the mean of a the slope of (a − 1.5)² is zero: its whole variance is of second order. Derivatives are used
+    where all quantities have some."""
+    a, b = parameter("mass.mass"), parameter("spring.stiffness")
+    vary = {"mass.mass": (1.0, 2.0), "spring.stiffness": (1.0, 2.0)}
+    found = sensitivities(oscillator, vary, [(a - 1.5) ** 2, a + b], count=64)
+    assert (
+        found.method == "sobol" and "(mass.mass)" in found.remark and "does not change to first order" in found.remark
+    )
+    np.testing.assert_allclose(found.total, [[1, 0], [0.5, 0.5]], atol=0.05)
+    assert sensitivities(oscillator, vary, a + b).method == "gradient"
+    assert sensitivities(oscillator, vary, (a - 1.5) ** 2, method="gradient").total[0].tolist() == [0, 0]
+
+
+def test_batches_on_processes(oscillator):
+    """Indices by the workers of a cluster, each a process, as in this one."""
+    from dalembert.studies._run import local_cluster
+
+    vary = {"mass.mass": (1.5, 2.5), "spring.stiffness": (40.0, 60.0)}
+    options = {"t_end": 0.3, "samples": 4}
+    with local_cluster(2) as client:
+        here, there = (
+            sensitivities(oscillator, vary, final("place.x"), method="sobol", count=16, client=c, **options)
+            for c in (None, client)
+        )
+    assert here.total.tobytes() == there.total.tobytes() and here.first.tobytes() == there.first.tobytes()
+
+
 def test_what_cannot_vary_gets_a_sentence(oscillator):
     y = final("place.x")
     for vary, options, words in (

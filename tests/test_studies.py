@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
+import importlib.metadata
+import io
 import json
 import os
 import re
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
-from _helpers_cli import in_process
-from _helpers_studies import LOG, log_of, masses, numbers, pendulum, same, watched
+from _helpers_cli import in_process, python_process
+from _helpers_studies import CASES, CHUNK, LOG, log_of, masses, moving, numbers, pendulum, same, watched
 
 import dalembert as da
 from dalembert._results import DalembertError, FileError
@@ -289,10 +298,75 @@ def test_nor_on_processes(whole, cluster, chunk, tmp_path):
     same(whole.dataset, motions(tmp_path, chunk=chunk, client=cluster).dataset)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("chunk", [1, 7, 64])
+@pytest.mark.parametrize(
+    "chunk", [pytest.param(1, marks=pytest.mark.thorough), 7, pytest.param(64, marks=pytest.mark.thorough)]
+)
 def test_nor_on_processes_of_its_own(whole, chunk, tmp_path):
     same(whole.dataset, motions(tmp_path, chunk=chunk, workers=2).dataset)
+
+
+def loops(folder, **options):
+    """A machine with a closed loop, and what is measured through its equations: the force in a pin."""
+    model = da.mechanism("four-bar")
+    model.measure("pin", "reaction", "B")
+    vary = {"crank.mass": Uniform(0.5, 2.0), "B.point_j": Normal([-0.5, 0.0], [0.01, 0.01])}
+    measure = ["peak(pin.Fx, pin.Fy)", "final(A.angle)", "pin.Fx"]
+    return study(model, vary, measure, 0.3, out=folder, count=COUNT, samples=6, **options)
+
+
+@pytest.fixture(scope="module")
+def whole_loops(tmp_path_factory):
+    return loops(tmp_path_factory.mktemp("loops"))
+
+
+@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.thorough), 7, 64])
+def test_a_closed_loop_in_chunks(whole_loops, chunk, tmp_path):
+    """Its start is closed anew for each case, and its forces are found by the formulation."""
+    data = whole_loops.dataset
+    assert data["status"].values.tolist().count("done") > COUNT / 2
+    assert np.ptp(data["peak(pin.Fx, pin.Fy)"].values[data["status"].values == "done"]) > 1.0
+    same(data, loops(tmp_path, chunk=chunk).dataset)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+@pytest.mark.parametrize("where", ["cluster", "own"])
+def test_a_closed_loop_on_processes(whole_loops, request, where, chunk, tmp_path):
+    given = {"client": request.getfixturevalue("cluster")} if where == "cluster" else {"workers": 2}
+    same(whole_loops.dataset, loops(tmp_path, chunk=chunk, **given).dataset)
+
+
+def test_the_device_arrives(tmp_path, monkeypatch):
+    """A study asks for batches on the device that it is given (here a processor stands in its place)."""
+    from dalembert.studies import _tasks
+
+    real, asked = _tasks.simulate_many, []
+
+    def many(*args, device, **options):
+        asked.append(device)
+        return real(*args, device="cpu", **options)
+
+    monkeypatch.setattr(_tasks, "simulate_many", many)
+    masses = {"rod.mass": [1.0, 2.0, 3.0]}
+    found = study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "a", chunk=2, device="gpu", **SETTINGS)
+    assert asked[-2:] == ["gpu", "gpu"] and set(asked) == {"gpu"} and found.plan["settings"]["device"] == "gpu"
+    asked.clear()
+    same(found.dataset, study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "b", **SETTINGS).dataset)
+    assert set(asked) == {"cpu"}
+
+
+def test_a_chunk_fits_into_memory():
+    """The more times are saved, the fewer cases are computed at once: rows of times, q and v at each."""
+    from dalembert.studies._study import MEMORY, _chunk
+    from dalembert.studies._tasks import machines
+
+    sizes = {}
+    for samples in (21, 2001, 20001, 2000001):
+        here = machines("simulate", {"pendulum": pendulum()}, {"t_end": 1.0, "samples": samples}, ["final(tip.x)"])
+        sizes[samples] = _chunk(None, here, 100_000)
+        assert sizes[samples] == 1 or sizes[samples] * samples * 8 * (1 + 3 + 3) <= MEMORY
+    assert sizes[21] == 2048 > sizes[2001] > 8 * sizes[20001] > sizes[2000001] >= 1
+    assert _chunk(None, here, 100_000) <= 2 and _chunk(7, here, 100_000) == 7
 
 
 def test_a_study_goes_on_where_it_was(whole, tmp_path):
@@ -323,7 +397,7 @@ def test_what_was_finished_is_not_computed_again(tmp_path, monkeypatch):
         watched(tmp_path / "s", progress=stop)
     watched(tmp_path / "s")
     watched(tmp_path / "s")
-    assert sorted(m for m, _ in log_of(tmp_path / "log")) == masses().tolist()
+    assert sorted(line.mass for line in log_of(tmp_path / "log")) == masses().tolist()
     data = open_study(tmp_path / "s").dataset
     assert (
         data["message"].values.tolist().count("The function failed: ValueError: too heavy")
@@ -400,6 +474,63 @@ def test_another_study_is_refused_by_what_changed(tmp_path, monkeypatch):
         (tmp_path / "other" / "thesis.tex").write_text("do not touch")
         watched(tmp_path / "other")
     assert sorted(p.name for p in (tmp_path / "other").iterdir() if p.name != "lock") == ["thesis.tex"]
+
+
+def test_the_manifest(whole):
+    """All that another person needs to compute it again, and what guards it."""
+    plan = json.loads((whole.folder / "study.json").read_text())
+    model = whole.models["pendulum"]
+    assert plan["models"] == {"pendulum": da.io.text_of(model)} and model.bodies["rod"].mass == 1.0
+    assert plan["hashes"]["model 'pendulum'"] == hashlib.sha256(plan["models"]["pendulum"].encode()).hexdigest()
+    for part in ("setting 'rtol'", "measure 'tip.y'", "vary 'rod.mass'", "task", "seed", "chunk", "table"):
+        assert re.fullmatch("[0-9a-f]{64}", plan["hashes"][part])
+    assert plan["settings"] == {"t_end": 1.0, "rtol": 1e-7, "samples": 21, "engine": "batch"}
+    assert (plan["task"], plan["seed"], plan["count"], plan["sampling"]) == ("simulate", 0, COUNT, "latin")
+    assert plan["measure"] == {name: name for name in MEASURE}
+    assert plan["vary"]["rod.mass"] == {"uniform": [-0.1, 2.0]}
+    versions = plan["versions"]
+    assert versions["dalembert"] == da.__version__ and versions["jax"] == importlib.metadata.version("jax")
+    assert set(versions) == {"dalembert", "python", "machine", "jax", "numpy", "llvmlite"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda plan: plan["settings"].update(rtol=1e-3), "setting 'rtol'"),
+        (lambda plan: plan["settings"].update(dt=1e-3), "setting 'dt'"),
+        (
+            lambda plan: plan["models"].update(pendulum=plan["models"]["pendulum"].replace("-9.81", "-1.62")),
+            "model 'pendulum'",
+        ),
+        (lambda plan: plan["measure"].update({"tip.y": "tip.x"}), "measure 'tip.y'"),
+        (lambda plan: plan["vary"].pop("rod.mass"), "vary 'rod.mass'"),
+        (lambda plan: plan.update(task="statics", seed=3), "task, seed"),
+        (lambda plan: plan.update(chunk=13), "chunk"),
+        (lambda plan: plan["hashes"].pop("setting 'samples'"), "setting 'samples'"),
+        (lambda plan: plan.pop("hashes"), None),
+    ],
+)
+def test_an_edited_manifest_is_refused_by_what_changed(whole, edit, words, tmp_path):
+    """Half of the cases are computed; the others must not be those of another machine."""
+    shutil.copytree(whole.folder, tmp_path / "study")
+    (tmp_path / "study" / "done" / "000000.json").unlink()
+    path = tmp_path / "study" / "study.json"
+    plan = json.loads(path.read_text())
+    edit(plan)
+    path.write_text(json.dumps(plan))
+    told = f"was edited since the study began: {words}." if words else "study.json' cannot be read"
+    with pytest.raises(DalembertError, match=re.escape(told)):
+        resume(tmp_path / "study")
+    assert not (tmp_path / "study" / "done" / "000000.json").exists()
+
+
+def test_other_versions_are_told(whole, tmp_path, monkeypatch):
+    """A study that began with another version goes on, with a warning."""
+    shutil.copytree(whole.folder, tmp_path / "study")
+    of, was = importlib.metadata.version, importlib.metadata.version("numpy")
+    monkeypatch.setattr("dalembert.studies._study._version", lambda name: "99.1" if name == "numpy" else of(name))
+    with pytest.warns(UserWarning, match=re.escape(f"begun with other versions (numpy {was} → 99.1): what is")):
+        resume(tmp_path / "study")
 
 
 def test_one_process_at_a_time(tmp_path):
@@ -502,6 +633,98 @@ def test_mistakes_in_a_file_have_places(tmp_path):
         (tmp_path / "c.yaml").write_text(text)
         ran = in_process("study", str(tmp_path / "c.yaml"))
         assert ran.returncode == 2 and "Traceback" not in ran.stderr and "c.yaml" in ran.stderr
+
+
+def test_processes_by_the_command_line(tmp_path, monkeypatch):
+    """`--workers 2` gives what one process gives; a scheduler that is not there is told in a sentence."""
+    monkeypatch.setattr("dalembert.studies._run.ANSWERS", 0.5)
+    da.save(pendulum(), tmp_path / "swing.yaml")
+    (tmp_path / "a.yaml").write_text(FILE)
+    one, two = (str(tmp_path / name) for name in ("one", "two"))
+    assert in_process("study", str(tmp_path / "a.yaml"), "-o", one).returncode == 0
+    ran = in_process("study", str(tmp_path / "a.yaml"), "-o", two, "--workers", "2")
+    assert ran.returncode == 0 and "16 of 16 cases are done" in ran.stdout, ran.stderr
+    same(open_study(one).dataset, open_study(two).dataset)
+    (Path(two) / "done" / "000000.json").unlink()
+    for address in ("tcp://127.0.0.1:1", "nowhere"):
+        ran = in_process("resume", two, "--scheduler", address)
+        assert ran.returncode == 2 and "Traceback" not in ran.stderr, address
+        assert f"There is no Dask scheduler at {address}" in ran.stderr and "dask scheduler" in ran.stderr
+    ran = in_process("resume", two, "--scheduler", address, "--workers", "2")
+    assert ran.returncode == 2 and "not both" in ran.stderr
+
+
+def test_a_half_finished_study_by_the_command_line(tmp_path):
+    def stop(done, failed, count):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        moving(tmp_path / "study", progress=stop)
+    told = in_process("status", str(tmp_path / "study"))
+    assert told.returncode == 0 and told.stdout.startswith(f"pendulum: 20 of {CASES} cases are done, 0 failed")
+    assert "if it goes on: dalembert resume" in told.stdout
+    told = in_process("resume", str(tmp_path / "study"), "--json")
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["done"] == CASES
+    same(moving(tmp_path / "whole").dataset, open_study(tmp_path / "study").dataset)
+
+
+def test_a_bar_on_a_terminal(tmp_path, monkeypatch):
+    """A step for each chunk, with the failed cases; where stderr is no terminal there is none."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    shown = Terminal()
+    task = lambda system: {1.0: 1.0, 3.0: 3.0}[float(system.parameters()["rod.mass"])]  # noqa: E731
+    with contextlib.redirect_stderr(shown):
+        study(pendulum(), {"rod.mass": [1.0, 2.0, 3.0]}, ["x"], task=task, out=tmp_path / "a", chunk=1, progress=True)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.getvalue())
+    assert "pendulum" in text and "3/3" in text and "1 failed" in text and "━" in text
+    (tmp_path / "a" / "done" / "000000.json").unlink()
+    moving(tmp_path / "b")
+    (tmp_path / "b" / "done" / "000007.json").unlink()
+    assert "━" not in in_process("resume", str(tmp_path / "b")).stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="stops a process and lets it go on")
+def test_a_study_that_runs_is_looked_at(tmp_path):
+    """`status --live` until it is done, and its dataset opened while another process writes: what is there is right."""
+    folder, log = tmp_path / "study", tmp_path / "log"
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r}); sys.argv = ["", {str(folder)!r}, {str(log)!r}]
+import _helpers_studies
+_helpers_studies.main()
+"""
+    os.environ[LOG] = str(tmp_path / "own")
+    wanted = watched(tmp_path / "undisturbed").dataset.load()
+    with python_process(code) as run:
+        end = time.monotonic() + 120
+        while not list((folder / "done").glob("[0-9]*.json")):
+            assert run.poll() is None and time.monotonic() < end
+            time.sleep(0.002)
+        seen = set()
+        while run.poll() is None and len(seen) < 8:
+            data = open_study(folder).dataset.load()
+            there = np.flatnonzero(data["status"].values != "waiting")
+            same(wanted.isel(case=there), data.isel(case=there))
+            seen.add(len(there))
+            if len(there) >= 4 * CHUNK:
+                break
+        run.send_signal(signal.SIGSTOP)
+        assert open_study(folder).status()["done"] < CASES
+        threading.Timer(1.5, lambda: run.send_signal(signal.SIGCONT)).start()
+        told = in_process("status", str(folder), "--live")
+        assert run.wait(60) == 0
+    lines = [line for line in told.stdout.splitlines() if line.startswith("pendulum: ")]
+    assert told.returncode == 0 and len(lines) >= 2 and len(seen) >= 1
+    first, last = (int(line.split()[1]) for line in (lines[0], lines[-1]))
+    assert 0 < first < last == CASES and "s left" in lines[0] and "dalembert resume" not in lines[0]
+    assert "× The function failed: ValueError: too heavy" in told.stdout
 
 
 def test_best_and_what_is_not_there(whole):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,14 +53,28 @@ def march_rows(
         part = slice(chunk * AT_ONCE, (chunk + 1) * AT_ONCE)
         outs[chunk] = _native.run(code, kept[part], begin[part], limits, times, steps, room)
 
-    done = 0
-    with ThreadPoolExecutor(max(1, int(threads))) as pool:
-        for _ in pool.map(some, range(len(outs))):
-            done += 1
+    parts = [_pool(max(1, int(threads))).submit(some, k) for k in range(len(outs))]
+    try:
+        for done, part in enumerate(parts, 1):
+            part.result()
             if report is not None:
                 report(done / len(outs))
+    finally:
+        for part in parts:  # after Ctrl-C, or an error, nothing more is begun
+            part.cancel()
     ends, ts, saved = (np.concatenate(x) for x in zip(*outs, strict=True))
     return ends, ts, saved
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """So many threads, which stay. The C library gives new threads memory from one after the other of many arenas:
+    with new ones for each batch a process would grow for a long time."""
+    return ThreadPoolExecutor(threads, "march")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 _MADE: dict[tuple, tuple[Kernel, Compiled]] = {}

@@ -26,14 +26,15 @@ import scipy.linalg
 from dalembert._results import DalembertError, SimulationError, Status
 from dalembert._typing import Array
 from dalembert.analysis import Linearisation, equilibrium, kinematics, linearise
-from dalembert.equations import assemble
+from dalembert.equations import assemble, assemble_known
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, RequireUnique, loads_of
+from dalembert.reactions import RULES, AbstractReactionRule, RequireUnique, loads_of
 from dalembert.results import Results, loads_observed, observe, unique_channels
 from dalembert.simulation import Prepared, Solution, prepare, simulate
 from dalembert.stabilise import EXACT, State, closed_near, consistent_state
 from dalembert.studies._design import Design
+from dalembert.studies._measure import Courses
 from dalembert.studies._quantities import Quantity
 from dalembert.studies._stated import stated
 from dalembert.systems import AbstractSystem, build, compiled_alone
@@ -71,6 +72,14 @@ class Task:
         return np.asarray(self.samples, float)
 
 
+class found_once(functools.cached_property):
+    """What is found of a machine once, on plain numbers, also where a function that is traced asks for it first."""
+
+    def __get__(self, instance, owner=None):
+        with jax.ensure_compile_time_eval():
+            return super().__get__(instance, owner)
+
+
 class Machine:
     """A machine with what varies, prepared for its task: all that is found once, on the host."""
 
@@ -84,22 +93,22 @@ class Machine:
         self.system = self.plain.with_inputs(task.inputs) if task.inputs else self.plain
         self.task = task
 
-    @functools.cached_property
+    @found_once
     def prepared(self) -> Prepared:
         return prepare(self.system, self.task.state, t=self.task.t0, rule=self.task.rule)
 
-    @functools.cached_property
+    @found_once
     def first(self) -> Solution:
         """The motion of the machine as it is given."""
         return self.motion({})
 
-    @functools.cached_property
+    @found_once
     def rest_rule(self) -> AbstractReactionRule:
         """What picks reactions of the machine at rest."""
         found = equilibrium(self.system, self.task.state, t=self.task.t0, rule=self.task.rule)
         return found.rule
 
-    @functools.cached_property
+    @found_once
     def rule(self) -> AbstractReactionRule:
         """What picks reactions: as results of the motion have it."""
         found = self.first.results
@@ -110,14 +119,22 @@ class Machine:
         """The motion for given parameters, on the host."""
         if self.task.t_end is None:
             raise DalembertError("Give t_end=, the end of the motion: a quantity over a motion is asked.")
-        machine = self.prepared.replace(values) if values else self.prepared
+        machine: Any = self.system if self.alone else self.prepared
+        machine = machine.replace(values) if values else machine
         common = {"t0": self.task.t0, "samples": self.task.times, "throw": throw}
         state = self.task.state if start is None else start
         if self.task.driven:
             return kinematics(machine, self.task.t_end, state, **common)
-        return simulate(machine, self.task.t_end, state, **common, **self.task.options)
+        rule = {"rule": self.task.rule} if self.alone else {}
+        return simulate(machine, self.task.t_end, state, **common, **rule, **self.task.options)
 
-    @functools.cached_property
+    @property
+    def alone(self) -> bool:
+        """Whether a motion is found by `simulate` alone, event by event: contacts, dry friction that sticks. It has no
+        derivatives then, and is in no batch."""
+        return not self.task.driven and (bool(self.system.touches) or not self.system.phases_stated)
+
+    @found_once
     def free(self) -> np.ndarray | None:
         """1 for velocities whose coordinates close the joints, 0 for those that keep their start: what a person holds,
         or independent ones of the machine as it is given. A start is then a smooth function of the design; the nearest
@@ -131,7 +148,7 @@ class Machine:
         if not system.m_holonomic:
             return None
         state = consistent_state(system, self.task.state, t=t0)
-        equations = assemble(system, t0, *state)
+        equations = assemble_known(system, t0, *state)
         scale = np.asarray(system.scale())
         C = np.asarray(equations.C)[: system.m_holonomic] * scale
         size = np.linalg.norm(C, axis=1, keepdims=True)
@@ -229,8 +246,8 @@ class Machine:
             listed = ", ".join(f"'{n}'" for n in open_)
             raise DalembertError(
                 f"{listed}: the rigid-body model of '{self.system.name}' does not determine this reaction (da.check "
-                "shows why), so a number of it would be that of a rule. Name one, rule='minimum-norm' or an object of "
-                "da.reactions, or measure a reaction that is unique."
+                "shows why), so a number of it would be that of a rule. Name one, "
+                f"rule='{next(iter(RULES))}' or an object of da.reactions, or measure a reaction that is unique."
             )
         picked = getattr(rule, "describe", None)
         words = picked(self.system.machine) if picked else str(rule)
@@ -341,6 +358,23 @@ class Context:
         linear = self.asked.linear
         found = linear.replace(self.values).frequencies
         return found[jnp.array(oscillating(linear))]
+
+
+class Alone(Context):
+    """The same on the host, for a machine whose motion is found by `simulate` alone."""
+
+    @functools.cached_property
+    def _courses(self) -> tuple[Array, Array]:
+        task, names = self.machine.task, self.asked.over_motion
+        one = self.machine.motion(
+            self.machine.values(np.asarray(self.x)), self.machine.closed(np.asarray(self.x)), False
+        )
+        self.fine.append(one.status is Status.done)
+        times = jnp.asarray(task.times)
+        if one.status is not Status.done:
+            return times, jnp.full((len(times), len(set(names))), jnp.nan)
+        courses, _ = self.asked.courses.of(one)
+        return times, jnp.stack([jnp.asarray(courses[n]) for n in dict.fromkeys(names)], axis=1)
 
 
 def _level(system: AbstractSystem, k: int) -> int:
@@ -464,6 +498,19 @@ class Asked:
         return compiled_alone(jax.vmap(self._function))
 
     @functools.cached_property
+    def courses(self) -> Courses:
+        """What is measured over motions that are found one by one."""
+        return Courses(self.machine.system, self.over_motion)
+
+    def _found_alone(self, x: np.ndarray) -> np.ndarray:
+        at = Alone(self, x)
+        try:
+            y = np.array([float(q.value(at)) for q in self.quantities])
+        except DalembertError:
+            return np.full(len(self.quantities), np.nan)
+        return y if all(map(bool, at.fine)) else np.full(len(y), np.nan)
+
+    @functools.cached_property
     def _slices(self) -> list[slice]:
         shapes = jax.eval_shape(
             lambda x: [
@@ -508,6 +555,11 @@ class Asked:
     def batch(self, X: np.ndarray) -> np.ndarray:
         """The numbers for many designs, a row for each; NaN where a design has none."""
         X = np.asarray(X, float)
+        if self.over_motion and self.machine.alone:
+            _ = self.courses  # refuses what it does not know, by name
+            possible = (self._possible(x) for x in X)
+            missing = np.full(len(self.quantities), np.nan)
+            return np.array([self._found_alone(x) if there else missing for x, there in zip(X, possible, strict=True)])
         if self.modes:  # modes are followed from one design, so one by one
             found = [self.values(x) for x in X]
             width = self._slices[-1].stop

@@ -73,8 +73,15 @@ class Identified:
             for run, y, own in zip(self.experiments, self.predicted, self.fit.wanted, strict=True):
                 sigma = np.array([self.noise[n] for n in run.course[1]])
                 wanted.append(np.where(np.isfinite(own), y + sigma * rng.standard_normal(y.shape), np.nan))
-            out.append(self.fit.again(self.first, wanted))
+            out.append(self.fit.of(wanted).search()[0])
         return np.array(out)
+
+    def again(self, data) -> Identified:
+        """The estimates from other data of the same experiments (the same times and names; inputs and starts stay),
+        with their own covariance and verdict. Nothing is compiled anew."""
+        from dalembert.studies._identify import repeated_by
+
+        return repeated_by(self, data)
 
     @functools.cached_property
     def system(self) -> AbstractSystem:

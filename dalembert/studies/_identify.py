@@ -3,6 +3,8 @@ them the data determine at all."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -214,26 +216,51 @@ def identify(
         sizes = {n: _size([run.course[1][n] for run in runs if n in run.course[1]]) for r in runs for n in r.course[1]}
         scaled = [np.array([sizes[n] for n in run.course[1]]) for run in runs]
     consistent = Consistent(design, first)
-    fit = Fit(made, wanted, scaled, consistent)
-    x, steps, message = fit.search(first, max_steps)
+    fit = Fit(made, wanted, scaled, consistent, first, max_steps, noise is None)
+    found = answered(fit, runs, began)
+    _tell_candidates(found.verdict, made[0], found.x, sensors, experiments or {}, predictor, consistent)
+    return found
+
+
+def answered(fit: Fit, runs: Sequence[Experiment], began: float) -> Identified:
+    """The answer to a sum of squares; `runs` are the experiments it is made of."""
+    made, design = fit.made, fit.made[0].machine.design
+    x, steps, message = fit.search()
     y, J = fit.slopes(x)
     left = fit.misfits(x, y)
-    count = int(sum(np.sum(np.isfinite(w)) for w in wanted))
+    count = int(sum(np.sum(np.isfinite(w)) for w in fit.wanted))
     spread = 1.0
-    if noise is None:
+    if fit.estimated:
         spread = max(float(np.sqrt(np.sum(left**2) / max(count - len(design), 1))), EXACTLY)
     weighted = np.concatenate([j.reshape(-1, len(design)) for j in J]) / spread
-    large = np.concatenate([_amplitudes(v, s * spread) for v, s in zip(y, scaled, strict=True)])
-    found = verdict_of(design, x, weighted, consistent.sizes(x), large)
-    _tell_candidates(found, made[0], model, names, x, sensors, experiments or {}, predictor, consistent)
+    large = np.concatenate([_amplitudes(v, s * spread) for v, s in zip(y, fit.scaled, strict=True)])
     return Identified(
-        machine=made[0].machine, x=x, first=first, verdict=found, predicted=tuple(y),
+        machine=made[0].machine, x=x, first=fit.first,
+        verdict=verdict_of(design, x, weighted, fit.consistent.sizes(x), large), predicted=tuple(y),
         experiments=tuple(runs), residual=float(np.sqrt(np.sum(left**2) / max(count, 1))),
-        noise={n: float(s * spread) for run, row in zip(runs, scaled, strict=True)
+        noise={n: float(s * spread) for run, row in zip(runs, fit.scaled, strict=True)
                for n, s in zip(run.course[1], row, strict=True)},
-        estimated=noise is None, count=count, steps=steps, message=message,
+        estimated=fit.estimated, count=count, steps=steps, message=message,
         remarks=tuple(dict.fromkeys(r for p in made for r in p.remarks)), wall_s=time.perf_counter() - began, fit=fit,
     )  # fmt: skip
+
+
+def repeated_by(found: Identified, data) -> Identified:
+    """The answer to other data of the same experiments; nothing is compiled anew."""
+    began, runs = time.perf_counter(), _experiments(data)
+    if len(runs) != len(found.experiments):
+        raise DalembertError(f"again: give data of {len(found.experiments)} experiments, as before; got {len(runs)}.")
+    again = []
+    for old, new in zip(found.experiments, runs, strict=True):
+        (times, values), (before, names) = new.course, old.course
+        if not np.array_equal(times, before) or set(values) != set(names):
+            raise DalembertError(
+                f"again: the data must have the same times and names as before ({', '.join(names)}); call identify for "
+                "other ones."
+            )
+        again.append(dataclasses.replace(old, data={"time": times, **{n: values[n] for n in names}}))
+    wanted = [np.stack(list(run.course[1].values()), axis=1) for run in again]
+    return answered(found.fit.of(wanted), again, began)
 
 
 def _experiments(data) -> list[Experiment]:
@@ -269,9 +296,20 @@ def _noises(noise, runs: Sequence[Experiment]) -> dict[str, float] | None:
 class Fit:
     """The sum of squares of all experiments."""
 
-    def __init__(self, made: list[Predictor], wanted: list[np.ndarray], scaled: list[np.ndarray], consistent):
+    def __init__(
+        self, made: list[Predictor], wanted: list[np.ndarray], scaled: list[np.ndarray], consistent: Consistent,
+        first: np.ndarray, most: int, estimated: bool,
+    ):  # fmt: skip
+        """`wanted` are the data, each in units of `scaled` (`estimated`: noise is so many of these units); the search
+        begins at `first` and takes `most` steps."""
         self.made, self.wanted, self.scaled, self.consistent = made, wanted, scaled, consistent
-        self.most = 0
+        self.first, self.most, self.estimated = first, most, estimated
+
+    def of(self, wanted: list[np.ndarray]) -> Fit:
+        """The same for other data; what is compiled is shared."""
+        other = copy.copy(self)
+        other.wanted = wanted
+        return other
 
     @functools.cached_property
     def _solve(self) -> Callable:
@@ -296,8 +334,8 @@ class Fit:
 
         return compiled_alone(solve, static=[3])
 
-    def search(self, first: np.ndarray, most: int) -> tuple[np.ndarray, int, str]:
-        self.most = most
+    def search(self) -> tuple[np.ndarray, int, str]:
+        first, most = self.first, self.most
         with quiet():
             z, steps, fine = self._solve(self.consistent.start(first), first, self.wanted, most)
         x = np.asarray(self.consistent.of(np.asarray(z)))
@@ -305,12 +343,6 @@ class Fit:
             raise DalembertError("The search left the numbers that a machine can have; give better first guesses.")
         word = "converged" if bool(fine) else f"stopped after {most} steps without converging"
         return x, int(steps), f"Levenberg and Marquardt's method {word} ({int(steps)} steps)."
-
-    def again(self, first: np.ndarray, wanted: list[np.ndarray]) -> np.ndarray:
-        """The estimate from other data of the same experiments; nothing is compiled anew."""
-        with quiet():
-            z, _, _ = self._solve(self.consistent.start(first), first, wanted, self.most)
-        return np.asarray(self.consistent.of(np.asarray(z)))
 
     def slopes(self, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What is predicted, and its derivatives in units of the noise; zero where nothing was measured."""
@@ -333,7 +365,7 @@ class Fit:
         return np.nan_to_num(np.concatenate(out))
 
 
-def _tell_candidates(found: Verdict, first: Predictor, model, names, x, sensors, experiments, predictor, consistent):
+def _tell_candidates(found: Verdict, first: Predictor, x, sensors, experiments, predictor, consistent) -> None:
     """Which sensors and experiments would determine what the data leave open."""
     design = first.machine.design
     if found.complete or not (sensors or experiments):

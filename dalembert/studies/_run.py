@@ -32,6 +32,8 @@ TAKEN = 2
 """A chunk that was begun so often and never finished is computed in a process of its own."""
 NOBODY = 60.0
 """Seconds to wait for a worker where there is none."""
+ANSWERS = 10.0
+"""Seconds until a scheduler must have answered."""
 ALOUD = 0.5
 """Seconds between looks at a cluster on which nothing has finished."""
 
@@ -263,7 +265,7 @@ def connected(address: str) -> Iterator[Any]:
     """A client of a cluster that runs."""
     distributed = need("distributed")
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=ANSWERS)
     except (OSError, ValueError, distributed.TimeoutError) as error:
         raise DalembertError(
             f"There is no Dask scheduler at {address} ({type(error).__name__}); start one: dask scheduler."

@@ -148,7 +148,7 @@ class Sensitivities:
 
     `first` and `total` are shares of the variance (quantities, variables): of "gradient" the share of each number in
     the first linear variance, of "sobol" Sobol' indices, with the half width of their 95 % band in `first_band` and
-    `total_band`. `slopes` are derivatives at the means, where they were computed.
+    `total_band`. `slopes` are derivatives at the means, where they were computed. `remark` says why there are none.
     """
 
     quantities: tuple[str, ...]
@@ -160,6 +160,7 @@ class Sensitivities:
     total_band: np.ndarray | None
     slopes: np.ndarray | None
     count: int
+    remark: str = ""
 
     def of(self, name: str) -> dict[str, float]:
         """The total index of each quantity on a variable."""
@@ -179,7 +180,7 @@ class Sensitivities:
                 shares = shares if self.method == "gradient" else f"{self.first[i, k]:.3f}  {shares}"
                 slope = "" if self.slopes is None else f"  slope {self.slopes[i, k]:.4g}"
                 lines.append(f"  {self.names[k]:<{width}}  {shares}{slope}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *([self.remark] if self.remark else [])])
 
 
 def sensitivities(
@@ -187,7 +188,7 @@ def sensitivities(
     vary: Mapping[str, Any],
     measure: Quantity | Sequence[Quantity],
     *,
-    method: str = "gradient",
+    method: str = "auto",
     count: int = 256,
     seed: int = 0,
     client: Any = None,
@@ -197,8 +198,10 @@ def sensitivities(
     """Which numbers of a machine matter for which quantities.
 
     **Arguments**: `vary` as in `uncertainty`; `measure`, quantities of `da.studies`; `method`: "gradient" (derivatives
-    at the means: one run) or "sobol" (Sobol' indices of the whole range: count · (variables + 2) runs, by Saltelli's
-    scheme of SALib; `count` a power of two); `task`: what the motion needs, as in `optimise`. `client`: a Dask client.
+    at the means: one run), "sobol" (Sobol' indices of the whole range: count · (variables + 2) runs, by Saltelli's
+    scheme of SALib; `count` a power of two) or "auto": derivatives where there are, else Sobol' indices (contacts, dry
+    friction that sticks, a quantity that does not change to first order). `task`: what the motion needs, as in
+    `optimise`. `client`: a Dask client.
 
     **Returns** `Sensitivities`.
 
@@ -215,15 +218,40 @@ def sensitivities(
 
     [Saltelli et al. 2010.]
     """
+    if method not in ("auto", "gradient", "sobol"):
+        raise DalembertError(f"method={method!r} is unknown; use 'auto', 'gradient' or 'sobol'.")
     varied = Varied(model, vary, measure, task, None, through)
-    if method == "gradient":
-        _, J = varied.slopes()
-        parts = (J * varied.deviation) ** 2
-        whole = parts.sum(axis=1, keepdims=True)
-        share = parts / np.where(whole > 0, whole, 1.0)
-        return Sensitivities(tuple(varied.names), varied.design.names, method, share, share, None, None, J, 1)
-    if method != "sobol":
-        raise DalembertError(f"method={method!r} is unknown; use 'gradient' or 'sobol'.")
+    if method == "sobol":
+        return _by_sobol(varied, count, seed, client)
+    try:
+        found, still = _by_slopes(varied)
+    except DalembertError as error:
+        if method == "gradient":
+            raise
+        return _by_sobol(varied, count, seed, client, f"There are no derivatives: {error}")
+    if method == "auto" and still:
+        remark = f"At the means {', '.join(still)} do{'es' * (len(still) == 1)} not change to first order."
+        return _by_sobol(varied, count, seed, client, remark)
+    return found
+
+
+STILL = 1e-9
+"""Linear deviation of a quantity, as a share of its value, that is rounding."""
+
+
+def _by_slopes(varied: Varied) -> tuple[Sensitivities, list[str]]:
+    """Shares of the first linear variance, and the quantities that have none."""
+    y, J = varied.slopes()
+    parts = (J * varied.deviation) ** 2
+    whole = parts.sum(axis=1, keepdims=True)
+    share = parts / np.where(whole > 0, whole, 1.0)
+    still = [n for n, v, w in zip(varied.names, y, whole[:, 0], strict=True) if np.sqrt(w) <= STILL * abs(v)]
+    names = tuple(varied.names), varied.design.names
+    return Sensitivities(*names, "gradient", share, share, None, None, J, 1), still
+
+
+def _by_sobol(varied: Varied, count: int, seed: int, client, remark: str = "") -> Sensitivities:
+    """Sobol' indices of the whole range."""
     try:
         from SALib.analyze import sobol as analyse
         from SALib.sample import sobol as sample
@@ -246,7 +274,7 @@ def sensitivities(
     ]  # fmt: skip
     first, total, first_band, total_band = (np.array([f[w] for f in found]) for w in ("S1", "ST", "S1_conf", "ST_conf"))
     names = tuple(varied.names), varied.design.names
-    return Sensitivities(*names, method, first, total, first_band, total_band, None, len(rows))
+    return Sensitivities(*names, "sobol", first, total, first_band, total_band, None, len(rows), remark)
 
 
 def _refuse_failed(varied: Varied, rows: np.ndarray, shares: np.ndarray) -> None:

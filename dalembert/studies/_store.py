@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert._disk import remove_left
 from dalembert._results import DalembertError
 from dalembert.io import write_in_place
 from dalembert.studies._tasks import Found
@@ -199,6 +200,7 @@ class Store:
                         time.sleep(0.05)
                     except OSError:  # a file system without locks
                         break
+            remove_left(self.folder)
             yield
         finally:
             os.close(handle)

@@ -19,7 +19,7 @@ from dalembert.io import read_from_text, text_of
 from dalembert.model import Model
 from dalembert.studies._measure import Measure
 from dalembert.studies._run import Run, connected, local_cluster, machines_of
-from dalembert.studies._store import FORMAT, Store, need
+from dalembert.studies._store import FORMAT, MANIFEST, Store, need
 from dalembert.studies._tasks import BATCH, CANNOT, COMMON, SINGLE, Machines, Simulation, measures, task_of
 from dalembert.studies._vary import MODEL, START, Cases, Normal, Uniform, cases_of, check_names
 from dalembert.systems import State, build
@@ -105,6 +105,7 @@ def study(
     if store.exists:
         old = store.plan()
         _refuse_changes(old, plan, store)
+        _refuse_edited(old, store)
         return _go(store, old, store.cases(), function, workers, client, progress)
     here = machines_of(plan, function)
     for t in here.tasks.values():
@@ -114,6 +115,7 @@ def study(
         plan["settings"]["engine"] = _engine(here, cases)
         here = machines_of(plan, function)
     plan["chunk"] = _chunk(chunk, here, cases.count)
+    plan["hashes"] = _hashes(plan)
     with store.locked():
         if not store.exists:
             units = _units(here, cases)
@@ -131,11 +133,13 @@ def resume(
     """Compute what is missing of the study in a folder.
 
     A study of a Python function goes on by calling `study` again with the same arguments: a folder holds data only.
+    A manifest (study.json) that was edited is refused, by name of what changed.
 
     **Arguments**: `folder`; `workers`, `client`, `progress` as of `study`. **Returns** the `Study`.
     """
     store = Store(folder)
     plan = store.plan()
+    _refuse_edited(plan, store)
     if plan["function"] is not None:
         raise DalembertError(
             f"The study in '{folder}' computes the Python function '{plan['function']['name']}', which is not in the "
@@ -278,12 +282,10 @@ def _plan(models: Mapping[str, Model], word: str, function, measure, settings: M
             raise DalembertError(f"study: task '{word}' needs {key}=.")
     asked = {m.name: t for m, t in zip(measures(word, measure), _texts(measure), strict=True)}
     versions = {"dalembert": dalembert.__version__, "python": platform.python_version(), "machine": platform.machine()}
-    texts = {name: text_of(model) for name, model in models.items()}
     return {
         "study": FORMAT,
         "name": " / ".join(models),
-        "models": texts,
-        "hashes": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
+        "models": {name: text_of(model) for name, model in models.items()},
         "task": word,
         "function": None if function is None else _told(function),
         "measure": asked,
@@ -398,6 +400,33 @@ def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], store: Store
         raise DalembertError(
             f"The folder '{store.folder}' holds another study. Changed: {'; '.join(found)}. Give another out=, or the "
             "study as it was."
+        )
+
+
+EACH = {"models": "model", "settings": "setting", "measure": "measure", "vary": "vary"}
+"""Tables of the manifest, and what one of their entries is called."""
+
+
+def _hashes(plan: Mapping[str, Any]) -> dict[str, str]:
+    """The sha256 of each part of a manifest, by what it is called: "model 'four-bar'" (of its text), "setting 'rtol'",
+    "seed", …"""
+    parts: dict[str, Any] = {k: x for k, x in plan.items() if k not in (*EACH, "hashes")}
+    parts |= {f"{what} '{name}'": x for key, what in EACH.items() for name, x in plan[key].items()}
+    texts = {k: x if isinstance(x, str) else json.dumps(x, sort_keys=True) for k, x in parts.items()}
+    return {k: hashlib.sha256(text.encode()).hexdigest() for k, text in texts.items()}
+
+
+def _refuse_edited(plan: Mapping[str, Any], store: Store) -> None:
+    """Refuse a manifest that is not as it was written, by name of what changed: finished cases are of the old one."""
+    try:
+        was, now = plan["hashes"], _hashes(plan)
+    except (KeyError, AttributeError) as error:
+        raise DalembertError(f"'{store.folder / MANIFEST}' cannot be read ({type(error).__name__}: {error}).") from None
+    changed = [k for k in {**was, **now} if was.get(k) != now.get(k)]
+    if changed:
+        raise DalembertError(
+            f"'{store.folder / MANIFEST}' was edited since the study began: {', '.join(changed)}. What is finished was "
+            "computed as it was; undo that, or begin another study in another folder."
         )
 
 
