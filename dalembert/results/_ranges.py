@@ -119,9 +119,10 @@ def lifts(results: Results, known: Known | None = None) -> tuple[str, ...]:
         return ()
     t, lam = np.asarray(results.solution.t), np.asarray(results.observed.lam)
     times = range(len(t))
-    if not known:  # multipliers of a rule that satisfy all signs prove that some do
-        rows = np.array([x.rows[0] for x in one_sided_limits(results.machine)])
-        times = np.flatnonzero(np.min(lam @ rows.T, axis=1) < 0)
+    if not known:  # multipliers of a rule that satisfy all limits prove that some do
+        limits = one_sided_limits(results.machine)
+        left = [lam @ x.rows[0] - np.linalg.norm(lam @ x.rows[1:].T, axis=1) for x in limits]
+        times = np.flatnonzero(np.min(left, axis=0) < 0)
     worst: dict[str, tuple[float, str]] = {}
     for k in times:
         at = possible_at(results, int(k), known)

@@ -9,7 +9,7 @@ from dalembert._results import Status
 from dalembert.simulation._batch import SAVED, how_many, is_batch, member, reached, statuses
 from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
-from dalembert.simulation._phases import ContactPhase, ContactPhases, Impact, Phase, Phases
+from dalembert.simulation._phases import IMPULSE_RULE, ContactPhase, ContactPhases, Impact, Phase, Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
@@ -23,6 +23,7 @@ from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_c
 from dalembert.simulation._touching import Closings, contact_remarks
 
 __all__ = [
+    "IMPULSE_RULE",
     "INTEGRATORS",
     "SAVED",
     "Carried",
