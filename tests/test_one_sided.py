@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 
@@ -10,12 +12,14 @@ import pytest
 from _helpers_cli import in_process
 
 import dalembert as da
-from dalembert._results import DalembertError, ModelError, SimulationError
+from dalembert._results import DalembertError, FileError, ModelError, SimulationError
+from dalembert.io import text_of
 from dalembert.linalg import least
 from dalembert.simulation import IMPULSE_RULE, simulate_stepping
 from dalembert.simulation._impacts import Instantly, terms_at
+from dalembert.simulation._stepping import _impulses
 from dalembert.stabilise import assembled
-from dalembert.systems import all_closed
+from dalembert.systems import all_closed, gaps_of
 
 G = 9.81
 DOWN = (0.0, -G)
@@ -370,6 +374,12 @@ def trapdoor(space="plane", what="tip.y", **limit) -> da.Model:
     m.measure("tip", "point", body=bar, at=(1, 0, *z))
     m.measure("reach", "distance", i=m.ground, j=bar, at_i=(1, 0, *z), at_j=(1, 0, *z))
     m.measure("turned", "coordinate", joint="hinge")
+    m.measure("fold", "angle", i=m.ground, j=bar)
+    if what.startswith("seen"):  # from a cage that moves past it
+        along = (1, 0, *z)
+        cage = m.body("cage", mass=2.0, inertia=1.0 if not z else (1, 1, 1), position=(0, 2, *z), velocity=along)
+        m.prismatic("rail", m.ground, cage, at=(0, 2, *z), axis=along)
+        m.measure("seen", "point", body=bar, at=along, seen_from=cage)
     m.measure("work", "energy", body=bar)
     m.limit("end", measurement=what, **limit)
     return m
@@ -380,10 +390,15 @@ def trapdoor(space="plane", what="tip.y", **limit) -> da.Model:
     ("plane", "joint", "reach", {"upper": 2 * math.sin(math.pi / 12)}),
     ("space", "absolute", "turned", {"lower": -math.pi / 6}),
     ("space", "joint", "tip.y", {"lower": -0.5}),
+    ("plane", "absolute", "fold", {"lower": -math.pi / 6}),
+    ("plane", "absolute", "seen.y", {"lower": -2.5}),
+    pytest.param("space", "absolute", "seen.y", {"lower": -2.5}, marks=pytest.mark.thorough),
+    pytest.param("space", "absolute", "fold", {"lower": -math.pi / 6}, marks=pytest.mark.thorough),
 ])  # fmt: skip
 def test_limits_of_measured_positions(space, coordinates, what, end, tmp_path):
     """ω² = 3 g sin α; the impulse p of a stop that a measured number s(α) has: p ds/dα = (1 + ε) ω/3."""
-    rate = {"tip.y": math.cos(math.pi / 6), "reach": math.cos(math.pi / 12), "turned": 1.0}[what]
+    down = math.cos(math.pi / 6)
+    rate = {"tip.y": down, "seen.y": down, "reach": math.cos(math.pi / 12), "turned": 1.0, "fold": 1.0}[what]
     model = trapdoor(space, what, restitution=0.5, **end)
     system = da.build(model, coordinates=coordinates)
     first = da.simulate(system, 0.5, samples=6).phases.impacts[0]
@@ -432,28 +447,136 @@ def test_a_stop_with_one_end_is_not_passed_from_behind():
         simulate_stepping(m, 1.0, dt=1e-3)
 
 
-def test_a_wheel_lifts_and_lands():
-    """A car of two axles; a plate under its front wheel drops away by ½ a t² with a > g: it flies, lands, and rolls."""
+CAR = {"mass": 10.0, "pitch": 2.0, "wheel": 0.2, "bump": 1.0, "high": 0.05, "at": 1.5, "engine": 50.0}
+"""Mass, inertia and wheels' radius of a car, its engine's force, and the radius, height and place of a hump."""
+
+
+def car(speed: float) -> da.Model:
+    """A car on four smooth wheels that drives onto two humps, one before each of its front wheels."""
     m = da.Model("car", space="space", gravity=(0, 0, -G))
-    car = m.body("car", mass=10, inertia=(1, 2, 2), position=(0, 0, 0.5))
-    wheels = [(0.5, 0.4), (0.5, -0.4), (-0.5, 0.4), (-0.5, -0.4)]
-    plate = m.body("plate", mass=1, inertia=(1, 1, 1), position=(0.5, 0.4, -0.1))
-    m.prismatic("lift", m.ground, plate, at=(0.5, 0.4, -0.1), axis=(0, 0, 1))
-    m.driver("bump", "lift", "0.05*sin(20*t)**2")
-    for k, (x, y) in enumerate(wheels):
-        under = plate if k == 0 else m.ground
-        m.contact(f"wheel{k + 1}", under, car, at=(x, y, 0.2), radius=0.2, normal=(0, 0, 1))
-    s = da.simulate(m, 0.4, samples=9)
-    assert s.phases.lift_offs
-    assert any("wheel1" in i.impulses for i in s.phases.impacts)  # it lands
+    inertia = (1, CAR["pitch"], 2)
+    body = m.body("car", mass=CAR["mass"], inertia=inertia, position=(0, 0, 0.5), velocity=(speed, 0, 0))
+    for k, (x, y) in enumerate([(0.5, 0.4), (0.5, -0.4), (-0.5, 0.4), (-0.5, -0.4)]):
+        at = {"at": (x, y, 0.2), "radius": CAR["wheel"]}
+        m.contact(f"wheel{k + 1}", m.ground, body, normal=(0, 0, 1), **at)
+        if x > 0:
+            hump = {"point": (CAR["at"], y, CAR["high"] - CAR["bump"]), "radius_i": CAR["bump"]}
+            m.contact(f"hump{k + 1}", m.ground, body, **at, **hump)
+    m.force("engine", body, (CAR["engine"], 0, 0))
+    return m
+
+
+def own_car(speed: float) -> list[tuple[str, float, np.ndarray, np.ndarray]]:
+    """The same by hand, in x, z and pitch: what happens, when, and q and v after it. Contacts: front on the hump, rear
+    on the road, front on the road; of both wheels of an axle together."""
+    from scipy.integrate import solve_ivp
+
+    M = np.array([CAR["mass"], CAR["mass"], CAR["pitch"]])
+    hump, reach = np.array([CAR["at"], CAR["high"] - CAR["bump"]]), CAR["bump"] + CAR["wheel"]
+
+    def wheel(q, x):
+        c, s = math.cos(q[2]), math.sin(q[2])
+        arm = np.array([x * c + 0.3 * s, x * s - 0.3 * c])
+        return q[:2] + arm, np.array([(1, 0, -arm[1]), (0, 1, arm[0])])
+
+    def rows(q):
+        (front, F), (rear, B) = wheel(q, 0.5), wheel(q, -0.5)
+        away = front - hump
+        far = np.linalg.norm(away)
+        gaps = np.array([far - reach, rear[1] - CAR["wheel"], front[1] - CAR["wheel"]])
+        return gaps, np.array([away / far @ F, B[1], F[1]])
+
+    def motion(q, v, on):
+        C, e = rows(q)[1][on], 1e-6
+        bias = (rows(q + e * v)[1] - rows(q - e * v)[1])[on] @ v / (2 * e)
+        force = np.array([CAR["engine"], -M[1] * G, 0])
+        push = np.linalg.solve(C / M @ C.T, -bias - C @ (force / M)) if on else np.zeros(0)
+        return (force + C.T @ push) / M, push
+
+    def struck(q, v):
+        gaps, C = rows(q)
+        near = [k for k in range(3) if gaps[k] < 1e-9]
+        for count in range(len(near) + 1):
+            for held in map(list, itertools.combinations(near, count)):
+                P = C[held]
+                push = -np.linalg.solve(P / M @ P.T, P @ v)
+                new = v + P.T @ push / M
+                if np.all(push >= 0) and np.all(C[near] @ new > -1e-9):
+                    return new, [k for k in near if abs(C[k] @ new) < 1e-9]
+        raise AssertionError
+
+    way = CAR["at"] - math.sqrt(reach**2 - (reach - CAR["high"]) ** 2) - 0.5
+    faster = CAR["engine"] / CAR["mass"]
+    t = (math.sqrt(speed**2 + 2 * faster * way) - speed) / faster
+    q, v = np.array([way, 0.5, 0.0]), np.array([speed + faster * t, 0.0, 0.0])
+    v, on = struck(q, v)
+    assert np.all(motion(q, v, on)[1] > 0)  # it drives up
+    out = [("strikes", t, q, v)]
+
+    def pushes(t, y, k, on):
+        return motion(y[:3], y[3:], on)[1][k]
+
+    def gap(t, y, k, on):
+        return rows(y[:3])[0][k]
+
+    def rate(t, y, on):
+        return np.concatenate([y[3:], motion(y[:3], y[3:], on)[0]])
+
+    while len(out) < 3:
+        events = []
+        for of, k in [(pushes, k) for k in range(len(on))] + [(gap, k) for k in range(3) if k not in on]:
+            event = functools.partial(of, k=k, on=on)
+            event.terminal, event.direction = True, -1
+            events.append(event)
+        start = np.concatenate([q, v])
+        found = solve_ivp(
+            functools.partial(rate, on=on), (t, t + 2.0), start, "DOP853", rtol=1e-10, atol=1e-12, events=events
+        )
+        (which,) = [k for k, x in enumerate(found.t_events) if len(x)]
+        t, q, v = found.t[-1], found.y[:3, -1], found.y[3:, -1]
+        if which < len(on):
+            name, on = ("hump", "rear", "front")[on[which]], [k for k in on if k != on[which]]
+            out.append((f"{name} lifts off", t, q, v))
+        else:
+            v, on = struck(q, v)
+            out.append(("strikes", t, q, v))
+    return out
+
+
+def test_a_car_on_a_bump_lifts_off_and_lands():
+    """Its front wheels strike two humps, drive over them, lift off behind their tops and land: against an own
+    integration; no reaction pulls, and at each impact the momenta change by the impulses."""
+    own = own_car(1.6)
+    assert [x[0] for x in own] == ["strikes", "hump lifts off", "strikes"]
+    end = own[-1][1] + 5e-3
+    after = [t + 1e-7 for _, t, *_ in own]
+    s = da.simulate(car(1.6), end, samples=np.sort([*np.linspace(0, end, 40), *after]), rtol=1e-10, atol=1e-12)
+    hits = s.phases.impacts
+    assert [x.t for x in hits] == pytest.approx([own[0][1], own[2][1]], abs=1e-8)
+    lifted = {name: t for t, name in s.phases.lift_offs}
+    for k in (1, 2):
+        assert lifted[f"hump{k}"] == pytest.approx(own[1][1], abs=1e-7)
+        assert lifted[f"wheel{k}"] == pytest.approx(own[0][1], abs=1e-8)
+    at = np.searchsorted(s.t, after)
+    for k, (_, _, q, v) in zip(at, own, strict=True):
+        assert np.allclose(s.q[k][[0, 2]], q[:2], atol=1e-6)
+        assert np.allclose(s.v[k][[0, 2]], v[:2], atol=1e-5)
+        assert s.v[k][4] == pytest.approx(-v[2], abs=1e-5)  # the pitch is about −y
+    # at the landing the road alone pushes: momentum, and angular momentum about the car's centre
+    before, later = s.states([hits[-1].t - 1e-9, hits[-1].t + 1e-9]).v
+    jump = later - before
+    landing = hits[-1].impulses
+    assert set(landing) <= {f"wheel{k}" for k in (1, 2, 3, 4)}
+    assert CAR["mass"] * jump[2] == pytest.approx(sum(landing.values()), abs=1e-6)
+    front = landing["wheel1"] + landing["wheel2"]
+    rear = sum(landing.values()) - front
+    assert -CAR["pitch"] * jump[4] == pytest.approx(0.5 * (front - rear), abs=1e-6)  # its pitch is zero then
+    assert s.results.observed.lam.min() >= -1e-9  # all rows push; left and right are alike
+    assert s.results.observed.lam.max() > 40
     assert s.violation["position"] < 1e-9
-    for name in ("wheel1", "wheel2", "wheel3", "wheel4"):
-        assert np.all(s.reactions(name, rule="minimum_norm").force.values[:, 2] > -60)
-    gaps = s.q[:, 2] - 0.5
-    assert np.max(gaps) > 0.01
 
 
-def test_rolling_wheels_land_without_slip():
+def test_a_holding_contact_lands_without_slip():
     m = da.Model("wheel", gravity=DOWN)
     w = m.body("w", mass=2.0, inertia=0.04, position=(0, 0.5), velocity=(3.0, 0))
     m.rolling_disc("road", m.ground, w, radius=0.2, at=(0, 0.2), normal=(0, 1), one_sided=True)
@@ -468,6 +591,154 @@ def test_rolling_wheels_land_without_slip():
     assert s.phases.impacts[0].t == pytest.approx(math.sqrt(0.6 / G), abs=1e-12)
     # angular momentum about the contact point: 2 · 3 · 0.2 = (0.04 + 2 · 0.04) ω
     assert s.v[-1] == pytest.approx([0.2 * 10.0, 0.0, -10.0], abs=1e-9)
+
+
+@pytest.mark.parametrize("wheel", ["disc in the plane", "disc", "sphere"])
+def test_rolling_wheels_land_and_lift_off(wheel):
+    """m = 2, J = 0.04 about the axis, r = 0.2: it falls 0.3 m with 3 m/s ahead and lands without slip, which leaves
+    m r v/(J + m r²) of turning; a force of 10 t upwards lifts it at m g/10."""
+    plane = wheel == "disc in the plane"
+    z = () if plane else (0.0,)
+    m = da.Model("wheel", space="plane" if plane else "space", gravity=(0, -G, *z))
+    J = 0.04 if plane else (0.04, 0.04, 0.04)
+    w = m.body("w", mass=2.0, inertia=J, position=(0, 0.5, *z), velocity=(3.0, 0, *z))
+    m.marker("road", m.ground, at=(0, 0, *z), **({} if plane else {"axis": (0, 1, 0)}))
+    m.marker("hub", w, at=(0, 0.5, *z), **({} if plane else {"axis": (0, 0, 1)}))
+    rolling = m.rolling_sphere if wheel == "sphere" else m.rolling_disc
+    rolling("tyre", "road", "hub", radius=0.2, one_sided=True)
+    m.force("lift", w, (0, "10*t", *z))
+    # m ÿ = −m g + 10 t: it falls until y = −0.3
+    fall = np.roots([10 / 12, -G / 2, 0, 0.3])
+    fall = float(min(x.real for x in fall if abs(x.imag) < 1e-12 and x.real > 0))
+    s = da.simulate(m, 2.1, samples=[0.5, 1.5, 2.1])
+    (impact,) = s.phases.impacts
+    assert impact.t == pytest.approx(fall, abs=1e-10)
+    # angular momentum about the contact point: 2 · 3 · 0.2 = (0.04 + 2 · 0.04) ω
+    speed = 0.2 * 2 * 3 * 0.2 / (0.04 + 2 * 0.04)
+    assert np.allclose(s.v[:, 0], speed, atol=1e-9)
+    assert np.allclose(np.abs(s.v[:, -1]), speed / 0.2, atol=1e-8)
+    down = G * fall - 2.5 * fall**2
+    assert impact.impulses == {"tyre": pytest.approx(2 * down, rel=1e-9)}
+    before, after = 0.5 * 2 * (9 + down**2), 0.5 * 2 * speed**2 + 0.5 * 0.04 * (speed / 0.2) ** 2
+    assert (impact.energy_before, impact.energy_after) == pytest.approx((before, after), rel=1e-9)
+    ((at, name),) = s.phases.lift_offs
+    assert (name, at) == ("tyre", pytest.approx(2 * G / 10, abs=1e-7))
+    # 1/m ∫ (10 τ − m g)
+    assert s.v[-1, 1] == pytest.approx(5 / 2 * (2.1 - 0.2 * G) ** 2, abs=1e-7)
+    force = s.reactions("tyre").force.values
+    assert force[:, 1] == pytest.approx([2 * G - 5.0, 2 * G - 15.0, 0.0], abs=1e-7)
+
+
+COIN = (0.4, 0.05, 0.02)  # mass, radius, thickness
+
+
+def coin(restitution=0.0, **motion) -> da.Model:
+    """A coin that falls tilted onto the edge of its lower face."""
+    mass, radius, thick = COIN
+    m = da.Model("coin", space="space", gravity=(0, 0, -G))
+    J = mass * (radius**2 / 4 + thick**2 / 12)
+    tilt = {"axis": (1, 0, 0), "angle": 0.6}
+    start = {"position": (0, 0, 0.2), "angular_velocity": (1.0, 2.0, 30.0)} | motion
+    b = m.body("coin", mass=mass, inertia=(J, J, mass * radius**2 / 2), **tilt, **start)
+    spin = np.array([0, -math.sin(0.6), math.cos(0.6)])
+    for name, way in (("lower", -1), ("upper", 1)):
+        at = np.array(start["position"]) + way * thick / 2 * spin
+        m.contact(name, m.ground, b, at=at, point=(0, 0, 0), normal=(0, 0, 1), radius=radius, rim=True, axis=spin,
+                  restitution=restitution)  # fmt: skip
+    return m
+
+
+def own_coin(v0: np.ndarray, t_end: float, restitution: float) -> tuple[np.ndarray, list[float]]:
+    """By hand: a symmetrical body keeps p_φ and p_ψ on a smooth floor, which leaves its height z and its tilt θ with
+    A θ̈ = −V'(θ), V = (p_φ − p_ψ cos θ)²/(2 A sin² θ). Returns (z, θ) at the end and the times of impacts."""
+    from scipy.integrate import solve_ivp
+
+    mass, radius, thick = COIN
+    A, C = mass * (radius**2 / 4 + thick**2 / 12), mass * radius**2 / 2
+    tilt, w = 0.6, v0[3:]  # in the body's axes: θ̇, φ̇ sin θ, φ̇ cos θ + ψ̇
+    p_psi = C * w[2]
+    p_phi = A * w[1] * math.sin(tilt) + p_psi * math.cos(tilt)
+
+    def torque(x):
+        rest = p_phi - p_psi * math.cos(x)
+        return -(rest * p_psi / math.sin(x) - rest**2 * math.cos(x) / math.sin(x) ** 3) / A
+
+    def low(x, way):  # of the rim of a face below the centre, and its derivatives
+        c, s, h = math.cos(x), math.sin(x), way * thick / 2
+        return -h * c + radius * s, h * s + radius * c, h * c - radius * s
+
+    def flying(t, y):
+        return [y[2], y[3], -G, torque(y[1]) / A]
+
+    def held(y):
+        _, f1, f2 = low(y[1], -1)
+        turning = (torque(y[1]) - mass * f1 * (G + f2 * y[3] ** 2)) / (A + mass * f1**2)
+        return turning, f1 * turning + f2 * y[3] ** 2
+
+    def resting(t, y):
+        turning, rising = held(y)
+        return [y[2], y[3], rising, turning]
+
+    def gap(way):
+        def of(t, y):
+            return y[0] - low(y[1], way)[0]
+
+        of.terminal, of.direction = True, -1
+        return of
+
+    def pull(t, y):
+        return held(y)[1] + G
+
+    pull.terminal, pull.direction = True, -1
+    t, y, hits, closed = 0.0, np.array([0.2, tilt, v0[2], w[0]]), [], False
+    while True:
+        events = [pull, gap(1)] if closed else [gap(-1), gap(1)]
+        found = solve_ivp(resting if closed else flying, (t, t_end), y, "DOP853", rtol=1e-11, atol=1e-13, events=events)
+        t, y = found.t[-1], found.y[:, -1]
+        if found.status == 0:
+            return y[:2], hits
+        if closed:
+            assert len(found.t_events[0])  # the other rim does not strike here
+            closed = False
+            continue
+        way = -1 if len(found.t_events[0]) else 1
+        hits.append(t)
+        f1 = low(y[1], way)[1]
+        push = -(1 + restitution) * (y[2] - f1 * y[3]) / (1 / mass + f1**2 / A)
+        y[2:] += push / mass, -f1 * push / A
+        closed = restitution == 0.0 and way == -1 and held(y)[1] > -G
+
+
+@pytest.mark.parametrize(("coordinates", "restitution"), [
+    ("absolute", 0.4), ("joint", 0.0), pytest.param("joint", 0.4, marks=pytest.mark.thorough),
+    pytest.param("absolute", 0.0, marks=pytest.mark.thorough),
+])  # fmt: skip
+def test_a_coin_lands_on_its_edge(coordinates, restitution):
+    """Against an own integration in two coordinates."""
+    system = da.build(coin(restitution), coordinates=coordinates)
+    t_end = 0.3
+    (z, tilt), hits = own_coin(np.asarray(da.build(coin()).v0), t_end, restitution)
+    s = da.simulate(system, t_end, samples=[t_end], rtol=1e-10, atol=1e-12)
+    assert [i.t for i in s.phases.impacts] == pytest.approx(hits, abs=1e-8)
+    data = s.dataset.isel(time=-1)
+    assert float(data["position"].sel(axis="z")[0]) == pytest.approx(z, abs=1e-7)
+    _, x, y, _ = data["quaternion"].values[0]
+    assert 1 - 2 * (x * x + y * y) == pytest.approx(math.cos(tilt), abs=1e-6)
+    assert s.energy_drift < 1e-9
+
+
+def test_rims_are_refused_with_a_reason():
+    for words, match in (
+        ({"radius": 0.0}, "a rim needs its radius"),
+        ({"axis": (0, 0, 1)}, "axis is parallel to normal: the disc lies flat"),
+        ({"radius_i": 0.3, "normal": None}, "a rim touches a plane"),
+        ({"rim": False}, "axis belongs to a rim; give rim too"),
+    ):
+        with pytest.raises(DalembertError, match=match):
+            coin().replace("lower", **words)
+    m = ball()
+    with pytest.raises(DalembertError, match="in the plane a disc is round as it is"):
+        m.replace("floor", rim=True)
 
 
 # ---- the rocking block -----------------------------------------------------------------------------------------------
@@ -565,6 +836,67 @@ def test_time_steps_in_batches():
     dt = 0.8 - t1
     exact = [0.1, *(0.1 + v0 * e * dt - G * dt**2 / 2 for e in (0.5, 0.9))]
     assert np.allclose(together, exact, atol=2e-2)  # first order: v₀ dt = 9e-3
+
+
+def long_table(friction=0.0, **start) -> da.Model:
+    """A top on two hinged halves with twelve feet in two rows: far more contacts than it needs."""
+    m = da.Model("long", space="space", gravity=(0, 0, -G))
+    halves = [
+        m.body(name, mass=6, inertia=(0.4, 0.5, 0.8), position=(x, 0, 0.55), **start)
+        for name, x in (("left", -0.5), ("right", 0.5))
+    ]
+    for y in (-0.2, 0.2):
+        m.spherical(f"hinge{y}", *halves, at=(0, y, 0.5))
+    for half, ends in zip(halves, ((-1.0, -0.6, -0.2), (0.2, 0.6, 1.0)), strict=True):
+        for k, x in enumerate(ends):
+            for side in (-0.3, 0.3):
+                floor = {"point": (0, 0, 0), "normal": (0, 0, 1), "friction": friction}
+                m.contact(f"{half.name}{k}{'+' if side > 0 else '-'}", m.ground, half, at=(x, side, 0.05), **floor)
+    return m
+
+
+def test_time_steps_of_many_redundant_contacts():
+    """Twelve feet that fall flat onto the floor and are pushed sideways at one end: against the events."""
+    m = long_table(velocity=(0.3, 0, 0))
+    m.force("push", "right", (0, 0, "-40*t"), at=(1.2, 0, 0.5))
+    s = da.simulate(m, 0.5, samples=[0.05, 0.3, 0.5])
+    assert s.redundancy >= 9
+    assert not any(s.phases.impacts[0].unique.values())
+    motion = simulate_stepping(m, 0.5, dt=5e-4, every=100)
+    assert np.allclose(np.asarray(motion.t)[[1, 6, 10]], [0.05, 0.3, 0.5])
+    assert np.max(np.abs(np.asarray(motion.q)[[1, 6, 10]] - s.q)) < 1e-3  # of first order: v dt = 5e-4
+    # all the impulses are the weight's and the push's, and what stops the fall
+    lasting = motion.dataset["impulse"].sum()
+    assert float(lasting) == pytest.approx(12 * G * 0.5 + 40 * 0.5**2 / 2, rel=1e-3)
+
+
+def test_time_steps_do_not_drift():
+    """Five seconds with friction: the feet stay above the floor, the hinges closed, and it comes to rest."""
+    m = long_table(friction=0.4, velocity=(1.0, 0.3, 0))
+    motion = simulate_stepping(m, 5.0, dt=1e-3, every=50)
+    data = motion.dataset
+    assert float(data["gap"].min()) > -1e-9
+    free = motion.system.with_closed((False,) * len(motion.names)).plain()
+    open_ = max(np.max(np.abs(np.asarray(free.position_residual(0.0, q)))) for q in np.asarray(motion.q)[::10])
+    assert open_ < 1e-9
+    assert np.max(np.abs(np.asarray(motion.v)[-1])) < 1e-6
+    assert float(data["impulse"].isel(time=-1).sum()) == pytest.approx(12 * G * 0.05, rel=1e-6)
+    assert list(data["contact"].values) == list(motion.names)
+    assert data["position"].sel(body="left").shape == (101, 3)
+    # v²/(2 μ g) along the way it was thrown
+    way = data["position"].isel(time=-1) - data["position"].isel(time=0)
+    assert np.hypot(*way.sel(body="left").values[:2]) == pytest.approx((1.0 + 0.09) / (2 * 0.4 * G), rel=0.05)
+
+
+def test_the_programme_of_time_steps_does_not_grow_with_the_contacts():
+    import jax
+
+    def size(n: int) -> int:
+        numbers = [np.eye(3 * n), *np.zeros((1, 3 * n)), *np.zeros((4, n))]
+        tied = tuple((2 * k, 2 * k + 1) for k in range(n))
+        return len(str(jax.make_jaxpr(lambda *x: _impulses(*x, tied))(*numbers)).splitlines())
+
+    assert size(4) == size(40)
 
 
 def test_coulomb_friction_by_time_steps():
@@ -756,6 +1088,63 @@ def test_bad_input_gets_a_sentence():
         da.build(m)
     with pytest.raises(DalembertError, match=r"starts 0.1 beyond the limit of its one-sided joint 'floor'"):
         da.simulate(ball(), 1.0, state=([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]))
+
+
+def test_nothing_is_lost_by_bad_input(tmp_path):
+    """What is refused leaves the model as it was; mistakes come together, in a file each with its place."""
+    m = rail(restitution=0.5)
+    m.measure("place", "point", body="slider", at=(0.2, 0))
+    m.limit("fence", measurement="place.x", lower=-2.0, restitution=0.25)
+    ball_ = m.body("ball", mass=1.0, inertia=0.1, position=(0, 3.0))
+    m.contact("floor", m.ground, ball_, radius=0.1, point=(0, 0), normal=(0, 1), restitution=0.5)
+    m.revolute("pin", "slider", m.body("arm", mass=1.0, inertia=0.1, position=(0, 1)), at=(0, 0.5), clearance=1e-3)
+    before = text_of(m)
+    for name, words, match in (
+        ("ends", {"lower": 2.0}, "lower=2 must not be greater than upper=1"),
+        ("ends", {"stiffness": 1e5}, "not both"),
+        ("ends", {"restitution": None, "impact": "poisson"}, "impact belongs to rigid stops"),
+        ("pin", {"clearance": -1e-3}, "clearance must be greater than zero, not -0.001"),
+        ("floor", {"restitution": 1.5}, "restitution must be from 0 to 1, not 1.5"),
+        ("floor", {"restitution": float("nan")}, "restitution"),
+        ("fence", {"measurement": "plac.x"}, "there is no measurement 'plac.x'"),
+        ("place", {"body": "nobody"}, "nobody"),
+    ):
+        with pytest.raises(DalembertError, match=match):
+            m.replace(name, **words)
+        assert text_of(m) == before
+    with pytest.raises(DalembertError, match=r"'place' cannot be removed(.|\n)*measurement 'place\.x'"):
+        m.remove("place")
+    assert text_of(m) == before
+    system = da.build(m)
+    gap = dict(zip([x.name for x in system.touches], gaps_of(system, 0.0, system.q0), strict=True))
+    assert gap == pytest.approx({"ends[1]": 0.5, "ends[2]": 1.0, "fence": 2.2, "floor": 2.9, "pin": 1e-3})
+    m.replace("place", at=(0.7, 0))  # followed
+    system = da.build(m)
+    assert gaps_of(system, 0.0, system.q0)[1] == pytest.approx(2.7)
+    m.replace("ball", position=(0, -1.0))
+    with pytest.raises(ModelError, match=r"'floor' starts 1.1 beyond its limit"):
+        da.build(m)
+    m.replace("ball", position=(0, 3.0))
+    da.build(m)
+
+    wrong = before
+    for good, bad in (("clearance: 0.001", "clearance: -0.001"), ("measurement: place.x", "measurement: plac.x"),
+                      ("lower: -0.5", "lower: 1.5"), ("restitution: 0.25", "restitution: 1.25")):  # fmt: skip
+        assert wrong.count(good) == 1
+        wrong = wrong.replace(good, bad)
+    (tmp_path / "wrong.yaml").write_text(wrong)
+    with pytest.raises(FileError) as caught:
+        da.load(tmp_path / "wrong.yaml")
+    lines = wrong.splitlines()
+    for words, place in (
+        ("clearance must be greater than zero", "clearance: -0.001"),
+        ("there is no measurement 'plac.x'", "measurement: plac.x"),
+        ("lower=1.5 must not be greater than upper=1", "lower: 1.5"),
+        ("restitution must be from 0 to 1, not 1.25", "restitution: 1.25"),
+    ):
+        (found,) = [c for c in caught.value.complaints if words in c.text]
+        assert place in lines[found.line - 1]
+        assert lines[found.line - 1][found.column - 1 :].strip() in (place, place.split(": ")[1])
 
 
 def test_contradictions_end_with_a_sentence():

@@ -14,6 +14,8 @@ from _helpers_cli import in_process
 import dalembert as da
 from dalembert.linalg import Cone, ConvexSet, analytic_centre, extremes
 from dalembert.reactions import Known
+from dalembert.reports._sections import sections_of
+from dalembert.view import Words
 
 LEGS = [f"leg{k}" for k in (1, 2, 3, 4)]
 WEIGHT = 20 * 9.81
@@ -436,7 +438,25 @@ def test_command_line():
 def test_report_shows_bands_and_warnings(slid, tmp_path):
     page = da.report(slid.with_rule("eliminated"), tmp_path / "table.html", known=Known(push_only=LEGS)).read_text()
     assert "all values that are possible" in page and "36.79 … 110.4" in page
-    assert "leaves what is possible" not in page
+    # without leg 4 the rows that are left carry all: leg2 = FRONT − RIGHT < 0
+    words = f"leave what is possible: leg2 would have to pull {RIGHT - FRONT:.4g} N: it lifts off, first at t = 0 s"
+    assert words in page
+
+
+def words_of(solution, known=None) -> str:
+    """What stands in a report, without its pictures."""
+    found = da.check(solution, ranges=known if known else False)
+    blocks = [b for section in sections_of(found, solution.system, solution, known) for b in section.blocks]
+    return " ".join(b.text for b in blocks if isinstance(b, Words))
+
+
+def test_report_says_who_would_have_to_pull(slid):
+    assert "leave what is possible" not in words_of(slid, Known(push_only=LEGS))
+    tipping = da.simulate(da.build(three_legs(one_sided=True)).plain(), 0.1, samples=3)
+    assert f"{LIFTED}, first at t = 0 s." in words_of(tipping)
+    moved = da.simulate(three_legs(one_sided=True), 0.1, samples=3)
+    assert f"{LIFTED}, at t = 0 s." in words_of(moved)
+    assert "lift-offs: 'leg1' at t = 0 s." in words_of(moved)
 
 
 def test_ranges_of_a_table_that_is_lifted():

@@ -51,7 +51,7 @@ def sections_of(
     if found.solvability is not None and found.solvability.joints:
         out.append(Section("Which reactions can be believed", _solvability(found, solution)))
     if solution is not None and data is not None:
-        shown = [Motion(solution.dataset)] if "geometry" in data else []
+        shown = [Motion(solution.results.shown(known))] if "geometry" in data else []
         out.append(Section("The motion", [Words(_ended(solution), _tone(solution.status)), *shown]))
         if solution.phases is not None and solution.phases.of_contacts:
             out.append(Section("Contacts", _contacts(solution.phases)))

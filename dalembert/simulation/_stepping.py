@@ -276,4 +276,4 @@ def _impulses(W, offset, before, active, mu, restitution, tied):
 
     first = jnp.zeros(size + 1)
     _, lam, _ = jax.lax.while_loop(on, go, (0, first, jnp.asarray(jnp.inf)))
-    return lam
+    return lam[:size]

@@ -75,8 +75,9 @@ def page_with(scene: dict, *, live: str | None = None) -> str:
 def plain(s: Scene) -> dict:
     """The scene for JSON: numbers over time as float32 in base64."""
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
+    joints = [j | {"possible": {k: [_base64(x) for x in ends] for k, ends in j["possible"].items()}} for j in s.joints]
     links = [x | {"v": _base64(x["v"])} if "v" in x else x for x in s.links]
-    as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "joints", "traces")
+    as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "traces")
     return {
         **{k: getattr(s, k) for k in as_it_is},
         **{k: getattr(s, k).tolist() for k in ("up", "look", "reach")},
@@ -90,6 +91,7 @@ def plain(s: Scene) -> dict:
         "words": SOLVABILITY_WORDS,
         "curve_colours": CURVES,
         "panels": panels,
+        "joints": joints,
         "links": links,
         "places": _base64(s.places[:, :-1]),
     }
