@@ -871,16 +871,16 @@ def test_time_steps_of_many_redundant_contacts():
 
 
 def test_time_steps_do_not_drift():
-    """Five seconds with friction: the feet stay above the floor, the hinges closed, and it comes to rest."""
+    """Two seconds with friction: the feet stay above the floor, the hinges closed, and it comes to rest."""
     m = long_table(friction=0.4, velocity=(1.0, 0.3, 0))
-    motion = simulate_stepping(m, 5.0, dt=1e-3, every=50)
+    motion = simulate_stepping(m, 2.0, dt=2e-3, every=10)
     data = motion.dataset
     assert float(data["gap"].min()) > -1e-9
     free = motion.system.with_closed((False,) * len(motion.names)).plain()
     open_ = max(np.max(np.abs(np.asarray(free.position_residual(0.0, q)))) for q in np.asarray(motion.q)[::10])
     assert open_ < 1e-9
     assert np.max(np.abs(np.asarray(motion.v)[-1])) < 1e-6
-    assert float(data["impulse"].isel(time=-1).sum()) == pytest.approx(12 * G * 0.05, rel=1e-6)
+    assert float(data["impulse"].isel(time=-1).sum()) == pytest.approx(12 * G * 0.02, rel=1e-6)
     assert list(data["contact"].values) == list(motion.names)
     assert data["position"].sel(body="left").shape == (101, 3)
     # v²/(2 μ g) along the way it was thrown
@@ -892,7 +892,7 @@ def test_the_programme_of_time_steps_does_not_grow_with_the_contacts():
     import jax
 
     def size(n: int) -> int:
-        numbers = [np.eye(3 * n), *np.zeros((1, 3 * n)), *np.zeros((4, n))]
+        numbers = [np.eye(3 * n), np.zeros(3 * n), np.zeros(n), np.ones(n, bool), *np.zeros((2, n)), np.zeros(3 * n)]
         tied = tuple((2 * k, 2 * k + 1) for k in range(n))
         return len(str(jax.make_jaxpr(lambda *x: _impulses(*x, tied))(*numbers)).splitlines())
 

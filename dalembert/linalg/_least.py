@@ -3,7 +3,7 @@
 min ½ xᵀx with G x ≥ g and E x = e, so x = Gᵀμ + Eᵀν with 0 ≤ μ ⊥ G x − g ≥ 0. This is a linear complementarity problem
 with the matrix G P Gᵀ, P the projector across E, which may be singular: x is unique all the same, μ is not. It is
 solved as a problem of non-negative least squares, which ends after finitely many exchanges whatever the rank [Lawson,
-Hanson 1974, chapter 23]; SciPy has that.
+Hanson 1974, chapter 23].
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 
 DEPENDENT = 1e-10
 """A row counts as zero, or a direction as dependent, below this share."""
+CHANGES = 1e-13
+"""A column takes part if it shortens what is left by more than this."""
 TIGHT = 1e-9
 """An inequality counts as tight within this share of the largest right-hand side."""
 
@@ -92,10 +94,9 @@ def _shortest(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 def _point(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     """The shortest y with A y ≥ b, of which the largest is 1; None where nothing meets them all."""
-    from scipy.optimize import nnls  # takes a second to import
-
-    u, left = nnls(np.vstack([A.T, b]), np.append(np.zeros(A.shape[1]), 1.0), maxiter=100 * (len(b) + 10))
-    if left <= 1e-9:
+    K, d = np.vstack([A.T, b]), np.append(np.zeros(A.shape[1]), 1.0)
+    u = _not_negative_squares(K, d)
+    if np.linalg.norm(K @ u - d) <= 1e-9:
         return None
     y = A.T @ u / (1.0 - b @ u)
     acting = u > 0
@@ -106,8 +107,6 @@ def _point(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 def _not_negative(A: np.ndarray, y: np.ndarray, mu: np.ndarray, rank: int) -> np.ndarray:
     """The shortest μ ≥ 0 with A μ = y; `mu` is the shortest of any sign, and A has this rank."""
-    from scipy.optimize import nnls
-
     Z = np.linalg.svd(A)[2][rank:].T
     norms = np.linalg.norm(Z, axis=1)
     there = norms > DEPENDENT
@@ -115,5 +114,33 @@ def _not_negative(A: np.ndarray, y: np.ndarray, mu: np.ndarray, rank: int) -> np
     top = float(np.max(right, initial=0.0))
     w = _point(Z[there] / norms[there, None], right / top) if top > 0 else None
     if w is None:  # rounding at the border
-        return nnls(A, y, maxiter=100 * (A.shape[1] + 10))[0]
+        return _not_negative_squares(A, y)
     return mu + Z @ (top * w)
+
+
+def _not_negative_squares(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The u ≥ 0 with the shortest A u − b [Lawson, Hanson 1974, algorithm 23.10]. (SciPy's can return a wrong one where
+    columns depend on each other.)"""
+    count = A.shape[1]
+    u, taking, refused = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool)
+    for _ in range(30 * (count + 10)):
+        gain = np.where(taking | refused, -np.inf, A.T @ (b - A @ u))
+        j = int(np.argmax(gain)) if count else 0
+        if not count or gain[j] <= CHANGES:
+            break
+        taking[j] = True
+        while True:
+            wanted = np.zeros(count)
+            wanted[taking] = np.linalg.lstsq(A[:, taking], b, rcond=None)[0]
+            if taking[j] and wanted[j] <= 0 and u[j] == 0:  # rounding: it gains nothing
+                taking[j], refused[j] = False, True
+                break
+            below = taking & (wanted <= 0)
+            if not below.any():
+                u, refused = wanted, np.zeros(count, bool)
+                break
+            step = np.min(u[below] / (u[below] - wanted[below]))
+            u = np.where(taking, u + step * (wanted - u), 0.0)
+            taking &= ~(below & (u <= CHANGES * np.max(u)))
+            u[~taking] = 0.0
+    return u

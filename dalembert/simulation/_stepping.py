@@ -179,17 +179,19 @@ def _refuse_open_angles(system: AbstractSystem) -> None:
 @compiled
 def _marched(system, sides: _Sides, count: int, every: int, t0, dt, q, v, mu, restitution):
     def one(carry, _):
-        t, q, v, total = carry
-        q, v, impulse = _step(system, sides, t, dt, q, v, mu, restitution)
-        return (t + dt, q, v, total + impulse), None
+        t, q, v, total, former = carry
+        q, v, impulse = _step(system, sides, t, dt, q, v, mu, restitution, former)
+        return (t + dt, q, v, total + impulse[: len(sides.normal)], impulse), None
 
     def saved(carry, _):
-        carry = (*carry[:3], jnp.zeros(len(sides.normal)))
+        carry = (*carry[:3], nothing, carry[4])
         carry, _ = jax.lax.scan(one, carry, length=every)
-        return carry, carry
+        return carry, carry[:4]
 
-    start = (t0, q, v, jnp.zeros(len(sides.normal)))
-    _, found = jax.lax.scan(saved, start, length=count)
+    nothing = jnp.zeros(len(sides.normal))
+    start = (t0, q, v, nothing)
+    first = jnp.zeros(len(sides.normal) + sum(map(len, sides.tied)))
+    _, found = jax.lax.scan(saved, (*start, first), length=count)
     return tuple(jnp.concatenate([a[None], b]) for a, b in zip(start, found, strict=True))
 
 
@@ -202,7 +204,8 @@ def _inverse(S):
     return (V * jnp.where(w > SINGULAR * w[-1], 1.0 / jnp.where(w > 0, w, 1.0), 0.0)) @ V.T / size[:, None] / size
 
 
-def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
+def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
+    """One step; the search for its impulses begins at those of the step before."""
     middle = system.retract(q, 0.5 * dt * v)
     e = assemble_known(system, t + 0.5 * dt, middle, v)
     M, C, phi = e.M, e.C, e.phi
@@ -220,7 +223,7 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
     W, offset = G @ P @ G.T, G @ free + signs * b[order]
     n, before = len(normal), sign * phi[normal]
     active = sign * e.Phi[normal] <= 0
-    lam = _impulses(W, offset, before, active, mu, restitution, sides.tied)
+    lam = _impulses(W, offset, before, active, mu, restitution, former, sides.tied)
     after = free + P @ (G.T @ lam)
     q = system.retract(middle, 0.5 * dt * after)
     for _ in range(2):  # what drifts open, and what overlaps
@@ -232,10 +235,10 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
         Minv = jnp.linalg.inv(e.M)
         S = C @ Minv @ C.T + jnp.diag(1.0 - wanted)
         q = system.retract(q, -Minv @ C.T @ (_inverse(S) @ (wanted * e.Phi)))
-    return q, after, lam[:n]
+    return q, after, lam
 
 
-def _impulses(W, offset, before, active, mu, restitution, tied):
+def _impulses(W, offset, before, active, mu, restitution, former, tied):
     """The impulses by Gauss–Seidel: each contact in turn onto its half line and its cone."""
     n, size = len(before), len(offset)
     most = max((len(rows) for rows in tied), default=0)
@@ -274,6 +277,6 @@ def _impulses(W, offset, before, active, mu, restitution, tied):
         k, _, change = carry
         return (k < SWEEPS) & (change > EXACT)
 
-    first = jnp.zeros(size + 1)
+    first = jnp.append(former, 0.0)
     _, lam, _ = jax.lax.while_loop(on, go, (0, first, jnp.asarray(jnp.inf)))
     return lam[:size]
