@@ -221,7 +221,7 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
     signs = np.concatenate([sign, np.ones(len(order) - len(normal))])
     G = signs[:, None] * C[order]
     W, offset = G @ P @ G.T, G @ free + signs * b[order]
-    n, before = len(normal), sign * phi[normal]
+    before = sign * phi[normal]
     active = sign * e.Phi[normal] <= 0
     lam = _impulses(W, offset, before, active, mu, restitution, former, sides.tied)
     after = free + P @ (G.T @ lam)
