@@ -711,7 +711,7 @@ def own_coin(v0: np.ndarray, t_end: float, restitution: float) -> tuple[np.ndarr
 
 
 @pytest.mark.parametrize(("coordinates", "restitution"), [
-    ("absolute", 0.4), ("joint", 0.0), pytest.param("joint", 0.4, marks=pytest.mark.thorough),
+    ("absolute", 0.8), ("joint", 0.0), pytest.param("joint", 0.8, marks=pytest.mark.thorough),
     pytest.param("absolute", 0.0, marks=pytest.mark.thorough),
 ])  # fmt: skip
 def test_a_coin_lands_on_its_edge(coordinates, restitution):
@@ -846,8 +846,8 @@ def long_table(friction=0.0, **start) -> da.Model:
         m.body(name, mass=6, inertia=(0.4, 0.5, 0.8), position=(x, 0, 0.55), **start)
         for name, x in (("left", -0.5), ("right", 0.5))
     ]
-    for y in (-0.2, 0.2):
-        m.spherical(f"hinge{y}", *halves, at=(0, y, 0.5))
+    for k, y in enumerate((-0.2, 0.2)):
+        m.spherical(f"hinge{k}", *halves, at=(0, y, 0.5))
     for half, ends in zip(halves, ((-1.0, -0.6, -0.2), (0.2, 0.6, 1.0)), strict=True):
         for k, x in enumerate(ends):
             for side in (-0.3, 0.3):
@@ -1117,11 +1117,12 @@ def test_nothing_is_lost_by_bad_input(tmp_path):
         m.remove("place")
     assert text_of(m) == before
     system = da.build(m)
-    gap = dict(zip([x.name for x in system.touches], gaps_of(system, 0.0, system.q0), strict=True))
+    names = [x.name for x in system.touches]
+    gap = dict(zip(names, gaps_of(system, 0.0, system.q0), strict=True))
     assert gap == pytest.approx({"ends[1]": 0.5, "ends[2]": 1.0, "fence": 2.2, "floor": 2.9, "pin": 1e-3})
     m.replace("place", at=(0.7, 0))  # followed
     system = da.build(m)
-    assert gaps_of(system, 0.0, system.q0)[1] == pytest.approx(2.7)
+    assert gaps_of(system, 0.0, system.q0)[names.index("fence")] == pytest.approx(2.7)
     m.replace("ball", position=(0, -1.0))
     with pytest.raises(ModelError, match=r"'floor' starts 1.1 beyond its limit"):
         da.build(m)
