@@ -3,6 +3,7 @@ page that shows them.
 
     python docs/make_gallery.py            all of them, and the README's curves; some minutes, each is compiled
     python docs/make_gallery.py curves     the README's curves only (docs/pictures/bricard.png)
+    python docs/make_gallery.py loads      the pictures of examples/unknown_load.md only
     python docs/make_gallery.py bennett    one, after a change to it
     python docs/make_gallery.py motions    all motions, without stills (after a change to what a scene holds)
     python docs/make_gallery.py page       the page only
@@ -87,6 +88,55 @@ def curves() -> None:
     _save(figure, HERE / "pictures" / "bricard.png", 6 * LARGEST)
 
 
+def loads() -> None:
+    """What examples/unknown_load.md shows: possible forces of a leg and of a hinge, and pre-loads of a guide."""
+    import dalembert as da
+    from dalembert.reactions import Beam, Known
+
+    table = da.mechanism("table", speed=0.0)
+    table.force("hand", "top", (0, 0, "-60*sin(2*t)"), at=(-0.3, 0.2, 0.7))
+    push = Known(push_only=["leg1", "leg2", "leg3", "leg4"])
+    door = da.mechanism("door-two-hinges", swing=2.0)
+    screws = {"Mx": 3.0, "My": 3.0, "Fz": 80.0}
+    bear = Known(strength={"top": screws, "bottom": screws})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the titles say what is not unique
+        for name, model, joint, t_end, known in (
+            ("possible_leg", table, "leg2", 3.0, push),
+            ("possible_hinge", door, "top", 1.0, bear),
+        ):
+            figure = da.simulate(model, t_end, samples=61).plot("reactions", joint=joint, known=known)
+            _save(figure, HERE / "pictures" / f"{name}.png", 3 * LARGEST)
+    guide = da.Model("guide", space="space", gravity=(0, 0, -9.81))
+    carriage = guide.body("carriage", mass=5.0, inertia=(0.5, 0.1, 0.5), position=(0, 0.25, 0))
+    guide.prismatic("left", guide.ground, carriage, at=(0, 0, 0), axis=(1, 0, 0))
+    guide.prismatic("right", guide.ground, carriage, at=(0, 0.5, 0), axis=(1, 0, 0))
+    plate = {"carriage": Beam(("left", "right"), EA=2e7, EI=4e3, GJ=3e3)}
+    rails = da.assembly(guide, tolerances={"right.point_i": 5e-5, "right.frame_i": 2e-4}, bodies=plate)
+    _save(_preloads(rails), HERE / "pictures" / "guide_preloads.png", 3 * LARGEST)
+
+
+def _preloads(found):
+    """The worst pre-load of each component, and the dimensions that make it; on a logarithmic axis."""
+    import matplotlib.pyplot as plt
+
+    data = found.dataset.isel(time=0)
+    names = [x for x in map(str, data["component"].values) if float(data["worst"].sel(component=x)) > 0]
+    figure, axis = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
+    for k, dimension in enumerate(map(str, data["dimension"].values)):
+        part = [abs(float(data["by_dimension"].sel(component=x, dimension=dimension))) for x in names]
+        if max(part) > 0:
+            places = [n + 0.13 * (k - 2.5) for n in range(len(names))]
+            axis.bar(places, part, 0.12, label=dimension)
+    units = dict(zip(map(str, data["component"].values), map(str, data["component_units"].values), strict=True))
+    axis.set_xticks(range(len(names)), [f"{x.replace(':', ' ')}\n{units[x]}" for x in names], fontsize=8)
+    axis.set_yscale("log")
+    axis.set_ylim(bottom=1e-2)
+    axis.set_title("worst pre-load of each component, by the dimension that is off", fontsize=9, loc="left")
+    axis.legend(fontsize=7, ncols=2)
+    return figure
+
+
 def _save(figure, path: Path, largest: int = LARGEST) -> None:
     """As a PNG of few colours: a line drawing loses nothing by that."""
     from io import BytesIO
@@ -141,7 +191,9 @@ def main(names: list[str]) -> None:
     sizes = json.loads(SIZES.read_text()) if SIZES.exists() else {}
     if names in ([], ["curves"]):
         curves()
-    for name in [] if names in (["page"], ["curves"]) else names or mechanisms():
+    if names in ([], ["loads"]):
+        loads()
+    for name in [] if names in (["page"], ["curves"], ["loads"]) else names or mechanisms():
         sizes[name] = still(name)
         motion(name)
         print(name, sizes[name], flush=True)

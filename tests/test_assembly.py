@@ -199,6 +199,72 @@ def test_a_machine_that_is_not_redundant_has_no_preload(slider_crank):
     np.testing.assert_allclose(found.dataset["shift"].values[0], (shown(1) - shown(-1)) / 2, atol=1e-9)
 
 
+def test_monte_carlo_of_a_position():
+    """Where the slider of a slider-crank stands at a held crank angle: 10⁵ of them in closed form, no redundant row.
+    Off are the crank's pin, the rod's far end and the height of the guide."""
+    a, L, angle = 0.3, 0.8, 0.9
+    P = a * np.array([np.cos(angle), np.sin(angle)])
+    Q = P + [np.sqrt(L**2 - P[1] ** 2), -P[1]]
+    turn = np.arctan2(*(Q - P)[::-1])
+    model = da.Model("slider-crank", gravity=(0, -9.81))
+    crank = model.body("crank", mass=1.0, inertia=0.1, position=(0, 0), angle=angle)
+    rod = model.body("rod", mass=1.0, inertia=0.1, position=P, angle=turn)
+    slider = model.body("slider", mass=1.0, inertia=0.1, position=Q)
+    model.revolute("main", model.ground, crank, at=(0, 0))
+    model.revolute("big", crank, rod, at=P)
+    model.revolute("small", rod, slider, at=Q)
+    model.prismatic("guide", model.ground, slider, at=Q, axis=(1, 0))
+    names = ("big.point_i.x", "big.point_i.y", "small.point_i.x", "small.point_i.y", "guide.point_i.y")
+    within = np.array([1e-4, 2e-4, 5e-5, 1e-4, 3e-4])
+    found = assembly(
+        model,
+        tolerances=dict(zip(names, within.tolist(), strict=True)),
+        stiffness=1e6,
+        measurements=["guide.displacement"],
+        hold=["main.angle"],
+    )
+
+    def stands(e):
+        """The slider's place along its guide; e (cases, 5)."""
+        pin = (a + e[:, 0])[:, None] * [np.cos(angle), np.sin(angle)] + e[:, 1:2] * [-np.sin(angle), np.cos(angle)]
+        return pin[:, 0] + np.sqrt((L + e[:, 2]) ** 2 + e[:, 3] ** 2 - (e[:, 4] - pin[:, 1]) ** 2) - Q[0]
+
+    assert found.redundancy == 0
+    drawn = stands(np.random.default_rng(4).uniform(-1, 1, (100_000, 5)) * within)
+    std, worst = (float(found.dataset[f"shift_{x}"].sel(measurement="guide.displacement")[0]) for x in ("std", "worst"))
+    assert drawn.std() == pytest.approx(std, rel=4 / np.sqrt(2 * 1e5))  # four standard errors
+    corners = stands(np.array(np.meshgrid(*[[-1, 1]] * 5)).reshape(5, -1).T * within)
+    assert np.abs(corners).max() == pytest.approx(worst, rel=2e-3)  # to first order: δ/L = 4e-4
+    assert np.abs(drawn).max() < worst * (1 + 2e-3)
+    assert f"standard deviation {std:.3g}" in str(found)
+
+
+def test_preloads_over_a_motion_by_hand():
+    """Three parallel cranks; the third foot is δ too far along x. Cranks carry forces along themselves alone, S (1, −2,
+    1) by the bar's balance; of the misfit δ cos θ lies along them, and each has two pins of stiffness k in a row, so
+    S (1 + 4 + 1) 2/k = δ cos θ."""
+    model = da.Model("braced", gravity=(0, 0))
+    bar = model.body("bar", mass=3.0, inertia=0.4, position=(1.0, 0.8), velocity=(-0.8, 0.0))
+    for n, x in enumerate((0.0, 1.0, 2.0)):
+        crank = model.body(f"crank{n}", mass=1.0, inertia=0.08, position=(x, 0.4), velocity=(-0.4, 0.0),
+                           angular_velocity=1.0)  # fmt: skip
+        model.revolute(f"low{n}", model.ground, crank, at=(x, 0))
+        model.revolute(f"high{n}", crank, bar, at=(x, 0.8))
+    motion = da.simulate(model, 1.0, samples=[0.4, 1.0])
+    k, delta = 2e6, 1e-4
+    found = assembly(motion, errors={"low2.point_i.x": delta}, stiffness=k)
+    np.testing.assert_allclose(found.dataset["time"], [0.4, 1.0])
+    for at, t in enumerate((0.4, 1.0)):
+        theta = np.pi / 2 + t  # without gravity it turns at 1 rad/s
+        along = np.array([np.cos(theta), np.sin(theta)])
+        S = k * delta * np.cos(theta) / 12
+        for joint, share in (("low0", 1), ("low1", -2), ("low2", 1)):
+            load = [float(found.load(joint).sel(component=c)[at]) for c in ("Fx", "Fy")]
+            np.testing.assert_allclose(np.abs(load), np.abs(share * S * along), rtol=1e-7)  # of the integration
+        third = np.array([float(found.load("low2").sel(component=c)[at]) for c in ("Fx", "Fy")])
+        assert third @ along * np.cos(theta) > 0  # the foot pushes its crank ahead
+
+
 def test_door_whose_lower_hinge_is_high():
     """0.1 mm between two hinges of 10⁷ N/m in a row: 500 N, up at the top and down at the bottom."""
     found = assembly(da.mechanism("door-two-hinges"), errors={"bottom.point_j.z": 1e-4}, stiffness=1e7)

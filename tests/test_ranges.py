@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -13,6 +14,8 @@ from _helpers_cli import in_process
 import dalembert as da
 from dalembert.linalg import Cone, ConvexSet, analytic_centre, extremes
 from dalembert.reactions import Known
+from dalembert.reports._sections import sections_of
+from dalembert.view import Words
 
 LEGS = [f"leg{k}" for k in (1, 2, 3, 4)]
 WEIGHT = 20 * 9.81
@@ -67,28 +70,31 @@ def test_ends_are_attained_by_loads_that_carry_the_table(table):
 
 
 def test_elastic_beds_stay_inside_and_touch_the_ends(table):
-    """Legs as springs that only push on a floor that is not even, solved for the table's position by active sets: 10⁴
-    machines of which each has one answer."""
+    """Legs as springs that only push on a floor that is not even, each of 10⁴ machines solved for the table's position
+    by trying all sets of legs that bear."""
     rng = np.random.default_rng(3)
     count = 10_000
     feet = np.array([(0.6 * x - 0.15, 0.4 * y - 0.05) for x, y in [(1, 1), (-1, 1), (-1, -1), (1, -1)]])
     G = np.column_stack([np.ones(4), feet])  # height of each foot over (height of the centre, two small turns)
     k = 10.0 ** rng.uniform(4, 7, (count, 4))
     uneven = rng.uniform(0, 1e-2, (count, 4)) * (rng.random((count, 1)) < 0.7)
-    on = np.ones((count, 4), bool)
-    for _ in range(60):
-        stiff = np.where(on, k, 1e-9 * k)
-        K = np.einsum("ci,ia,ib->cab", stiff, G, G)
-        right = np.array([-WEIGHT, 0, 0]) - np.einsum("ci,ia,ci->ca", stiff, G, uneven)
-        sunk = -(np.linalg.solve(K, right[..., None])[..., 0] @ G.T + uneven)
-        changed = on != (sunk > 0)
-        if not changed.any():
-            break
-        on = sunk > 0
-    settled = ~changed.any(axis=1)
-    assert settled.mean() > 0.95  # active sets may go in circles; those that end are exact
-    forces = (np.where(on, k, 0) * sunk)[settled]
-    np.testing.assert_allclose(forces.sum(axis=1), WEIGHT, rtol=1e-6)
+    forces, energy = np.full((count, 4), np.nan), np.full(count, np.inf)
+    weight = np.array([-WEIGHT, 0, 0])
+    for on in map(np.array, itertools.product((0.0, 1.0), repeat=4)):
+        if on.sum() < 3:  # two legs or one do not carry the table: its centre is over none of their lines
+            continue
+        K = np.einsum("ci,ia,ib->cab", k * on, G, G)
+        right = weight - np.einsum("ci,ia,ci->ca", k * on, G, uneven)
+        place = np.linalg.solve(K, right[..., None])[..., 0]
+        sunk = -(place @ G.T + uneven)
+        # what bears pushes, what does not is clear of the floor
+        fits = np.all(np.where(on > 0, sunk, -sunk) >= -1e-12, axis=1)
+        better = fits & (0.5 * np.sum(k * on * sunk**2, axis=1) - place @ weight < energy)
+        forces[better] = (k * on * sunk)[better]
+        energy[better] = (0.5 * np.sum(k * on * sunk**2, axis=1) - place @ weight)[better]
+    assert not np.isnan(forces).any()  # all of them
+    np.testing.assert_allclose(forces.sum(axis=1), WEIGHT, rtol=1e-9)
+    np.testing.assert_allclose(forces @ feet, 0, atol=1e-9 * WEIGHT)
     for j, leg in enumerate(LEGS):
         low, high = TABLE[leg]
         there = table.of(leg)["Fz"]
@@ -147,7 +153,8 @@ def test_a_support_that_would_have_to_pull_is_named():
     assert found(three_legs(), push_only={"leg1": "-Fz"}).possible
 
 
-def test_ladder_slips_at_its_angle():
+@pytest.mark.parametrize("contacts", [False, True])
+def test_ladder_slips_at_its_angle(contacts):
     """A ladder with its centre in the middle, the same friction at both ends: tan θ = (1 − μ²)/(2μ) at the limit."""
     mu = 0.4
     least = math.atan((1 - mu**2) / (2 * mu))
@@ -156,18 +163,51 @@ def test_ladder_slips_at_its_angle():
         model = da.Model("ladder", gravity=(0, -9.81))
         foot, head = np.array([2 * math.cos(angle), 0.0]), np.array([0.0, 2 * math.sin(angle)])
         bar = model.body("bar", mass=12.0, inertia=4.0, position=(foot + head) / 2)
+        if contacts:
+            for name, at, normal in (("floor", foot, (0, 1)), ("wall", head, (1, 0))):
+                model.contact(name, model.ground, bar, at=at, point=(0, 0), normal=normal, friction=mu)
+            return da.check(model, ranges=True).ranges
         model.revolute("floor", model.ground, bar, at=foot)
         model.revolute("wall", model.ground, bar, at=head)
         return found(model, friction={"floor": (mu, "Fy"), "wall": (mu, "Fx")})
 
     assert ladder(least + 1e-6).possible
     assert not ladder(least - 1e-3).possible
-    steep = ladder(least + 0.2).of("wall")["Fx"]
+    steep = ladder(least + 0.2).of("wall")["Fy" if contacts else "Fx"]  # along its own axes: y is the normal
     assert steep.upper > steep.lower > 0
     # moments about the foot: T_w = W/2 − N_w tan θ; the head slips at |T_w| = μ N_w, the foot at N_w = μ (W − T_w)
     slope, W = math.tan(least + 0.2), 12 * 9.81
     ends = [W / 2 / (slope + mu), min(W / 2 / (slope - mu), mu * W / 2 / max(1 - mu * slope, 1e-9))]
     np.testing.assert_allclose((steep.lower, steep.upper), ends, rtol=1e-9)
+
+
+def slope(friction, tilt=0.55) -> da.Model:
+    """A block on two feet on an incline of this tangent."""
+    a = math.atan(tilt)
+    model = da.Model("incline", gravity=(9.81 * math.sin(a), -9.81 * math.cos(a)))
+    block = model.body("block", mass=3.0, inertia=1.0, position=(0, 0.2))
+    for k, x in enumerate((-0.5, 0.5)):
+        model.contact(f"foot{k}", model.ground, block, at=(x, 0), point=(0, 0), normal=(0, 1), friction=friction)
+    return model
+
+
+def test_friction_of_contacts_limits_what_they_hold():
+    """On both sides of the angle of friction. N₀ + N₁ = W cos α, T₀ + T₁ = −W sin α, moments about the centre."""
+    there = da.check(slope(0.6), ranges=True)
+    assert there.lifts == ()
+    W, a = 3 * 9.81, math.atan(0.55)
+    pull = W * math.sin(a)
+    N0, N1 = W * math.cos(a) / 2 - 0.2 * pull, W * math.cos(a) / 2 + 0.2 * pull
+    x = there.ranges.of("foot0")["Fx"]
+    ends = max(-0.6 * N0, -pull - 0.6 * N1), min(0.6 * N0, -pull + 0.6 * N1)
+    np.testing.assert_allclose((x.lower, x.upper), ends, rtol=1e-9)
+    assert there.ranges.gap < 1e-9
+    assert not [x for x in da.equilibrium(slope(0.56)).remarks if "slip" in x]
+    for mu in (0.1, 0.54):
+        slides = da.check(slope(mu), ranges=True)
+        assert slides.lifts == da.check(slope(mu)).lifts == slides.ranges.conflicts
+        assert f"foot0 would slip at a coefficient of friction of {mu}" in slides.lifts[0]
+        assert [x for x in da.equilibrium(slope(mu)).remarks if f"at a coefficient of friction of {mu}" in x]
 
 
 @pytest.mark.parametrize("tilt", [0.29, 0.31])
@@ -333,8 +373,6 @@ def test_a_joint_of_several_rows_needs_a_component():
 
 def test_polytopes_against_their_corners():
     """Random polytopes in three unknowns: all corners by solving every triple of limits."""
-    import itertools
-
     rng = np.random.default_rng(8)
     for _ in range(5):
         A = rng.standard_normal((9, 3))
@@ -400,7 +438,25 @@ def test_command_line():
 def test_report_shows_bands_and_warnings(slid, tmp_path):
     page = da.report(slid.with_rule("eliminated"), tmp_path / "table.html", known=Known(push_only=LEGS)).read_text()
     assert "all values that are possible" in page and "36.79 … 110.4" in page
-    assert "leaves what is possible" not in page
+    # without leg 4 the rows that are left carry all: leg2 = FRONT − RIGHT < 0
+    words = f"leave what is possible: leg2 would have to pull {RIGHT - FRONT:.4g} N: it lifts off, first at t = 0 s"
+    assert words in page
+
+
+def words_of(solution, known=None) -> str:
+    """What stands in a report, without its pictures."""
+    found = da.check(solution, ranges=known if known else False)
+    blocks = [b for section in sections_of(found, solution.system, solution, known) for b in section.blocks]
+    return " ".join(b.text for b in blocks if isinstance(b, Words))
+
+
+def test_report_says_who_would_have_to_pull(slid):
+    assert "leave what is possible" not in words_of(slid, Known(push_only=LEGS))
+    tipping = da.simulate(da.build(three_legs(one_sided=True)).plain(), 0.1, samples=3)
+    assert f"{LIFTED}, first at t = 0 s." in words_of(tipping)
+    moved = da.simulate(three_legs(one_sided=True), 0.1, samples=3)
+    assert f"{LIFTED}, at t = 0 s." in words_of(moved)
+    assert "lift-offs: 'leg1' at t = 0 s." in words_of(moved)
 
 
 def test_ranges_of_a_table_that_is_lifted():

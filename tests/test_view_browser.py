@@ -263,3 +263,24 @@ def test_live_page_in_space_reads_itself_again(browser):
         watched.page.close()
     finally:
         server.stop()
+
+
+def test_possible_reactions_stand_beside_what_a_rule_picked(browser, tmp_path):
+    """The built-in table with legs that only push: leg1 36.79 … 110.4 N (tests/test_ranges.py has it by hand)."""
+    legs = [f"leg{k}" for k in (1, 2, 3, 4)]
+    motion = da.simulate(da.mechanism("table"), 1.0, samples=11)
+    known = da.reactions.Known(push_only=legs)
+    watched = Page(browser, motion.animate(tmp_path / "table.html", known=known).as_uri())
+    watched.page.locator("#joints button", has_text="leg1").first.click()
+    watched.settle()
+    assert "Fz (by rule)" in watched.page.locator("#plots").inner_text()
+    assert "(possible 36.79 … 110.4)" in watched.page.locator("#plots").inner_text()
+    shaded = watched.page.locator("#plots canvas").nth(watched.page.locator("#plots canvas").count() - 2)
+    plain = Page(browser, motion.animate(tmp_path / "plain.html").as_uri())
+    plain.page.locator("#joints button", has_text="leg1").first.click()
+    plain.settle()
+    assert "possible" not in plain.page.locator("#plots").inner_text()
+    assert watched.said == plain.said == []
+    assert shaded.count() == 1
+    watched.page.close()
+    plain.page.close()

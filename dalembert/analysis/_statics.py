@@ -18,7 +18,7 @@ from dalembert.analysis._rest import FAR, START, Rest, Settled, Spring, balance,
 from dalembert.analysis._trim import brought, held_by, named, trimmed
 from dalembert.equations import assemble_known
 from dalembert.model import Model
-from dalembert.reactions import AbstractReactionRule, rule_of
+from dalembert.reactions import AbstractReactionRule, Known, PossibleSet, one_sided_limits, rule_of
 from dalembert.simulation import contact_remarks
 from dalembert.stabilise import State, consistent_state, row_sizes
 from dalembert.systems import AbstractSystem, build, compiled_quickly
@@ -207,7 +207,10 @@ def _found_remarks(found: Equilibrium) -> tuple[str, ...]:
             "this pose is singular: reactions that depend on each other here are open, and whether it is stable is "
             "told by the motions that the joints allow to first order"
         )
-    return (*out, *contact_remarks(found.system, float(found.t), found.q, np.asarray(found.lam)))
+    pulls = contact_remarks(found.system, float(found.t), found.q, np.asarray(found.lam))
+    if not pulls and one_sided_limits(here.machine):  # else what slips
+        pulls = tuple(f"{x}: the machine does not rest so" for x in PossibleSet.at(here.loaded, Known()).empty())
+    return (*out, *pulls)
 
 
 def _why(rest: Rest, found: Settled) -> str:

@@ -32,6 +32,15 @@ def summary_of(solution) -> dict:
 
     marked = solution.results.instants.marked.any()
     stats = {k: (float(v) if isinstance(v, float) else int(v)) for k, v in solution.stats.items()}
+    phases = solution.phases
+    contact = {}
+    if phases is not None and phases.of_contacts:
+        lifted = [{"t": t, "contact": name} for t, name in phases.lift_offs]
+        impacts = [
+            {"t": x.t, "impulses": x.impulses, "unique": x.unique, "rule": x.rule, "energy_lost": x.energy_lost}
+            for x in phases.impacts
+        ]
+        contact = {"lift_offs": lifted, "impacts": impacts}
     return {
         "model": solution.system.name,
         "status": solution.status.name,
@@ -43,6 +52,7 @@ def summary_of(solution) -> dict:
         "redundancy": solution.redundancy,
         "reaction_rule": solution.rule.describe(solution.machine),
         "not_determined": in_words(windows(solution.dataset)) if marked else [],
+        **contact,
     }
 
 
@@ -64,6 +74,9 @@ def print_summary(report: dict, solution) -> None:
         f"acceleration {v['acceleration']:.1e} (relative to the machine's size)"
     )
     print(f"  energy     drift {report['energy_drift']:.1e} of the energy that moves")
+    if solution.phases is not None and solution.phases.of_contacts:
+        for line in solution.phases.counted:
+            print(f"  contact    {line}")
     if report["redundancy"]:
         print(f"  reactions  not all unique; picked by: {report['reaction_rule']}")
     for line in report["not_determined"]:

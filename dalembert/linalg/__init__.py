@@ -14,7 +14,17 @@ from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, n
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._least import Least, least
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
-from dalembert.linalg._ranges import GAP, Cone, Conflict, ConvexSet, Extremes, MissingSolver, analytic_centre, extremes
+from dalembert.linalg._ranges import (
+    GAP,
+    Cone,
+    Conflict,
+    ConvexSet,
+    Extremes,
+    MissingSolver,
+    analytic_centre,
+    extremes,
+    solves_cones,
+)
 from dalembert.linalg._rank import RANK_TOLERANCE, WEAK, mass_metric_rows
 from dalembert.linalg._saddle import EPS, NEAR, SOLVED, Attempt, DenseSaddle, SparseSaddle, factorise
 
@@ -59,6 +69,7 @@ __all__ = [
     "removable",
     "rows_times_blocks",
     "short_dependencies",
+    "solves_cones",
     "times",
     "unit_rows",
 ]

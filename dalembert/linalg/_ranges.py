@@ -8,6 +8,7 @@ unknown is solved in closed form, linear limits by HiGHS, cones by Clarabel. All
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -67,6 +68,11 @@ class Extremes:
 
 class MissingSolver(RuntimeError):
     """Cones need a package that is not installed."""
+
+
+def solves_cones() -> bool:
+    """Whether the package is installed that programmes with cones need."""
+    return importlib.util.find_spec("clarabel") is not None
 
 
 def extremes(on: ConvexSet, c: np.ndarray, c0: np.ndarray) -> Extremes:

@@ -61,7 +61,8 @@ class PointInPlane(AbstractOneSided):
 class Contact(AbstractTouching):
     """A point of j (`at`) touches a plane of i through `point` (default: below `at`) across `normal`; it only pushes.
 
-    With a `radius` it is the lowest point of a circle or sphere around `at`, so that i only pushes along `normal`. With
+    With a `radius` it is the lowest point of a circle or sphere around `at`, so that i only pushes along `normal`; as a
+    `rim` (in space) that of a circle about `axis`, the edge of a disc or a cylinder, which must not lie flat. With
     `radius_i` too, i has a circle or sphere around `point`, and both push each other apart; a negative `radius_i` is a
     hole in i, in which j is. Open or closed at the start, as it is placed. It slips without friction; with
     `slips=False` what touches a plane holds without slip while it is closed; with a coefficient of `friction` it does
@@ -76,6 +77,8 @@ class Contact(AbstractTouching):
     normal: Vector | None = None
     radius: Number = 0.0
     radius_i: Number | None = None
+    rim: Flag = False
+    axis: Vector | None = None
     slips: Flag = True
     friction: Number = 0.0
 
@@ -91,6 +94,7 @@ class Contact(AbstractTouching):
         if not self.slips and (self.friction != 0.0 or self.restitution):
             on.wrong("what does not slip has no friction and no restitution.", "slips")
         numbers = {"radius": on.number("radius", negative=False)} | self.restituted(on)
+        self._rim(on, numbers["radius"])
         if self.friction != 0.0:
             numbers["friction"] = on.number("friction", negative=False)
         if self.radius_i is not None:
@@ -108,8 +112,33 @@ class Contact(AbstractTouching):
             return on.constraint((mi, on.fixed(bj, centre)), numbers)
         up = on.axis("normal", np.eye(d)[-1] if self.normal is None else None)
         Ri = frame_on_axis(up) if d == 3 else np.column_stack([[up[1], -up[0]], up])
+        if self.rim and d == 3:
+            spin = on.axis("axis")
+            foot = on.vector("point", default=_lowest(on, centre, up, spin, numbers["radius"]))
+            return on.constraint((on.fixed(bi, foot, Ri), on.fixed(bj, centre, frame_on_axis(spin))), numbers)
         foot = on.vector("point", default=centre - numbers["radius"] * up)
         return on.constraint((on.fixed(bi, foot, Ri), on.fixed(bj, centre)), numbers)
+
+    def _rim(self, on, radius: float) -> None:
+        """Complain of a rim that has no meaning."""
+        if not self.rim:
+            if self.axis is not None:
+                on.wrong("axis belongs to a rim; give rim too.", "axis")
+        elif on.dimension == 2:
+            on.wrong("in the plane a disc is round as it is; leave rim out.", "rim")
+        elif self.radius_i is not None:
+            on.wrong("a rim touches a plane, not a round body.", "rim", "radius_i")
+        elif radius == 0.0:
+            on.wrong("a rim needs its radius.", "radius")
+
+
+def _lowest(on, centre: np.ndarray, up: np.ndarray, spin: np.ndarray, radius: float) -> np.ndarray:
+    """The lowest point of a disc across `spin`."""
+    across = 1.0 - (up @ spin) ** 2
+    if across < 1e-12:
+        on.wrong("axis is parallel to normal: the disc lies flat. Tilt it up.", "axis", "normal")
+        across = 1.0
+    return centre - radius * (up - (up @ spin) * spin) / np.sqrt(across)
 
 
 class PointOnCurve(Joint):
@@ -256,12 +285,8 @@ class RollingDisc(AbstractOneSided):
             foot = centre - radius * up
         else:
             spin = on.axis("axis")
-            across = 1.0 - (up @ spin) ** 2
-            if across < 1e-12:
-                on.wrong("axis is parallel to normal: the disc lies flat. Tilt it up.", "axis", "normal")
-                across = 1.0
             Ri, Rj = frame_on_axis(up), frame_on_axis(spin)
-            foot = centre - radius * (up - (up @ spin) * spin) / np.sqrt(across)
+            foot = _lowest(on, centre, up, spin, radius)
         return on.constraint((on.fixed(bi, foot, Ri), on.fixed(bj, centre, Rj)), numbers)
 
 

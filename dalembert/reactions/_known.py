@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
+from dalembert.linalg import solves_cones
 from dalembert.reactions._unique import JointRows
 from dalembert.systems import AbstractSystem
 
@@ -20,7 +21,8 @@ _THIRD = {"push": "pushes", "pull": "pulls"}
 class Known:
     """What is known of some joints' reactions, by name; all reactions that agree with it are possible.
 
-    What a model itself says (`one_sided=True` of a support, a cable, a wheel) is known besides, and need not be told.
+    What a model itself says (`one_sided=True` of a support, a cable, a wheel; `friction=` of a contact) is known
+    besides, and need not be told.
 
     **Arguments**
 
@@ -101,16 +103,37 @@ def limits_of(known: Known, system: AbstractSystem, joints: Sequence[JointRows])
 
 
 def one_sided_limits(system: AbstractSystem) -> list[Limit]:
-    """The rows that the model says to be one-sided."""
-    out = []
+    """What the model says of its rows: which are one-sided, and the friction of those that hold by it (in space this is
+    a cone, and left out where the package for cones is not installed)."""
+    out, friction = [], _frictions(system)
     for owner in system.owners:
         for row, sign in zip(owner.rows, owner.signs, strict=False):
             if sign:
                 word, other = ("pull", "push") if sign > 0 else ("push", "pull")
-                unit = np.zeros((1, system.m))
-                unit[0, row] = sign
-                out.append(Limit(owner.name, f"{owner.name} only {_THIRD[other]}", unit, np.zeros(1), pulls=word))
+                unit = _unit(system, row, sign)
+                out.append(Limit(owner.name, f"{owner.name} only {_THIRD[other]}", unit[None], np.zeros(1), pulls=word))
+                along = [_unit(system, r) for r in owner.rows if r >= system.m_holonomic]
+                if owner.name in friction and (len(along) == 1 or solves_cones()):
+                    mu = friction[owner.name]
+                    out += _at_most(owner.name, _slips(owner.name, mu), mu * unit, 0.0, along)
     return out
+
+
+def _unit(system: AbstractSystem, row: int, sign: float = 1.0) -> np.ndarray:
+    return sign * np.eye(1, system.m, row)[0]
+
+
+def _frictions(system: AbstractSystem) -> dict[str, float]:
+    """The coefficients of friction of contacts, by name."""
+    found = {}
+    for f in system.row_families:
+        if "friction" in f.p:
+            found |= {name: float(f.p["friction"][k]) for k, name in enumerate(f.names)}
+    return {name: mu for name, mu in found.items() if mu > 0}
+
+
+def _slips(name: str, mu: float) -> str:
+    return f"{name} would slip at a coefficient of friction of {mu:g}"
 
 
 def _named(given, field_: str) -> Iterable[tuple[str, Any]]:
@@ -190,8 +213,7 @@ class _Reader:
                 f"friction: it is not said which component of '{name}' presses; {{'{name}': ({mu:g}, 'Fz')}}."
             )
         pressing = Limit(name, f"{name} only pushes", normal[None], np.zeros(1), pulls="pull")
-        words = f"{name} would slip at a coefficient of friction of {mu:g}"
-        return [pressing, *_at_most(name, words, mu * normal, 0.0, along)]
+        return [pressing, *_at_most(name, _slips(name, mu), mu * normal, 0.0, along)]
 
     def strength(self, name: str, given) -> list[Limit]:
         j = self.joint(name)

@@ -45,6 +45,8 @@ BANDS = 6
 """Joints whose possible reactions are drawn."""
 INSTANTS = 41
 """Instants of a motion at which what a rule picked is compared with what is possible."""
+IMPACTS = 40
+"""Impacts that are listed."""
 COUNTS = 7
 """Lines of one kind that are shown at first; the others unfold."""
 
@@ -61,8 +63,10 @@ def sections_of(
     if found.solvability is not None and found.solvability.joints:
         out.append(Section("Which reactions can be believed", _solvability(found, solution)))
     if solution is not None and data is not None:
-        shown = [Motion(solution.dataset)] if "geometry" in data else []
+        shown = [Motion(solution.results.shown(known))] if "geometry" in data else []
         out.append(Section("The motion", [Words(_ended(solution), _tone(solution.status)), *shown]))
+        if solution.phases is not None and solution.phases.of_contacts:
+            out.append(Section("Contacts", _contacts(solution.phases)))
         if "joint" in data:
             out.append(Section("Reactions", _reactions(found, solution, data, known)))
         if "measurement" in data or "input_value" in data:
@@ -97,7 +101,9 @@ def _in_short(found: Check, solution: Solution | None) -> list:
         out += [Words(f"{x}.", "bad") for x in found.lifts]
         out.append(Words("There is no motion to show: the constraints cannot hold together at the start.", "bad"))
         return out
-    out += [Words(f"{x}.", "bad") for x in solution.lifts or found.lifts]
+    out += [Words(f"{x}.", "bad") for x in solution.lifts or [f"{x}, at t = {found.t:.6g} s" for x in found.lifts]]
+    if solution.phases is not None and solution.phases.of_contacts:
+        out.append(Words(f"{'; '.join(solution.phases.counted)}."))
     v = solution.violation
     out.append(Words(_ended(solution), _tone(solution.status)))
     out.append(
@@ -310,6 +316,24 @@ def _reactions(found: Check, solution: Solution, data, known: Known | None) -> l
         Picture(plot_dataset(data, "reactions"), "reaction forces over time", 100),
         *pictures,
     ]
+
+
+def _contacts(phases) -> list:
+    """Lift-offs and impacts, with their times, impulses, and which rule picked those that are not unique."""
+    out: list = [Words(f"{'; '.join(phases.counted)}.")]
+    lifted = [f"'{name}' at t = {t:.6g} s" for t, name in phases.lift_offs]
+    out.append(Lines("Lift-offs", lifted, COUNTS))
+    rows, impacts = [], phases.impacts
+    for x in impacts[:IMPACTS]:
+        for name, value in x.impulses.items():
+            sure = Mark("unique", "unique") if x.unique[name] else Mark("not unique: by the rule", "open")
+            rows.append((f"{x.t:.6g}", name, f"{value:.4g}", sure, f"{x.energy_lost:.4g}"))
+    if rows:
+        heads = ("t (s)", "contact", "impulse (N s; N m s at an angle)", "determined", "energy lost (J)")
+        out.append(Table(heads, rows, (0, 2, 4), "Impacts"))
+    if len(impacts) > IMPACTS:
+        out.append(Words(f"These are the first {IMPACTS} of {len(impacts)} impacts; solution.phases.impacts has all."))
+    return out
 
 
 def _possible(ends: tuple[np.ndarray, np.ndarray] | None, sure: bool) -> str:

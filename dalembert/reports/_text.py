@@ -187,7 +187,9 @@ def range_lines(check: Check) -> list[tuple[str, str]]:
     """All possible reactions, or why there are none."""
     found = check.ranges
     if check.lifts:
-        return [("  the supports cannot carry the load:", "bold red"), *((f"    {x}", "red") for x in check.lifts)]
+        at = "" if check.motion is None else f" at t = {check.t:.6g} s"
+        head = f"  the supports cannot carry the load{at}:"
+        return [(head, "bold red"), *((f"    {x}", "red") for x in check.lifts)]
     if found is None:
         return []
     lines = [

@@ -12,6 +12,7 @@ from dalembert.results._measurements import add_measurements
 from dalembert.results._observe import joint_coordinate_names
 from dalembert.results._reactions import unique_words, warn_slack
 from dalembert.results._turns import coordinate_motion, counted, with_turns
+from dalembert.simulation import IMPULSE_RULE
 from dalembert.systems import BodySystem, geometry, is_angle
 
 if TYPE_CHECKING:
@@ -171,12 +172,17 @@ def _contacts(results: Results, data, coords) -> None:
     data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})
     data["phase_end"] = ("phase", [p.end for p in table], {"units": "s"})
     data["impact_time"] = ("impact", np.asarray(phases.impact_t), {"units": "s"})
-    text = {"long_name": "impulse of each contact: a push on its body j, along its row"}
+    rule = "unique" if np.asarray(phases.unique).all() else IMPULSE_RULE
+    text = {"long_name": "impulse of each contact: a push on its body j, along its row", "rule": rule}
     data["impulse"] = (("impact", "contact"), np.asarray(phases.impulse), text)
     text = {"long_name": "whether the rigid-body model determines the impulse"}
     data["unique_impulse"] = (("impact", "contact"), np.asarray(phases.unique), text)
     lost = np.asarray(phases.energy)[:, 0] - np.asarray(phases.energy)[:, 1]
     data["impact_energy_lost"] = ("impact", lost, {"units": "J"})
+    lifted = phases.lift_offs
+    data["lift_off_time"] = ("lift_off", np.array([t for t, _ in lifted], float), {"units": "s"})
+    text = {"long_name": "contact that lifts off"}
+    data["lift_off_contact"] = ("lift_off", np.array([name for _, name in lifted], "U1" if not lifted else None), text)
 
 
 def _counting_turns(results: Results, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dalembert._results import DalembertError, LiftOffWarning, warn_caller
-from dalembert.reactions import Known, PossibleSet, one_sided_limits
+from dalembert.reactions import LABELS, Known, PossibleSet, one_sided_limits
 from dalembert.results._reactions import BAND_INSTANTS, FRAMES, need_joint
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dalembert.results._results import Results
 
 NOTHING = Known()
+ROWS_SHOWN = 120
+"""Rows of a machine up to which all its possible reactions are found for its page."""
 
 
 def possible_at(results: Results, k: int, known: Known) -> tuple[PossibleSet, np.ndarray] | None:
@@ -107,6 +109,28 @@ def bands(results: Results, joint: str, known: Known | None, frame: str) -> dict
     }
 
 
+def all_bands(results: Results, known: Known | None) -> dict[str, Any]:
+    """Both ends of the components of all joints over the motion, for the dataset; nothing where no limits are known,
+    where all is unique, and for machines of so many rows that it would take long."""
+    data, labels = results.dataset, LABELS[6]
+    wanted = results.redundancy and is_limited(results, known) and "joint" in data.coords
+    if not wanted or results.friction_shares_load or results.machine.m > ROWS_SHOWN:
+        return {}
+    joints = [str(x) for x in data["joint"].values]
+    table = np.full((2, data.sizes["time"], len(joints), len(labels)), np.nan)
+    for k, joint in enumerate(joints):
+        if not results.unique(joint).all():
+            for label, ends in bands(results, joint, known, "joint").items():
+                table[:, :, k, labels.index(label)] = ends
+    if np.isnan(table).all():
+        return {}
+    along, text = ("time", "joint", "reaction"), "possible value of the component along the joint's axes"
+    return {
+        f"possible_{end}": (along, values, {"long_name": f"{word} {text}"})
+        for end, word, values in zip(("lower", "upper"), ("least", "greatest"), table, strict=True)
+    } | {"reaction": list(labels)}
+
+
 def is_limited(results: Results, known: Known | None) -> bool:
     """Whether anything limits the reactions."""
     return bool(known) or bool(one_sided_limits(results.machine))
@@ -119,9 +143,10 @@ def lifts(results: Results, known: Known | None = None) -> tuple[str, ...]:
         return ()
     t, lam = np.asarray(results.solution.t), np.asarray(results.observed.lam)
     times = range(len(t))
-    if not known:  # multipliers of a rule that satisfy all signs prove that some do
-        rows = np.array([x.rows[0] for x in one_sided_limits(results.machine)])
-        times = np.flatnonzero(np.min(lam @ rows.T, axis=1) < 0)
+    if not known:  # multipliers of a rule that satisfy all limits prove that some do
+        limits = one_sided_limits(results.machine)
+        left = [lam @ x.rows[0] - np.linalg.norm(lam @ x.rows[1:].T, axis=1) for x in limits]
+        times = np.flatnonzero(np.min(left, axis=0) < 0)
     worst: dict[str, tuple[float, str]] = {}
     for k in times:
         at = possible_at(results, int(k), known)

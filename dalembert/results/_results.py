@@ -230,6 +230,10 @@ class Results:
     def lifts(self) -> tuple[str, ...]:
         return _ranges.lifts(self)
 
+    def shown(self, known: Known | None = None) -> xr.Dataset:
+        """The dataset for pictures that move: where limits are known, with all reactions that are possible."""
+        return self.dataset.assign(_ranges.all_bands(self, known))
+
     # ---- files and pictures ------------------------------------------------------------------------------
 
     def to_netcdf(self, path) -> Path:
@@ -260,7 +264,8 @@ class Results:
     def animate(self, path, **options) -> Path:
         from dalembert.view import animate_dataset
 
-        return animate_dataset(self.dataset, path, **options)
+        known = options.pop("known", None)
+        return animate_dataset(self.shown(known) if Path(path).suffix == ".html" else self.dataset, path, **options)
 
     def html(self) -> str:
         """The page that moves, for a notebook."""
@@ -270,4 +275,4 @@ class Results:
             return html_words(repr(self.solution))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RedundancyWarning)  # the page shows it
-            return html_run(self.dataset, repr(self.solution))
+            return html_run(self.shown(), repr(self.solution))

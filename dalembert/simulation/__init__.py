@@ -2,14 +2,14 @@
 
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 Equations (6c.1)–(6c.5): docs/theory/sticking.md.
-Equations (6d.1)–(6d.7): docs/theory/one_sided.md.
+Equations (6d.1)–(6d.8): docs/theory/one_sided.md.
 """
 
 from dalembert._results import Status
 from dalembert.simulation._batch import INSTEAD, SAVED, how_many, is_batch, member, reached, run_of, statuses
 from dalembert.simulation._many import simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
-from dalembert.simulation._phases import ContactPhase, ContactPhases, Impact, Phase, Phases
+from dalembert.simulation._phases import IMPULSE_RULE, ContactPhase, ContactPhases, Impact, Phase, Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
@@ -24,6 +24,7 @@ from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_c
 from dalembert.simulation._touching import Closings, contact_remarks
 
 __all__ = [
+    "IMPULSE_RULE",
     "INSTEAD",
     "INTEGRATORS",
     "SAVED",

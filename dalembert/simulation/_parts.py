@@ -11,7 +11,7 @@ import numpy as np
 from dalembert._results import AssemblyWarning, SimulationError, Status, warn_caller
 from dalembert._typing import is_traced
 from dalembert.simulation._begin import start_warnings
-from dalembert.simulation._prepare import Prepared
+from dalembert.simulation._prepare import Prepared, or_usual
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import Assembled, State
 from dalembert.systems import AbstractSystem
@@ -210,16 +210,18 @@ class PartMarch:
             gap([t])
         return t, seen[t][1]
 
-    def result(self, status: Status, system: AbstractSystem, methods: dict[str, Any], ready, phases) -> Solution:
-        """What was saved, with its phases; `methods` were given, and `ready` is a prepared part."""
+    def result(self, status: Status, system: AbstractSystem, methods: dict[str, Any], phases) -> Solution:
+        """What was saved, with its phases. Its `methods` are as given, not as prepared for a part: ranks are others in
+        other parts."""
+        formulation, stabilisation = or_usual(methods["formulation"], methods["stabilisation"])
         n, nq = system.n, np.shape(system.q0)[-1]
         none = (np.zeros(0), np.zeros((0, nq)), np.zeros((0, n)), np.zeros((0, 2)))
         t, q, v, work = (np.concatenate(x) for x in zip(none, *self.saved, strict=True))
         counts = {k: self.stats.get(k, 0) for k in ("accepted", "rejected", "steps", "wall_s", "compile_s")}
         return Solution.of(
             system=system,
-            formulation=methods["formulation"] or ready.formulation,
-            stabilisation=methods["stabilisation"] or ready.stabilisation,
+            formulation=formulation,
+            stabilisation=stabilisation,
             t=t,
             q=q,
             v=v,

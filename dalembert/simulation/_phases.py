@@ -14,6 +14,8 @@ from dalembert.simulation._march import record
 
 STATES = {0: "stick", 1: "slip +", -1: "slip −"}
 """A phase by its side, the sign of the rate."""
+IMPULSE_RULE = "the shortest impulses without a pull, in the mass metric"
+"""What picks impulses that are not unique (`linalg.least`)."""
 
 OF_PARTS = ("t", "side", "held_at", "moves", "q", "v")
 """What `Phases` has of each part."""
@@ -128,13 +130,18 @@ class ContactPhase(NamedTuple):
 
 class Impact(NamedTuple):
     """An impact: its time, the impulse at each contact that took part (a push on j along its row, in N s), whether the
-    rigid-body model determines it (where not, the shortest is given), and the kinetic energy before and after."""
+    rigid-body model determines it, and the kinetic energy before and after. `rule` names what picked the impulses:
+    "unique" if all are, else `IMPULSE_RULE`; velocities do not depend on it."""
 
     t: float
     impulses: dict[str, float]
     unique: dict[str, bool]
     energy_before: float
     energy_after: float
+
+    @property
+    def rule(self) -> str:
+        return "unique" if all(self.unique.values()) else IMPULSE_RULE
 
     @property
     def energy_lost(self) -> float:
@@ -147,7 +154,7 @@ class ContactPhases:
     """When one-sided joints were closed: `for phase in solution.phases`, `solution.phases.of(name)`; and `impacts`.
 
     A part of the motion lies between two changes: `t` are the starts of the parts, `closed` which contacts are closed
-    in each.
+    in each; `rested` which of them touched without a rate when the motion began.
     """
 
     of_contacts: ClassVar[bool] = True
@@ -163,6 +170,7 @@ class ContactPhases:
     impulse: Any  # (impacts, contacts)
     unique: Any
     energy: Any  # (impacts, before and after)
+    rested: Any
 
     parts = Phases.parts
 
@@ -180,10 +188,12 @@ class ContactPhases:
 
     @property
     def lift_offs(self) -> list[tuple[float, str]]:
-        """Time and contact where one that was closed opened."""
+        """Time and contact where one that was closed opened; at the start one that rested as it was placed."""
         out = []
-        for name in self.names:
+        for k, name in enumerate(self.names):
             own = self.of(name)
+            if np.asarray(self.rested)[k] and own[0].state == "open":
+                out.append((own[0].start, name))
             out += [(b.start, name) for a, b in itertools.pairwise(own) if (a.state, b.state) == ("closed", "open")]
         return sorted(out)
 
@@ -215,13 +225,28 @@ class ContactPhases:
         return sum(len(self.of(name)) for name in self.names)
 
     def __str__(self) -> str:
-        """One line: impacts, and how long each contact was closed."""
-        count = len(np.asarray(self.impact_t))
-        out = ["1 impact" if count == 1 else f"{count} impacts"]
+        """One line: impacts, how long each contact was closed, and what lifted off."""
+        out = [self.counted[0]]
         for name in self.names:
             shut = sum(p.end - p.start for p in self.of(name) if p.state == "closed")
             out.append(f"'{name}' is closed for {shut:.6g} s in all")
-        return "contact: " + "; ".join(out)
+        return "contact: " + "; ".join([*out, *self.counted[1:]])
+
+    @property
+    def counted(self) -> list[str]:
+        """In words: how many impacts, what they took and which rule picked their impulses, and what lifted off."""
+        count, lifted = len(np.asarray(self.impact_t)), self.lift_offs
+        out = ["1 impact" if count == 1 else f"{count} impacts"]
+        if count:
+            out.append(f"{float(self.energy_lost([np.inf])[0]):.4g} J are lost in impacts")
+        if not np.asarray(self.unique).all():
+            out.append(f"impulses that are not unique are {IMPULSE_RULE}")
+        if lifted:
+            first = [name for t, name in lifted if t == lifted[0][0]]
+            more = f" and {len(lifted) - len(first)} more later" if len(lifted) > len(first) else ""
+            few = " and ".join(f"'{name}'" for name in first[:4]) + (" …" if len(first) > 4 else "")
+            out.append(f"lift-offs: {few} at t = {lifted[0][0]:.6g} s{more}")
+        return out
 
     def __repr__(self) -> str:
         return "\n".join(f"{p.start:12.6g} … {p.end:<12.6g} s  {p.state:7} {p.contact}" for p in self)

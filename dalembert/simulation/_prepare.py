@@ -102,11 +102,18 @@ def with_ranks(
 ) -> tuple[AbstractFormulation, AbstractStabilisation]:
     """The methods (default: the usual ones) with the rank and the margin of the system's rows; as given where values
     are not available."""
-    formulation, stabilisation = formulation or Proximal(), stabilisation or Projection()
+    formulation, stabilisation = or_usual(formulation, stabilisation)
     if is_traced(system, t, state):
         return formulation, stabilisation
     formulation = prepared_at(formulation, system, state, t=t)
     return formulation, stabilisation.with_margin(getattr(formulation, "margin", None))
+
+
+def or_usual(
+    formulation: AbstractFormulation | None, stabilisation: AbstractStabilisation | None
+) -> tuple[AbstractFormulation, AbstractStabilisation]:
+    """The methods given, else the usual ones, not prepared."""
+    return formulation or Proximal(), stabilisation or Projection()
 
 
 def unpacked(

@@ -12,8 +12,9 @@ lift-offs are not located: the error is of the order of the step, at any number 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,10 @@ from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble_known
 from dalembert.model import Model
 from dalembert.stabilise import assembled
-from dalembert.systems import AbstractSystem, all_closed, build, compiled, is_angle
+from dalembert.systems import AbstractSystem, all_closed, build, compiled, compiled_for_each, is_angle
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 SWEEPS, EXACT = 400, 1e-12
 """The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
@@ -31,15 +35,62 @@ SINGULAR = 1e-10
 """Directions below this share of the largest are dependent."""
 
 
-class Stepped(NamedTuple):
+class Stepped(eqx.Module):
     """A motion by time steps: times, coordinates, velocities, and the impulses of each contact (as pushes) summed since
-    the saved time before."""
+    the saved time before. `names` are those of the contacts, and `dataset` is all of it with names and units."""
 
+    system: AbstractSystem
     t: Array
     q: Array
     v: Array
     impulse: Array
-    names: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(x.name for x in self.system.touches)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """Positions, velocities, gaps and impulses by name, over the saved times; of one motion, not of a batch."""
+        import xarray as xr
+
+        if np.ndim(self.t) != 1:
+            raise DalembertError("This is a batch of motions: take the arrays, or one motion after the other.")
+        t, q, v = (np.asarray(x) for x in (self.t, self.q, self.v))
+        bodies, count = self.system.bodies, len(t)
+        q, v, Phi = (np.asarray(x) for x in _seen(all_closed(self.system).plain(), t, q, v))
+        gaps = np.stack([x.sign * Phi[:, x.row] for x in self.system.touches], axis=1)
+        coords: dict[str, Any] = {"time": ("time", t, {"units": "s"}), "contact": list(self.names)}
+        text = {"units": "N s", "long_name": "push of each contact, summed since the saved time before"}
+        data: dict[str, Any] = {"impulse": (("time", "contact"), np.asarray(self.impulse), text)}
+        data["gap"] = (("time", "contact"), gaps, {"units": "m"})
+        if bodies is None:
+            data |= {"q": (("time", "coordinate"), q), "v": (("time", "speed"), v)}
+        else:
+            d, along = bodies.kinematics.d, ("time", "body", "axis")
+            q = np.asarray(bodies.split(q)[0]).reshape(count, -1, bodies.dq)
+            v = v.reshape(count, -1, bodies.dv)
+            coords |= {"body": list(bodies.body_names), "axis": list("xyz"[:d])}
+            data["position"] = (along, q[..., :d], {"units": "m", "long_name": "centre of mass"})
+            data["velocity"] = (along, v[..., :d], {"units": "m/s"})
+            turning = v[..., 2] if d == 2 else v[..., 3:]
+            data["angular_velocity"] = (along[: turning.ndim], turning, {"units": "rad/s"})
+            if d == 2:
+                data["angle"] = (along[:2], q[..., 2], {"units": "rad"})
+            else:
+                coords["component"] = list("wxyz")
+                text = {"units": "1", "long_name": "unit quaternion, body to world"}
+                data["quaternion"] = (("time", "body", "component"), q[..., 3:], text)
+        attrs = {"model": self.system.name, "method": "time steps (Moreau, Jean)"}
+        return xr.Dataset(data, coords=coords, attrs=attrs)
+
+
+def _where(system: AbstractSystem, t, q, v):
+    """The coordinates and velocities of the machine's bodies, and the residuals of all rows."""
+    return *system.lift(q, v), system.position_residual(t, q)
+
+
+_seen = compiled_for_each(_where, 3)
 
 
 @dataclass(frozen=True)
@@ -63,7 +114,7 @@ def simulate_stepping(
     **Arguments**: `system`: a model or a system; `t_end`, `t0`, `dt`: in seconds (the last step ends at or after
     t_end); `state`: the start (q, v); `every`: of how many steps one is saved.
 
-    **Returns** `Stepped`: t, q, v and impulses.
+    **Returns** `Stepped`: t, q, v and impulses, and `dataset` with names and units.
 
         >>> import dalembert as da
         >>> from dalembert.simulation import simulate_stepping
@@ -108,7 +159,7 @@ def simulate_stepping(
     )
     numbers = (jnp.asarray(t0, float), jnp.asarray(dt, float), jnp.asarray(q, float), jnp.asarray(v, float))
     t, q, v, impulse = _marched(whole, sides, count, every, *numbers, mu, jnp.asarray(restitution))
-    return Stepped(t, q, v, impulse, tuple(x.name for x in system.touches))
+    return Stepped(system, t, q, v, impulse)
 
 
 def _refuse_open_angles(system: AbstractSystem) -> None:
@@ -128,17 +179,19 @@ def _refuse_open_angles(system: AbstractSystem) -> None:
 @compiled
 def _marched(system, sides: _Sides, count: int, every: int, t0, dt, q, v, mu, restitution):
     def one(carry, _):
-        t, q, v, total = carry
-        q, v, impulse = _step(system, sides, t, dt, q, v, mu, restitution)
-        return (t + dt, q, v, total + impulse), None
+        t, q, v, total, former = carry
+        q, v, impulse = _step(system, sides, t, dt, q, v, mu, restitution, former)
+        return (t + dt, q, v, total + impulse[: len(sides.normal)], impulse), None
 
     def saved(carry, _):
-        carry = (*carry[:3], jnp.zeros(len(sides.normal)))
+        carry = (*carry[:3], nothing, carry[4])
         carry, _ = jax.lax.scan(one, carry, length=every)
-        return carry, carry
+        return carry, carry[:4]
 
-    start = (t0, q, v, jnp.zeros(len(sides.normal)))
-    _, found = jax.lax.scan(saved, start, length=count)
+    nothing = jnp.zeros(len(sides.normal))
+    start = (t0, q, v, nothing)
+    first = jnp.zeros(len(sides.normal) + sum(map(len, sides.tied)))
+    _, found = jax.lax.scan(saved, (*start, first), length=count)
     return tuple(jnp.concatenate([a[None], b]) for a, b in zip(start, found, strict=True))
 
 
@@ -151,7 +204,8 @@ def _inverse(S):
     return (V * jnp.where(w > SINGULAR * w[-1], 1.0 / jnp.where(w > 0, w, 1.0), 0.0)) @ V.T / size[:, None] / size
 
 
-def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
+def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
+    """One step; the search for its impulses begins at those of the step before."""
     middle = system.retract(q, 0.5 * dt * v)
     e = assemble_known(system, t + 0.5 * dt, middle, v)
     M, C, phi = e.M, e.C, e.phi
@@ -167,9 +221,9 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
     signs = np.concatenate([sign, np.ones(len(order) - len(normal))])
     G = signs[:, None] * C[order]
     W, offset = G @ P @ G.T, G @ free + signs * b[order]
-    n, before = len(normal), sign * phi[normal]
+    before = sign * phi[normal]
     active = sign * e.Phi[normal] <= 0
-    lam = _impulses(W, offset, before, active, mu, restitution, sides.tied)
+    lam = _impulses(W, offset, before, active, mu, restitution, former, sides.tied)
     after = free + P @ (G.T @ lam)
     q = system.retract(middle, 0.5 * dt * after)
     for _ in range(2):  # what drifts open, and what overlaps
@@ -181,35 +235,38 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution):
         Minv = jnp.linalg.inv(e.M)
         S = C @ Minv @ C.T + jnp.diag(1.0 - wanted)
         q = system.retract(q, -Minv @ C.T @ (_inverse(S) @ (wanted * e.Phi)))
-    return q, after, lam[:n]
+    return q, after, lam
 
 
-def _impulses(W, offset, before, active, mu, restitution, tied):
+def _impulses(W, offset, before, active, mu, restitution, former, tied):
     """The impulses by Gauss–Seidel: each contact in turn onto its half line and its cone."""
     n, size = len(before), len(offset)
-    place, start = [], n
-    for rows in tied:
-        place.append(np.arange(start, start + len(rows)))
+    most = max((len(rows) for rows in tied), default=0)
+    # the tied rows of each contact; where it has fewer than others, a row of zeros at the end
+    place, start = np.full((n, most), size), n
+    for k, rows in enumerate(tied):
+        place[k, : len(rows)] = np.arange(start, start + len(rows))
         start += len(rows)
-    diagonal = jnp.diagonal(W)
+    W, offset = jnp.pad(W, ((0, 1), (0, 1))), jnp.pad(offset, (0, 1))
+    diagonal, tangential = jnp.diagonal(W), jnp.asarray(place)
+    back = restitution * jnp.minimum(before, 0.0)
+
+    def push(k, lam):
+        rate = W[k] @ lam + offset[k] + back[k]
+        there = active[k] & (diagonal[k] > 0)
+        own = jnp.where(there, jnp.maximum(0.0, lam[k] - rate / jnp.where(there, diagonal[k], 1.0)), 0.0)
+        lam = lam.at[k].set(own)
+        if not most:
+            return lam
+        at = tangential[k]
+        slip = W[at] @ lam + offset[at]
+        wanted = jnp.where(at < size, lam[at] - slip / jnp.maximum(jnp.sum(diagonal[at]), 1e-300), 0.0)
+        length = jnp.sqrt(jnp.sum(wanted**2) + 1e-300)
+        limit = jnp.where(own > 0, jnp.where(jnp.isinf(mu[k]), jnp.inf, mu[k] * own), 0.0)
+        return lam.at[at].set(wanted * jnp.minimum(1.0, limit / length))
 
     def sweep(lam):
-        for k in range(n):
-            w = jnp.where(diagonal[k] > 0, diagonal[k], 1.0)
-            rate = W[k] @ lam + offset[k] + restitution[k] * jnp.minimum(before[k], 0.0)
-            own = jnp.where(active[k] & (diagonal[k] > 0), jnp.maximum(0.0, lam[k] - rate / w), 0.0)
-            lam = lam.at[k].set(own)
-            if len(place[k]):
-                at = place[k]
-                block = W[np.ix_(at, at)]
-                slip = W[at] @ lam + offset[at]
-                wanted = lam[at] - slip / jnp.maximum(jnp.trace(block), 1e-300)
-                if len(at) == 1:
-                    wanted = lam[at] - slip / jnp.maximum(block[0, 0], 1e-300)
-                length = jnp.sqrt(jnp.sum(wanted**2) + 1e-300)
-                limit = jnp.where(own > 0, jnp.where(jnp.isinf(mu[k]), jnp.inf, mu[k] * own), 0.0)
-                lam = lam.at[at].set(wanted * jnp.minimum(1.0, limit / length))
-        return lam
+        return jax.lax.fori_loop(0, n, push, lam)
 
     def go(carry):
         k, lam, _ = carry
@@ -220,6 +277,6 @@ def _impulses(W, offset, before, active, mu, restitution, tied):
         k, _, change = carry
         return (k < SWEEPS) & (change > EXACT)
 
-    first = jnp.zeros(size)
+    first = jnp.append(former, 0.0)
     _, lam, _ = jax.lax.while_loop(on, go, (0, first, jnp.asarray(jnp.inf)))
-    return lam
+    return lam[:size]

@@ -463,7 +463,7 @@ class StickingMarch(PartMarch):
             np.array([x[4] for x in starts]),
             np.asarray(self.reached),
         )
-        return self.result(status, free, F.methods, next(iter(F._prepared.values()))[0], phases)
+        return self.result(status, free, F.methods, phases)
 
 
 def states_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:

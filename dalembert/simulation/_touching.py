@@ -146,6 +146,7 @@ class _March(PartMarch):
         self.contacts = contacts
         self.starts: list[tuple] = []  # (t, closed, q, v) of each part
         self.impacts: list[tuple[float, Struck]] = []
+        self.rested = np.zeros(len(contacts.touches), bool)  # at the start
 
     def begin(self, given) -> State:
         """The start, closed where its contacts are, with the velocities that it is given."""
@@ -165,7 +166,7 @@ class _March(PartMarch):
             q, _ = assembled(F.closed(near), *found.state, t=t).state
             found = assembled(F.closed(none), q, found.state.v, t=t)
         here = F.now(t, found.state)
-        resting = near & (np.abs(here.rate) <= self.still(here))
+        self.rested = resting = near & (np.abs(here.rate) <= self.still(here))
         found = assembled(F.closed(resting), *found.state, t=t)
         return self.started(F.closed(resting), found, F.system.v0 if v is None else v)
 
@@ -392,8 +393,9 @@ class _March(PartMarch):
             impulse=np.array([x.impulse for x in struck]).reshape(-1, count),
             unique=np.array([x.unique for x in struck], bool).reshape(-1, count),
             energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
+            rested=self.rested,
         )
-        return self.result(status, system, F.methods, next(iter(F._prepared.values())), phases)
+        return self.result(status, system, F.methods, phases)
 
 
 def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tuple[str, ...]:

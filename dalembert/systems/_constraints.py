@@ -289,6 +289,8 @@ def _contact(c: m.Constraint, space: str) -> JointRows:
         return JointRows(1, 0, _rounds)
     assert isinstance(c.element, m.Contact)
     plane = space == "plane"
+    if c.element.rim:
+        return JointRows(1, 2, _contact_3, _roll_3) if c.element.holds else JointRows(1, 0, _contact_3)
     if c.element.holds:
         return JointRows(1, 1 if plane else 2, *((_contact_2, _roll_2) if plane else (_sphere_contact, _sphere_roll)))
     return JointRows(1, 0, _contact_2 if plane else _sphere_contact)

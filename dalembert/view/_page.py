@@ -76,8 +76,9 @@ def page_with(scene: dict, *, live: str | None = None) -> str:
 def plain(s: Scene) -> dict:
     """The scene for JSON: numbers over time as float32 in base64."""
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
+    joints = [j | {"possible": {k: [_base64(x) for x in ends] for k, ends in j["possible"].items()}} for j in s.joints]
     links = [x | {"v": _base64(x["v"])} if "v" in x else x for x in s.links]
-    as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "joints", "traces")
+    as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "traces")
     doubts = [{"low": w.low, "high": w.high, "joints": w.joints, "text": "; ".join(in_words([w]))} for w in s.windows]
     return {
         **{k: getattr(s, k) for k in as_it_is},
@@ -93,6 +94,7 @@ def plain(s: Scene) -> dict:
         "words": SOLVABILITY_WORDS,
         "curve_colours": CURVES,
         "panels": panels,
+        "joints": joints,
         "links": links,
         "places": _base64(s.places[:, :-1]),
     }

@@ -432,6 +432,7 @@ class _Maker:
                     "point": shapes.num(point if rail is None or j["look"].get("slot") else rail[2]),
                     "placed": placed,
                     "sure": self._sure(j["name"]),
+                    "possible": self._possible(j["name"]),
                     "parts": [{"body": b, "parts": _coloured(p, colour)} for b, p in parts.items()],
                 }
             )
@@ -443,6 +444,13 @@ class _Maker:
             return [True] * 6
         F, M = (determined(self.data, joint, f"unique_{x}_in_joint") for x in ("force", "torque"))
         return [bool(x) for x in ([*F, True, True, True, *M] if self.plane else [*F, *M])]
+
+    def _possible(self, joint: str) -> dict[str, list[np.ndarray]]:
+        """The least and the greatest possible value over time of those of Fx … Mz that are not unique, by number."""
+        if "possible_lower" not in self.data or joint not in self.data["joint"].values:
+            return {}
+        ends = [self.data[f"possible_{x}"].sel(joint=joint).values for x in ("lower", "upper")]
+        return {str(k): [x[:, k] for x in ends] for k in range(6) if not np.isnan(ends[0][:, k]).all()}
 
     def _links(self) -> list[dict[str, Any]]:
         """What stretches between two bodies: springs, and massless rods."""

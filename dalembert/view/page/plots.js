@@ -56,12 +56,13 @@ class Plot {
     const log = this.panel.log, f = log ? x => Math.log10(Math.max(x, 1e-18)) : x => x;
     let lo = Infinity, hi = -Infinity;
     for (const c of this.panel.curves)
-      for (const y of c.data)
-        if (Number.isFinite(y)) {
-          const v = f(y);
-          if (v < lo) lo = v;
-          if (v > hi) hi = v;
-        }
+      for (const data of [c.data, ...(c.ends || [])])
+        for (const y of data)
+          if (Number.isFinite(y)) {
+            const v = f(y);
+            if (v < lo) lo = v;
+            if (v > hi) hi = v;
+          }
     if (!(hi >= lo)) {
       lo = 0;
       hi = 1;
@@ -102,6 +103,25 @@ class Plot {
       g.fillText(short(v) + (v + ts > tEnd + 1e-9 * ts ? " s" : ""), Math.min(x(v), W - 14), H - 4);
     g.lineWidth = 1.5;
     g.lineJoin = "round";
+    // shaded: all values that are possible beside the one that a rule picked; an open end reaches the edge
+    const inside = v => Math.min(Math.max(y(v), 7), H - 18);
+    for (const c of this.panel.curves)
+      if (c.ends) {
+        const [low, high] = c.ends, there = k => !Number.isNaN(low[k]) && !Number.isNaN(high[k]);
+        g.fillStyle = c.c;
+        g.globalAlpha = 0.16;
+        for (let from = 0; from < T; from++) {
+          if (!there(from)) continue;
+          let to = from;
+          while (to + 1 < T && there(to + 1)) to++;
+          g.beginPath();
+          for (let k = from; k <= to; k++) g.lineTo(x(t[k]), inside(high[k]));
+          for (let k = to; k >= from; k--) g.lineTo(x(t[k]), inside(low[k]));
+          g.fill();
+          from = to;
+        }
+        g.globalAlpha = 1;
+      }
     for (const c of this.panel.curves) {
       g.strokeStyle = c.c;
       g.setLineDash(c.dashed ? [5, 3] : []);
@@ -137,9 +157,12 @@ class Plot {
     g.globalAlpha = 1;
     this.panel.curves.forEach((c, k) => {
       const v = c.data[frame.k] * (1 - frame.s) + c.data[Math.min(frame.k + 1, T - 1)] * frame.s;
+      const said = v => short(Math.abs(v) < 1e-9 * this.range ? 0 : v).replace("-", "−").replace("Infinity", "∞");
+      const ends = c.ends && !Number.isNaN(c.ends[0][frame.k]) ? c.ends.map(x => said(x[frame.k])) : null;
       this.values[k].textContent =
         "\u2007" +
-        (this.panel.log ? v.toExponential(0) : short(Math.abs(v) < 1e-9 * this.range ? 0 : v)).replace("-", "−");
+        (this.panel.log ? v.toExponential(0).replace("-", "−") : said(v)) +
+        (ends ? ` (possible ${ends[0]} … ${ends[1]})` : "");
       if (Number.isFinite(v)) {
         g.fillStyle = c.c;
         g.beginPath();
@@ -164,10 +187,12 @@ function reactionPanel(j, from) {
       data[k] = inJoint[(k * J + j) * 6 + c];
       big = Math.max(big, Math.abs(data[k]));
     }
-    if (big > 1e-6 * largest && big > 1e-9 * scaleOf)
+    const ends = joint.ends[c], wide = ends && ends.some(x => x.some(v => Math.abs(v) > 1e-9 * scaleOf));
+    if (wide || (big > 1e-6 * largest && big > 1e-9 * scaleOf))
       curves.push({
         label: COMPONENTS[c] + (joint.sure[c] ? "" : " (by rule)"),
         data,
+        ends,
         c: S.curve_colours[c % 3],
         dashed: !joint.sure[c],
       });

@@ -11,6 +11,9 @@ const make = (tag, parent, set = {}) => {
 const t = floats(S.t), T = t.length, B = S.bodies.length - 1, J = S.joints.length;
 const places = floats(S.places), force = floats(S.force), torque = floats(S.torque),
   inJoint = floats(S.in_joint);
+// of each joint, by component: the least and the greatest possible value over time
+for (const j of S.joints)
+  j.ends = Object.fromEntries(Object.entries(j.possible || {}).map(([k, ends]) => [k, ends.map(floats)]));
 const centres = floats(S.centre), plane = S.space === "plane", tEnd = t[T - 1], t0 = t[0];
 // whether the reaction of a joint is not determined at a time
 const doubtful = (joint, time) => S.doubts.some(d => d.low <= time && time <= d.high && d.joints.includes(joint.name));
