@@ -20,7 +20,7 @@ from dalembert.simulation._stepping import Stepped, simulate_stepping
 from dalembert.simulation._steps import Mark
 from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
-from dalembert.simulation._touching import Closings, contact_remarks
+from dalembert.simulation._touching import Closings, Held, contact_remarks, held_of
 
 __all__ = [
     "INTEGRATORS",
@@ -30,6 +30,7 @@ __all__ = [
     "ContactPhase",
     "ContactPhases",
     "Frictions",
+    "Held",
     "Impact",
     "Jump",
     "Mark",
@@ -45,6 +46,7 @@ __all__ = [
     "SwitchedSolution",
     "close_constraint",
     "contact_remarks",
+    "held_of",
     "how_many",
     "is_batch",
     "member",
