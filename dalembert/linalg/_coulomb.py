@@ -12,6 +12,7 @@ system of linear equations (in space, where directions of slip are unknown, with
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ SAME = 1e-7
 """Two solutions are one where they differ by less than this share."""
 TURNED = 1e-9
 """Sine of the angle between friction and slip that counts as zero."""
+SWEEPS = 200
+"""Of Gauss–Seidel, for a guess of directions in space."""
 CUTS = 60
 """Tangents to friction cones that are added while the best share of a load is looked for."""
 
@@ -102,8 +105,11 @@ class Coulomb:
         several = int(np.prod([float(len(x)) for x in each], initial=1.0)) <= most
         found: list[Pushed] = []
         for choices in itertools.product(*each) if several else self.guesses(each):
-            new = self.solved(choices)
-            if new is None or not self.meets(new):
+            new = self._tried(choices)
+            if new is None or not self.meets(new, False):
+                continue
+            new = self.shared_best(new)
+            if not self.meets(new):
                 continue
             if not any(self.same(new, old) for old in found):
                 found.append(new)
@@ -118,22 +124,8 @@ class Coulomb:
     def guesses(self, each):
         """Choices read off Gauss–Seidel's sweeps over the contacts, more and more of them."""
         p = np.zeros((self.count, self.width))
-        A = self.A.reshape(-1, self.A.shape[2])
-        diagonal = np.sum(self.A**2, axis=2)
         for sweeps in (10, 100, 1000):
-            for _ in range(sweeps):
-                for k in range(self.count):
-                    w = self.A[k] @ (A.T @ p.ravel()) + self.u[k]
-                    p[k, 0] = max(self.least[k], p[k, 0] - w[0] / max(diagonal[k, 0], 1e-300))
-                    e, limit = np.nan_to_num(self.given[k]), self.mu[k] * p[k, 0] if p[k, 0] > 0 else 0.0
-                    if not np.isnan(self.given[k]).any():
-                        p[k, 1:] = limit * e
-                    elif limit > 0:
-                        wanted = p[k, 1:] - w[1:] / max(float(np.max(diagonal[k, 1:])), 1e-300)
-                        length = float(np.linalg.norm(wanted))
-                        p[k, 1:] = wanted * min(1.0, limit / length if length > 0 else 1.0)
-                    else:
-                        p[k, 1:] = 0.0
+            p = self.swept(p, sweeps)
             chosen = []
             for k in range(self.count):
                 force = float(np.linalg.norm(p[k, 1:]))
@@ -144,10 +136,46 @@ class Coulomb:
                 chosen.append((along or fits or each[k])[0])
             yield tuple(chosen)
 
+    def swept(self, p: np.ndarray, sweeps: int) -> np.ndarray:
+        """Pushes after some sweeps: each contact in turn onto its half line and its cone."""
+        p, A = p.copy(), self.A.reshape(self.count * self.width, self.A.shape[2])
+        diagonal = np.sum(self.A**2, axis=2)
+        for _ in range(sweeps):
+            for k in range(self.count):
+                w = self.A[k] @ (A.T @ p.ravel()) + self.u[k]
+                p[k, 0] = max(self.least[k], p[k, 0] - w[0] / max(diagonal[k, 0], 1e-300))
+                limit = self.mu[k] * p[k, 0] if p[k, 0] > 0 else 0.0
+                if not np.isnan(self.given[k]).any():
+                    p[k, 1:] = limit * self.given[k]
+                elif limit > 0:
+                    w = self.A[k] @ (A.T @ p.ravel()) + self.u[k]
+                    wanted = p[k, 1:] - w[1:] / max(float(np.sum(diagonal[k, 1:])), 1e-300)
+                    length = float(np.linalg.norm(wanted))
+                    p[k, 1:] = wanted * min(1.0, limit / length if length > 0 else 1.0)
+                else:
+                    p[k, 1:] = 0.0
+        return p
+
+    @functools.cached_property
+    def rough_guess(self) -> np.ndarray:
+        return self.swept(np.zeros((self.count, self.width)), SWEEPS)
+
     # ---- one choice ----------------------------------------------------------------------------------------
 
     def solved(self, choices: tuple[Choice, ...]) -> Pushed | None:
         """Pushes and rates with one choice, whatever the law says of them; None where its rows contradict."""
+        found = self._tried(choices)
+        return None if found is None else self.shared_best(found)
+
+    def shared_best(self, found: Pushed) -> Pushed:
+        """With the best share of what several contacts share."""
+        if not len(found.null):
+            return found
+        size = self.size[:, None]
+        p, margin = self.best_share(found.choices, found.p * size, found.null * size)
+        return found._replace(p=p / size, margin=margin)
+
+    def _tried(self, choices: tuple[Choice, ...]) -> Pushed | None:
         open_ = [k for k, x in enumerate(choices) if x.e is None]
         return self._linear(choices) if not open_ else self._turned(choices, open_)
 
@@ -169,7 +197,7 @@ class Coulomb:
                 rows += tangential
         A = self.A.reshape(len(base), self.A.shape[2])
         u = self.u.ravel()
-        P = np.array(columns).reshape(-1, len(base)).T
+        P = np.array(columns).reshape(len(columns), len(base)).T
         p, null, pushed = base, np.zeros((0, len(base))), A.T @ base
         if rows:
             wanted = -(u[rows] + A[rows] @ pushed)
@@ -192,13 +220,10 @@ class Coulomb:
                 return None
             pushed = A.T @ p
         w = (A @ pushed + u).reshape(self.count, self.width)
-        p, null = p.reshape(w.shape), null.reshape(-1, *w.shape)
-        margin = 0.0
-        if len(null):
-            p, margin = self.best_share(choices, p, null)
+        p, null = p.reshape(w.shape), null.reshape(len(null), *w.shape)
         x = self.x0 + self.Z @ pushed
         size = self.size[:, None]
-        return Pushed(x, p / size, w * size, choices, null / size, margin)
+        return Pushed(x, p / size, w * size, choices, null / size, 0.0)
 
     def _turned(self, choices, open_: list[int]) -> Pushed | None:
         """In space: friction against the slip, whose directions are found, first those of the forces that stick."""
@@ -221,6 +246,7 @@ class Coulomb:
         starts = []
         if held is not None:
             starts.append(np.arctan2(held.p[open_, 2], held.p[open_, 1]))
+        starts.append(np.arctan2(self.rough_guess[open_, 2], self.rough_guess[open_, 1]))
         starts.append(np.arctan2(-self.u[open_, 2], -self.u[open_, 1]))
         best = None
         for angles in starts:
@@ -231,17 +257,17 @@ class Coulomb:
             if found is None or np.max(np.abs(turned(now)), initial=0.0) > TURNED:
                 continue
             best = found
-            if self.meets(found):
+            if self.meets(found, False):
                 return found
         return best
 
     # ---- the law -------------------------------------------------------------------------------------------
 
-    def meets(self, found: Pushed) -> bool:
+    def meets(self, found: Pushed, with_shares: bool = True) -> bool:
         """Whether a solution of one choice is one of the whole law."""
         p, w, few = found.p * self.size[:, None], found.w / self.size[:, None], PRESSED * self.top
         shared = found.shared
-        if shared.any() and found.margin < -few:
+        if with_shares and shared.any() and found.margin < -few:
             return False
         for k, x in enumerate(found.choices):
             if x.tight and not shared[k] and p[k, 0] < self.least[k] - few:

@@ -2,7 +2,7 @@
 
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 Equations (6c.1)–(6c.5): docs/theory/sticking.md.
-Equations (6d.1)–(6d.7): docs/theory/one_sided.md.
+Equations (6d.1)–(6d.12): docs/theory/one_sided.md.
 """
 
 from dalembert._results import Status

@@ -3,6 +3,8 @@
 In each part every contact is open or closed, and the machine is a plain one: what is closed is a row like a joint's. A
 part ends where a gap reaches zero or where a contact would have to pull. There the velocities jump if a contact closes
 at a speed, and complementarity decides for all contacts at once which of them stay closed [Glocker 2001; Moreau 1988].
+One with friction that is closed sticks, by rows, or slips, by a force of its own push (`Held`); a part also ends where
+friction reaches its limit or a slip ends.
 Where forces of contacts are not unique, one lifts off when no share without a pull is left. Bounces that pile up
 are closed when they have become lower than can be resolved. Equations: docs/theory/one_sided.md.
 """
