@@ -298,7 +298,6 @@ class Coulomb:
         cones = [k for k in among if choices[k].stick and np.isfinite(self.mu[k])]
         if not A and not cones:
             return p, 0.0
-
         rounded = [self.limit(k, p[k, 0]) - float(np.linalg.norm(p[k, 1:])) for k in cones]
         least = min([*b, *rounded])
         if least > 0:  # this share will do
@@ -312,7 +311,7 @@ class Coulomb:
             for e in np.vstack([np.eye(self.width - 1), -np.eye(self.width - 1)]):
                 cut(k, e)
         top = max(float(np.max(np.abs(p))), 1e-300)
-        y, margin = np.zeros(count), 0.0
+        own, margin = p, 0.0
         for _ in range(CUTS):
             table = np.hstack([-np.array(A), np.ones((len(A), 1))])
             found = linprog(
@@ -321,14 +320,13 @@ class Coulomb:
             )  # fmt: skip
             if found.status != 0:
                 break
-            y, margin = found.x[:-1] * top, float(-found.fun) * top
-            own = p + np.tensordot(y, null, 1)
-            worst = 0.0
-            for k in cones if self.width > 2 else ():
-                over = np.linalg.norm(own[k, 1:]) - self.mu[k] * own[k, 0] + margin
-                if over > 1e-13 * top:
+            margin = float(-found.fun) * top  # at most so much, as tangents are outside their cones
+            own = p + np.tensordot(found.x[:-1] * top, null, 1)
+            left = [self.mu[k] * own[k, 0] - float(np.linalg.norm(own[k, 1:])) for k in cones]
+            inside = min([margin, *left])
+            if inside >= margin - 1e-13 * top or inside > 0.1 * margin > 0:
+                return own, inside
+            for k, gap in zip(cones, left, strict=True):
+                if gap < margin:
                     cut(k, own[k, 1:] / np.linalg.norm(own[k, 1:]))
-                worst = max(worst, float(over))
-            if worst <= 1e-13 * top:
-                break
-        return p + np.tensordot(y, null, 1), margin
+        return own, margin
