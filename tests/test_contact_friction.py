@@ -210,6 +210,29 @@ def test_a_ladder_against_a_wall(mu, coordinates):
         assert found.energy_drift < 1e-6  # of a motion that is 1e-6 of a fall
 
 
+@BOTH
+def test_a_falling_rod_slips_where_friction_reaches_its_limit(coordinates):
+    """On its foot, F/N = 3 sin θ (3 cos θ − 2)/(3 cos θ − 1)² at the angle θ from upright: it slips backwards first."""
+    from scipy.optimize import brentq
+
+    mu, start = 0.3, 0.1
+    m = da.Model("rod", gravity=DOWN)
+    b = m.body("b", mass=1.0, inertia=1 / 12, position=(0.5 * math.sin(start), 0.5 * math.cos(start)))
+    m.contact("foot", m.ground, b, at=(0, 0), point=(0, 0), normal=(0, 1), friction=mu)
+
+    def left(a):  # with ω² = 3 g (cos start − cos a) for a start at rest: ẍ and ÿ of the centre
+        w2, acc = 3 * G * (math.cos(start) - math.cos(a)), 1.5 * G * math.sin(a)
+        F = 0.5 * (acc * math.cos(a) - w2 * math.sin(a))
+        N = G - 0.5 * (acc * math.sin(a) + w2 * math.cos(a))
+        return mu * N - abs(F)
+
+    angle = brentq(left, start, math.radians(40), xtol=1e-14)
+    s = da.simulate(da.build(m, coordinates=coordinates), 1.0, samples=3, rtol=1e-10)
+    assert states(s, "foot")[:2] == ["stick", "slip −"]
+    assert start - s.phases.q[1][-1] == pytest.approx(angle, abs=1e-8)  # the last coordinate is the rod's angle
+    assert s.energy_drift < 1e-8
+
+
 # ---- in space --------------------------------------------------------------------------------------------------------
 
 
@@ -423,6 +446,15 @@ def test_friction_by_a_load_that_is_not_determined_is_refused():
     m.force("push", "b", (0.29 * 2 * G, 0, 0))
     s = da.simulate(m, 0.1, samples=2)
     assert states(s, "leg0") == ["stick"]
+
+
+def test_a_rod_that_jams_ends_with_a_sentence():
+    """Painlevé's rod, pushed along the floor onto its tip."""
+    m, a = da.Model("rod", gravity=DOWN), math.radians(60)
+    b = m.body("b", mass=1.0, inertia=1 / 12, position=(-0.5 * math.cos(a), 0.5 * math.sin(a)), velocity=(1.0, 0))
+    m.contact("tip", m.ground, b, at=(0, 0), point=(0, 0), normal=(0, 1), friction=3.0)
+    with pytest.raises(SimulationError, match=r"No choice of .* contacts 'tip' meets Coulomb's law at t = 0 s"):
+        da.simulate(m, 0.1)
 
 
 def test_files_of_a_motion(tmp_path):

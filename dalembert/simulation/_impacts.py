@@ -63,7 +63,8 @@ class Instantly:
         self.forces = np.linalg.norm(self.W[self.rows], axis=1) * np.linalg.norm(self.free) + np.abs(Gamma[self.rows])
         # tangential rows, −1 where there is none; what has them and no friction holds
         width = max((len(t.tied) for t in touches), default=0)
-        self.tied = np.array([(*t.tied, *[-1] * (width - len(t.tied))) for t in touches], int).reshape(-1, width)
+        self.tied = np.array([(*t.tied, *[-1] * (width - len(t.tied))) for t in touches], int)
+        self.tied = self.tied.reshape(len(touches), width)
         self.mu = np.where((self.tied >= 0).any(1) & (np.asarray(frictions) == 0), np.inf, frictions)
         self.slip = self._tangential(phi)
         self.C = C

@@ -567,7 +567,7 @@ class _March(PartMarch):
             impulse=np.array([x.impulse for x in struck]).reshape(-1, count),
             unique=np.array([x.unique for x in struck], bool).reshape(-1, count),
             energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
-            friction=np.array([x.friction for x in struck]).reshape(-1, count, F.width),
+            friction=np.array([x.friction for x in struck]).reshape(len(struck), count, F.width),
         )
         return self.result(status, system, F.methods, next(iter(F._prepared.values())), phases)
 
