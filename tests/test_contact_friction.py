@@ -233,6 +233,26 @@ def test_a_falling_rod_slips_where_friction_reaches_its_limit(coordinates):
     assert s.energy_drift < 1e-8
 
 
+def test_a_block_that_rocks_comes_to_rest():
+    """Each impact leaves (1 − 3/2 sin²α) of the rate (Housner): infinitely many of them in a finite time."""
+    a, tilt = 0.1, 0.05
+    m, R = (
+        da.Model("block", gravity=DOWN),
+        np.array([[math.cos(tilt), -math.sin(tilt)], [math.sin(tilt), math.cos(tilt)]]),
+    )
+    b = m.body("b", mass=1.0, inertia=2 * a * a / 3, position=R @ [a, a], angle=tilt)
+    for name, at in (("left", (0, 0)), ("right", R @ np.array([2 * a, 0]))):
+        m.contact(name, m.ground, b, at=at, point=(0, 0), normal=(0, 1), friction=2.0)
+    s = da.simulate(m, 2.0, samples=3)
+    found = s.phases.impacts
+    assert len(found) > 8
+    assert [i.energy_after / i.energy_before for i in found[:8]] == pytest.approx([0.25**2] * 8, rel=1e-7)
+    assert [p.state for p in (s.phases.of("left")[-1], s.phases.of("right")[-1])] == ["stick", "stick"]
+    assert np.max(np.abs(s.v[-1])) < 1e-15
+    assert s.q[-1][2] == pytest.approx(0.0, abs=1e-12)
+    assert s.energy_drift < 1e-8
+
+
 # ---- in space --------------------------------------------------------------------------------------------------------
 
 

@@ -425,6 +425,7 @@ class _March(PartMarch):
         here = F.now(t, state)
         near = broken.gap | on.closed | (here.gap <= TOGETHER * F.size)
         slow = np.maximum(self.slow(here), np.where(broken.friction & on.sliding, STOPPED * self.fastest, 0.0))
+        struck = len(self.impacts)
         for _ in range(JUMPS):
             hits = near & (here.rate < -self.still(here))
             if not hits.any():
@@ -438,6 +439,8 @@ class _March(PartMarch):
             names = quoted(F.names[k] for k in np.flatnonzero(hits))
             raise self.failed(f"At t = {t:.6g} s impacts of {names} set each other off without an end.")
         resting = near & (np.abs(here.rate) <= self.still(here))
+        if len(self.impacts) > struck:  # what leaves so slowly that it would be back at once
+            resting |= self.low(here, near & (here.rate > 0), -here.pressing(resting))
         if F.rough.any():
             now = self.coulomb(t, here, resting, slow, on, broken)
         else:
@@ -527,8 +530,7 @@ class _March(PartMarch):
                 break
             then = F.now(t, State(state.q, after.v))
             pressed = -then.pressing(acting & ~bouncing & (np.abs(then.rate) <= self.still(then)))
-            rates = np.maximum(then.rate, 0.0)
-            over = bouncing & (pressed > 0) & (rates**2 < 2 * LOW * F.size * np.maximum(pressed, 0.0))
+            over = self.low(then, bouncing, pressed)
             if not over.any():
                 break
             restitution[over] = 0.0
@@ -542,6 +544,11 @@ class _March(PartMarch):
                 f"J): {hint}"
             )
         return after
+
+    def low(self, here: Instantly, leaving: np.ndarray, pressed: np.ndarray) -> np.ndarray:
+        """Which of the contacts that leave, and whose gaps accelerate by −`pressed`, leave too little."""
+        heights = 2 * LOW * self.contacts.size * np.maximum(pressed, 0.0)
+        return leaving & (pressed > 0) & (np.maximum(here.rate, 0.0) ** 2 < heights)
 
     # ---- the end -------------------------------------------------------------------------------------------
 
@@ -569,7 +576,10 @@ class _March(PartMarch):
             energy=np.array([(x.before, x.after) for x in struck]).reshape(-1, 2),
             friction=np.array([x.friction for x in struck]).reshape(len(struck), count, F.width),
         )
-        return self.result(status, system, F.methods, next(iter(F._prepared.values())), phases)
+        ready = next(iter(F._prepared.values()), None)
+        if ready is None:  # it ended where it began
+            ready = F.prepared(nothing, State(np.asarray(system.q0), np.asarray(system.v0)), self.t0)
+        return self.result(status, system, F.methods, ready, phases)
 
 
 def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tuple[str, ...]:
