@@ -78,6 +78,7 @@ class Coulomb:
         self.least = np.zeros(count) if least is None else least * self.size
         self.still = still / self.size if count else np.zeros(0)
         self.top = float(max(np.max(np.abs(self.u), initial=0.0), np.max(self.least, initial=0.0)))
+        self.ambiguous = False  # whether friction was met that depends on a share of a load
         scale = max(self.top, np.max(np.abs(e), initial=0.0))
         self.agrees = not len(e) or float(np.max(np.abs(dependent @ e), initial=0.0)) <= 1e-7 * scale
 
@@ -217,6 +218,7 @@ class Coulomb:
             null = (P @ right[rank:].T).T
             # what has an effect although it does not show in these rows: friction that follows an undetermined load
             if len(null) and np.max(np.abs(A.T @ null.T)) > 1e-7:
+                self.ambiguous = True
                 return None
             pushed = A.T @ p
         w = (A @ pushed + u).reshape(self.count, self.width)

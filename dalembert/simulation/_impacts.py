@@ -165,8 +165,9 @@ class Instantly:
 
     # ---- impacts -----------------------------------------------------------------------------------------
 
-    def struck_with_friction(self, acting: np.ndarray, restitution: np.ndarray) -> list[Struck]:
-        """What an impact of these contacts, some with friction, can do: nothing, one thing, or several.
+    def struck_with_friction(self, acting: np.ndarray, restitution: np.ndarray) -> tuple[list[Struck], bool]:
+        """What an impact of these contacts, some with friction, can do: nothing, one thing, or several; and whether
+        friction would depend on a share of an impulse.
 
         Newton or Poisson along the normals; |Λ_T| ≤ μ Λ, against the slip after it (Poisson: after each of its parts).
         """
@@ -178,16 +179,18 @@ class Instantly:
         poisson = self._law(which, restitution) == "poisson"
         if not poisson:
             wanted[:, 0] -= back * np.minimum(rate[:, 0], 0.0)
-        pressed = Coulomb(G, wanted, self.W[E], -self.phi[E], mu, still=still).solutions()
+        problem = Coulomb(G, wanted, self.W[E], -self.phi[E], mu, still=still)
+        pressed = problem.solutions()
         if not poisson or len(pressed) != 1:
-            return [self._after(which, x.x, x.p, ~x.shared) for x in pressed]
+            return [self._after(which, x.x, x.p, ~x.shared) for x in pressed], problem.ambiguous
         first = pressed[0]
         if np.ptp(back[first.shared]) > 0 if first.shared.any() else False:
             raise self._shared_unlike(which[first.shared])
         # what is pushed back, at least: the impulses of compression times the restitution
         least, zero = back * np.maximum(first.p[:, 0], 0.0), np.zeros(len(E))
-        more = Coulomb(G, -(rate + G @ first.x), self.W[E], zero, mu, least=least, still=still).solutions()
-        return [self._after(which, first.x + x.x, first.p + x.p, ~(first.shared | x.shared)) for x in more]
+        problem = Coulomb(G, -(rate + G @ first.x), self.W[E], zero, mu, least=least, still=still)
+        both = [(first.x + x.x, first.p + x.p, ~(first.shared | x.shared)) for x in problem.solutions()]
+        return [self._after(which, *x) for x in both], problem.ambiguous
 
     def _after(self, which, x: np.ndarray, p: np.ndarray, unique: np.ndarray) -> Struck:
         """The velocities after these impulses of all rows of some contacts."""

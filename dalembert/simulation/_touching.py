@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dalembert._results import DalembertError, Status
+from dalembert._results import DalembertError, SimulationError, Status
 from dalembert.linalg import STICK, Choice, Pushed
 from dalembert.reactions import RowElimination, rule_of
 from dalembert.simulation._impacts import Instantly, Struck, terms_at
@@ -334,13 +334,17 @@ class _March(PartMarch):
         F = self.contacts
         found = F.pushed(here, on)
         if found is None:
-            names = quoted(F.names[k] for k in np.flatnonzero(on.sliding))
-            raise self.failed(
-                f"Friction of contact {names} at t = {t:.6g} s depends on a load that the rigid-body model does not "
-                "determine: contacts share it, and the motion would follow from an arbitrary choice. Take fewer "
-                "contacts, or leave friction out."
-            )
+            raise self.undetermined(t, on.sliding)
         return found
+
+    def undetermined(self, t: float, which: np.ndarray) -> SimulationError:
+        """Friction of these contacts would depend on how they share a load."""
+        names = quoted(self.contacts.names[k] for k in np.flatnonzero(which))
+        return self.failed(
+            f"Friction of contact {names} at t = {t:.6g} s depends on a load that the rigid-body model does not "
+            "determine: contacts share it, and the motion would follow from an arbitrary choice. Take fewer contacts, "
+            "or leave friction out, or march by time steps, which make that choice."
+        )
 
     def values(self, on: Held, sure, times, states: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each contact what is positive while it stays as it is: the gap of an open one, the force of a closed one
@@ -465,7 +469,10 @@ class _March(PartMarch):
         banned = {(n, True, x) for n, k in enumerate(which) if opens[k] for x in (True, False)}
         banned |= {(n, True, True) for n, k in enumerate(which) if yields[k] and not moving[k]}
         found = here.rubbing(which, way, UNSURE).solutions(banned) if banned else []
-        found = found or here.rubbing(which, way).solutions()
+        problem = here.rubbing(which, way)
+        found = found or problem.solutions()
+        if problem.ambiguous and not found:
+            raise self.undetermined(t, resting)
         if len(found) != 1:
             names = quoted(F.names[k] for k in which)
             what = "No choice" if not found else "More than one choice"
@@ -512,7 +519,11 @@ class _March(PartMarch):
         F, restitution = self.contacts, self.contacts.restitution.copy()
         rough = bool(F.rough[acting].any())
         while True:
-            found = here.struck_with_friction(acting, restitution) if rough else [here.struck(acting, restitution)]
+            found, ambiguous = [here.struck(acting, restitution)], False
+            if rough:
+                found, ambiguous = here.struck_with_friction(acting, restitution)
+            if ambiguous and not found:
+                raise self.undetermined(t, acting)
             if len(found) > 1:
                 names = quoted(F.names[k] for k in np.flatnonzero(acting))
                 raise self.failed(
