@@ -65,7 +65,7 @@ class Coulomb:
     """The problem: G (contacts, 1 + tangential, n), g, E, e; μ of each contact (inf: it holds while it pushes), `given`
     directions of friction (NaN: unknown), the `least` pushes, and rates below `still` that count as zero (contacts)."""
 
-    def __init__(self, G, g, E, e, mu, given=None, least=None, still=0.0):
+    def __init__(self, G, g, E, e, mu, given=None, least=None, still: np.ndarray | float = 0.0):
         count, width, n = G.shape
         self.Z, inverse, dependent = across(E, n)
         self.x0 = inverse @ e

@@ -222,7 +222,7 @@ class TouchedResults(PartedResults):
         return self._rows(self.held(part))
 
     def _rows(self, on: Held) -> np.ndarray:
-        return rows_among_all(self.machine, on.closed, tuple(map(int, np.flatnonzero(on.sliding))))
+        return rows_among_all(self.machine, on.key[0], tuple(map(int, np.flatnonzero(on.sliding))))
 
     def _part_at(self, k: int) -> int:
         phases: Any = self.solution.phases
@@ -231,7 +231,7 @@ class TouchedResults(PartedResults):
     def instant(self, k: int, *, loaded: bool = False) -> Instant:
         s = self.solution
         state = State(s.q[k], s.v[k])
-        return Instant(self.closings.prepared(self.held(self._part_at(k)), state, s.t[k]).system, s.t[k], state)
+        return Instant(self.closings.prepared(self.held(self._part_at(k)), state, float(s.t[k])).system, s.t[k], state)
 
     def rank_at(self, k):
         return self.of_parts[self.key(self._part_at(k))][1].dependence.rank

@@ -8,7 +8,7 @@ pushes of contacts meet Coulomb's law besides (`linalg.Coulomb`). Equations: doc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Struck(NamedTuple):
 class Instantly:
     """A machine with all its rows, those of closed and of open contacts, at one instant."""
 
-    def __init__(self, touches: Sequence[Touch], m_holonomic: int, v: np.ndarray, terms, frictions=0.0):
+    def __init__(self, touches: Sequence[Touch], m_holonomic: int, v: np.ndarray, terms, frictions: Any = 0.0):
         M, h, C, Phi, phi, Gamma = (np.asarray(x) for x in terms)
         self.touches, self.v, self.M = touches, v, M
         self.rows = np.array([t.row for t in touches], int)
@@ -198,8 +198,8 @@ class Instantly:
         friction = np.zeros(self.tied.shape)
         impulses[which], sure[which], friction[which] = np.maximum(p[:, 0], 0.0), unique, p[:, 1:]
         v = self.v + np.linalg.solve(self.L.T, x)
-        energies = (float(0.5 * x @ self.M @ x) for x in (self.v, v))
-        return Struck(v, impulses, sure, *energies, friction)
+        before, after = (float(0.5 * x @ self.M @ x) for x in (self.v, v))
+        return Struck(v, impulses, sure, before, after, friction)
 
     def struck(self, acting: np.ndarray, restitution: np.ndarray) -> Struck | None:
         """The impact of these contacts, whose gaps are zero; None where nothing agrees.

@@ -166,7 +166,7 @@ class ContactPhases:
             impulses = {self.names[k]: float(impulse[k]) for k in acting}
             sure = {self.names[k]: bool(unique[k]) for k in acting}
             rubs = {self.names[k]: tuple(map(float, friction[k])) for k in acting if rough[k]}
-            out.append(Impact(float(t), impulses, sure, *map(float, energy), rubs))
+            out.append(Impact(float(t), impulses, sure, float(energy[0]), float(energy[1]), rubs))
         return out
 
     @property

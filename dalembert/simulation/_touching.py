@@ -283,7 +283,12 @@ class _March(PartMarch):
     def part(self, t: float, state: State, on: Held, report) -> tuple[float, State, Broken]:
         """Until a contact changes, or the end: time, state, and the contacts that change."""
         F = self.contacts
-        ready, count = F.prepared(on, state, t), len(F.touches)
+        try:
+            ready, count = F.prepared(on, state, t), len(F.touches)
+        except DalembertError as error:
+            if t == self.t0:
+                raise
+            raise self.failed(f"At t = {t:.6g} s: {error}") from None
         sure = self.sure(t, state, on)
         opened = True  # what is open may have begun with no gap
         while True:

@@ -160,7 +160,7 @@ def _sliding(system: AbsoluteSystem, contacts: Contacts, name: str, direction) -
     p: dict[str, Any] = {key: np.asarray(x)[k : k + 1] for key, x in f.p.items()}
     p |= {"direction": np.reshape(np.asarray(direction, float), (1, d - 1)), "least": np.zeros(1)}
     group = Group(np.zeros((1, 0)), f.group.columns[k : k + 1])
-    law = SlidingFriction(None, (d - 1,), (), f.motion)
+    law: Any = SlidingFriction(None, (d - 1,), (), f.motion)
     return ForceFamily("friction of a contact", (name,), group, law, p, (name,))
 
 
