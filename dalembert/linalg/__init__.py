@@ -10,6 +10,7 @@ from dalembert.linalg._blocks import (
     rows_times_blocks,
     times,
 )
+from dalembert.linalg._coulomb import STICK, Choice, Coulomb, Pushed
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._least import Least, least
@@ -36,22 +37,26 @@ __all__ = [
     "NEAR",
     "RANK_TOLERANCE",
     "SOLVED",
+    "STICK",
     "WEAK",
     "ZERO",
     "Attempt",
     "BlockMass",
     "BlockPattern",
     "BlockRows",
+    "Choice",
     "Combination",
     "Cone",
     "Conflict",
     "ConvexSet",
+    "Coulomb",
     "DenseSaddle",
     "Dependence",
     "Extremes",
     "Group",
     "Least",
     "MissingSolver",
+    "Pushed",
     "SparseSaddle",
     "analytic_centre",
     "blocks_times",

@@ -34,7 +34,7 @@ def least(G: np.ndarray, g: np.ndarray, E: np.ndarray, e: np.ndarray) -> Least:
     """The shortest x with G x ≥ g and E x = e; of several μ (of rows scaled to length 1) the shortest that is not
     negative."""
     n = G.shape[1]
-    Z, inverse, dependent = _across(E, n)
+    Z, inverse, dependent = across(E, n)
     x = inverse @ e
     none = Least(None, np.zeros(len(g)), np.zeros(len(e)), np.ones(len(g), bool))
     size = max(np.max(np.abs(e), initial=0.0), np.max(np.abs(g), initial=0.0))
@@ -58,7 +58,7 @@ def least(G: np.ndarray, g: np.ndarray, E: np.ndarray, e: np.ndarray) -> Least:
     return Least(x, mu, inverse.T @ (x - G.T @ mu), unique)
 
 
-def _across(E: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def across(E: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """An orthonormal basis of the directions that E leaves free, its pseudo-inverse, and its left null vectors."""
     if not len(E):
         return np.eye(n), np.zeros((n, 0)), np.zeros((0, 0))

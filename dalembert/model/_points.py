@@ -66,7 +66,7 @@ class Contact(AbstractTouching):
     `radius_i` too, i has a circle or sphere around `point`, and both push each other apart; a negative `radius_i` is a
     hole in i, in which j is. Open or closed at the start, as it is placed. It slips without friction; with
     `slips=False` what touches a plane holds without slip while it is closed; with a coefficient of `friction` it does
-    up to Coulomb's limit (by time steps only, `simulation.simulate_stepping`).
+    up to Coulomb's limit, and slips beyond it.
     """
 
     drawn_as = Look("pad", sides=(1,), foot=False, holds=False)

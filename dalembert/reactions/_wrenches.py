@@ -22,13 +22,18 @@ class Wrenches(eqx.Module):
 
 
 def joint_wrenches(system: BodySystem, equations: Equations, lam: Rows) -> Wrenches:
-    """Force and torque on body j of each joint, at marker j, in world axes and in marker i's axes."""
+    """Force and torque on body j of each joint, at marker j, in world axes and in marker i's axes; of a contact that
+    slides with its friction."""
     K = system.kinematics
     places = system.places(equations.q)
+    rubbed = system.sliding_shares(places, equations.v)
     found: dict[str, tuple] = {}
     for family, block in zip(system.families, equations.rows.member_blocks(), strict=True):
         shares = jnp.sum(block * lam[family.group.rows][:, :, None, None], axis=1)  # (count, k, dv)
 
+        for k, name in enumerate(family.names):
+            if name in rubbed:  # for each newton of its push
+                shares = shares.at[k].add(lam[family.group.rows[k, 0]] * rubbed[name])
         axes = family.axes
 
         def one(at, p, share, on_i, axes=axes):

@@ -166,9 +166,12 @@ def _contacts(results: Results, data, coords) -> None:
     coords |= {"contact": list(phases.names), "contact_joint": ("contact", list(phases.joints))}
     closed = np.asarray(phases.closed)[phases.parts(results.solution.t)]
     data["contact_closed"] = (("time", "contact"), closed, {"long_name": "whether the contact is closed"})
+    if np.any(phases.rough):
+        slips = np.any(np.asarray(phases.way) != 0, axis=2)[phases.parts(results.solution.t)]
+        data["contact_slips"] = (("time", "contact"), slips, {"long_name": "whether the contact slips with friction"})
     table: Any = list(phases)
     data["phase_contact"] = ("phase", [p.contact for p in table], {"long_name": "contact of each phase"})
-    data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "closed or open"})
+    data["phase_state"] = ("phase", [p.state for p in table], {"long_name": "open, or closed: stick or slip"})
     data["phase_start"] = ("phase", [p.start for p in table], {"units": "s"})
     data["phase_end"] = ("phase", [p.end for p in table], {"units": "s"})
     data["impact_time"] = ("impact", np.asarray(phases.impact_t), {"units": "s"})

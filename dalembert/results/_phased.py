@@ -20,7 +20,7 @@ from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, Requ
 from dalembert.results._instants import Instants, look
 from dalembert.results._observe import Observation
 from dalembert.results._results import Results
-from dalembert.simulation import Closings, Frictions, Prepared
+from dalembert.simulation import Closings, Frictions, Held, Prepared, held_of
 from dalembert.stabilise import State
 from dalembert.systems import AbstractSystem, all_closed, rows_among_all, with_fields
 
@@ -43,7 +43,7 @@ class PartedResults(Results):
         """The plain machine of a part, and the rule that picks its multipliers; None for that of the motion."""
 
     @abstractmethod
-    def key(self, part: int) -> tuple[bool, ...]:
+    def key(self, part: int) -> tuple:
         """What the machine of a part is known by."""
 
     @abstractmethod
@@ -62,9 +62,9 @@ class PartedResults(Results):
         return State(*(np.asarray(x)[times[0]] for x in (s.q, s.v))), float(s.t[times[0]])
 
     @functools.cached_property
-    def of_parts(self) -> dict[tuple[bool, ...], tuple[int, Instant]]:
+    def of_parts(self) -> dict[tuple, tuple[int, Instant]]:
         """For each different machine one of its parts, and an instant of it."""
-        out: dict[tuple[bool, ...], tuple[int, Instant]] = {}
+        out: dict[tuple, tuple[int, Instant]] = {}
         for part, times in self.parts:
             if self.key(part) not in out:
                 state, t = self._first(times)
@@ -208,15 +208,21 @@ class TouchedResults(PartedResults):
         s = self.solution
         return Closings(s.system, s.formulation, s.stabilisation, s.chosen)
 
-    def key(self, part):
+    def held(self, part: int) -> Held:
         phases: Any = self.solution.phases
-        return tuple(map(bool, phases.closed[part]))
+        return held_of(phases, part)
+
+    def key(self, part):
+        return self.held(part).key
 
     def prepared(self, part, state, t):
-        return self.closings.prepared(self.key(part), state, t), None
+        return self.closings.prepared(self.held(part), state, t), None
 
     def joint_rows(self, part, system):
-        return rows_among_all(self.machine, self.key(part))
+        return self._rows(self.held(part))
+
+    def _rows(self, on: Held) -> np.ndarray:
+        return rows_among_all(self.machine, on.key[0], tuple(map(int, np.flatnonzero(on.sliding))))
 
     def _part_at(self, k: int) -> int:
         phases: Any = self.solution.phases
@@ -224,13 +230,14 @@ class TouchedResults(PartedResults):
 
     def instant(self, k: int, *, loaded: bool = False) -> Instant:
         s = self.solution
-        return Instant(self.closings.closed(self.key(self._part_at(k))), s.t[k], State(s.q[k], s.v[k]))
+        state = State(s.q[k], s.v[k])
+        return Instant(self.closings.prepared(self.held(self._part_at(k)), state, float(s.t[k])).system, s.t[k], state)
 
     def rank_at(self, k):
         return self.of_parts[self.key(self._part_at(k))][1].dependence.rank
 
     def rows_at(self, k):
-        return rows_among_all(self.machine, self.key(self._part_at(k)))
+        return self._rows(self.held(self._part_at(k)))
 
     @functools.cached_property
     def energies(self) -> dict[str, np.ndarray]:

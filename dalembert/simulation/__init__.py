@@ -2,7 +2,7 @@
 
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
 Equations (6c.1)–(6c.5): docs/theory/sticking.md.
-Equations (6d.1)–(6d.8): docs/theory/one_sided.md.
+Equations (6d.1)–(6d.13): docs/theory/one_sided.md.
 """
 
 from dalembert._results import Status
@@ -21,7 +21,7 @@ from dalembert.simulation._stepping import Stepped, simulate_stepping
 from dalembert.simulation._steps import Mark
 from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
-from dalembert.simulation._touching import Closings, contact_remarks
+from dalembert.simulation._touching import Closings, Held, contact_remarks, held_of
 
 __all__ = [
     "IMPULSE_RULE",
@@ -33,6 +33,7 @@ __all__ = [
     "ContactPhase",
     "ContactPhases",
     "Frictions",
+    "Held",
     "Impact",
     "Jump",
     "Mark",
@@ -50,6 +51,7 @@ __all__ = [
     "code_for_rows",
     "contact_remarks",
     "cores",
+    "held_of",
     "how_many",
     "is_batch",
     "member",

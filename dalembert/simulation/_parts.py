@@ -20,6 +20,8 @@ INSIDE = 6
 """Instants in each step at which it is looked at what may end a part."""
 FEW, MANY = 60, 600
 """Steps of a stretch that is marched before it is looked at: with fewer the next one is longer, with more shorter."""
+LITTLE = 1e-3
+"""Share of a stretch that must be marched where it fails later on, to be looked at without the rest."""
 CROWDED = 1e-6
 """Share of the run in which a crowd of parts comes ever faster."""
 
@@ -108,11 +110,14 @@ class PartMarch:
             if steps.status is Status.max_steps and "max_steps" not in self.settings:
                 self.stretch /= 8
                 continue
-            ends = np.asarray(steps.t)
+            ends, done = np.asarray(steps.t), steps.status is Status.done
+            failed = not done and steps.status is not Status.max_steps
+            if failed and ends[-1] - t > LITTLE * (end - t):  # maybe after the end of this part
+                end, done = float(ends[-1]), True
             inside = np.linspace(0.0, 1.0, INSIDE + 1)[1:]
             grid = np.unique(np.append((ends[:-1, None] + np.diff(ends)[:, None] * inside).ravel(), end))
             wanted = self.wanted(t, end, ends)
-            return end, ends, np.union1d(grid[grid > t], wanted) if steps.status is Status.done else wanted
+            return end, ends, np.union1d(grid[grid > t], wanted) if done else wanted
 
     def passed(self, whole: Solution, until: float, ends: np.ndarray, after: State, ready, report) -> None:
         """A stretch is behind: keep it until then, and say how far the run has come."""

@@ -119,7 +119,8 @@ class Phases:
 
 
 class ContactPhase(NamedTuple):
-    """From `start` to `end` the contact of this name is "closed" or "open"."""
+    """From `start` to `end` the contact of this name is "closed" or "open"; one with friction is closed when it sticks
+    ("stick") or slips ("slip +" or "slip −" along the plane's x axis, in space "slip")."""
 
     contact: str
     joint: str
@@ -130,7 +131,8 @@ class ContactPhase(NamedTuple):
 
 class Impact(NamedTuple):
     """An impact: its time, the impulse at each contact that took part (a push on j along its row, in N s), whether the
-    rigid-body model determines it, and the kinetic energy before and after. `rule` names what picked the impulses:
+    rigid-body model determines it, the kinetic energy before and after, and the impulse of friction at each of these
+    contacts that has some: along the x axis (in space x and y) of its plane. `rule` names what picked the impulses:
     "unique" if all are, else `IMPULSE_RULE`; velocities do not depend on it."""
 
     t: float
@@ -138,6 +140,7 @@ class Impact(NamedTuple):
     unique: dict[str, bool]
     energy_before: float
     energy_after: float
+    friction: dict[str, tuple[float, ...]]
 
     @property
     def rule(self) -> str:
@@ -154,7 +157,8 @@ class ContactPhases:
     """When one-sided joints were closed: `for phase in solution.phases`, `solution.phases.of(name)`; and `impacts`.
 
     A part of the motion lies between two changes: `t` are the starts of the parts, `closed` which contacts are closed
-    in each; `rested` which of them touched without a rate when the motion began.
+    in each, `way` the directions in which those with friction (`rough`) slip, 0 where they stick; `rested` which
+    contacts touched without a rate when the motion began.
     """
 
     of_contacts: ClassVar[bool] = True
@@ -163,6 +167,8 @@ class ContactPhases:
     joints: tuple[str, ...]
     t: Any
     closed: Any  # (parts, contacts)
+    way: Any  # (parts, contacts, tangential)
+    rough: Any  # (contacts)
     q: Any  # states at the starts
     v: Any
     t_end: Any
@@ -170,20 +176,30 @@ class ContactPhases:
     impulse: Any  # (impacts, contacts)
     unique: Any
     energy: Any  # (impacts, before and after)
+    friction: Any  # (impacts, contacts, tangential)
     rested: Any
 
     parts = Phases.parts
+
+    def states(self, k: int) -> list[str]:
+        """The state of one contact in each part."""
+        closed, way = np.asarray(self.closed)[:, k], np.asarray(self.way)[:, k]
+        if not np.asarray(self.rough)[k]:
+            return ["closed" if on else "open" for on in closed]
+        slips = [STATES[int(x[0])] if len(x) == 1 else "slip" if np.any(x) else "stick" for x in way]
+        return [x if on else "open" for on, x in zip(closed, slips, strict=True)]
 
     @property
     def impacts(self) -> list[Impact]:
         """All impacts in turn."""
         out = []
-        rows = (self.impact_t, self.impulse, self.unique, self.energy)
-        for t, impulse, unique, energy in zip(*map(np.asarray, rows), strict=True):
+        rows, rough = (self.impact_t, self.impulse, self.unique, self.energy, self.friction), np.asarray(self.rough)
+        for t, impulse, unique, energy, friction in zip(*map(np.asarray, rows), strict=True):
             acting = np.flatnonzero(impulse > 0)
             impulses = {self.names[k]: float(impulse[k]) for k in acting}
             sure = {self.names[k]: bool(unique[k]) for k in acting}
-            out.append(Impact(float(t), impulses, sure, *map(float, energy)))
+            rubs = {self.names[k]: tuple(map(float, friction[k])) for k in acting if rough[k]}
+            out.append(Impact(float(t), impulses, sure, float(energy[0]), float(energy[1]), rubs))
         return out
 
     @property
@@ -194,7 +210,7 @@ class ContactPhases:
             own = self.of(name)
             if np.asarray(self.rested)[k] and own[0].state == "open":
                 out.append((own[0].start, name))
-            out += [(b.start, name) for a, b in itertools.pairwise(own) if (a.state, b.state) == ("closed", "open")]
+            out += [(b.start, name) for a, b in itertools.pairwise(own) if a.state != "open" and b.state == "open"]
         return sorted(out)
 
     def energy_lost(self, times) -> np.ndarray:
@@ -210,8 +226,7 @@ class ContactPhases:
         k, ends = self.names.index(name), np.append(np.asarray(self.t)[1:], float(self.t_end))
         out: list[ContactPhase] = []
         struck = np.asarray(self.impact_t)[np.asarray(self.impulse)[:, k] > 0]
-        for on, start, end in zip(np.asarray(self.closed)[:, k], np.asarray(self.t), ends, strict=True):
-            state = "closed" if on else "open"
+        for state, start, end in zip(self.states(k), np.asarray(self.t), ends, strict=True):
             if out and out[-1].state == state and not (state == "open" and np.any(struck == start)):
                 out[-1] = out[-1]._replace(end=float(end))
             else:
@@ -228,7 +243,7 @@ class ContactPhases:
         """One line: impacts, how long each contact was closed, and what lifted off."""
         out = [self.counted[0]]
         for name in self.names:
-            shut = sum(p.end - p.start for p in self.of(name) if p.state == "closed")
+            shut = sum(p.end - p.start for p in self.of(name) if p.state != "open")
             out.append(f"'{name}' is closed for {shut:.6g} s in all")
         return "contact: " + "; ".join([*out, *self.counted[1:]])
 

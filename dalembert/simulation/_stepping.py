@@ -109,7 +109,7 @@ def simulate_stepping(
     """The motion of a machine with one-sided joints by steps of a fixed length dt (Moreau–Jean).
 
     Takes any number of contacts at once, friction of contacts too, works under jit and in batches under vmap, and is of
-    first order. `simulate` finds lift-offs and impacts to rounding instead.
+    first order. `simulate` finds lift-offs, impacts, sticking and slipping to rounding instead.
 
     **Arguments**: `system`: a model or a system; `t_end`, `t0`, `dt`: in seconds (the last step ends at or after
     t_end); `state`: the start (q, v); `every`: of how many steps one is saved.

@@ -138,8 +138,8 @@ class AbsoluteSystem(BodySystem):
     def closed(self):
         return () if self.contacts is None else self.contacts.closed
 
-    def with_closed(self, closed):
-        return self if self.contacts is None else with_closed(self, closed)
+    def with_closed(self, closed, slides=None):
+        return self if self.contacts is None else with_closed(self, closed, slides)
 
     def plain(self):
         return self if self.contacts is None else replace(self, contacts=None)

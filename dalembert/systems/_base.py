@@ -508,8 +508,9 @@ class AbstractSystem(Named):
         """Which of them are rows now."""
         return ()
 
-    def with_closed(self, closed: Sequence[bool]) -> AbstractSystem:
-        """The system with the rows of these contacts; the others are open."""
+    def with_closed(self, closed: Sequence[bool], slides: Mapping[int, np.ndarray] | None = None) -> AbstractSystem:
+        """The system with the rows of these contacts; the others are open. `slides` gives the direction of the slip of
+        those of them that slide, by their number: along i's axes in its plane; of a line the sign."""
         return self
 
     def plain(self) -> AbstractSystem:

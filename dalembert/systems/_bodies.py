@@ -23,7 +23,7 @@ from dalembert.complements import Local
 from dalembert.linalg import BlockRows, Group
 from dalembert.model import INPUT, Look, Shape, is_input
 from dalembert.systems._base import AbstractMultiplierRule, Nature
-from dalembert.systems._forces import Armature, BearingFriction, BeltTension, angles_read
+from dalembert.systems._forces import Armature, BearingFriction, BeltTension, SlidingFriction, angles_read
 from dalembert.systems._frames import SPACES, Frame, back, cross, marker_frames, moment
 from dalembert.systems._names import Renaming, with_fields
 from dalembert.systems._origin import Origin
@@ -107,6 +107,16 @@ class BodySystem(RowSystem):
     def bearings(self) -> tuple[ForceFamily, ...]:
         """The force families that depend on the load of a joint."""
         return tuple(f for f in self.forces if isinstance(f.law, BearingFriction))
+
+    def sliding_shares(self, places, v) -> dict[str, Float[Array, "slots dv"]]:
+        """Of each contact that slides the shares of its friction in h, for a push of one newton, by its name."""
+        found, table = {}, jnp.concatenate([v.reshape(-1, self.dv), jnp.zeros((1, self.dv))])
+        for f in self.forces:
+            law: Any = f.law
+            if isinstance(law, SlidingFriction):
+                one = jax.vmap(lambda at, u, p, law=law: jnp.stack(law.per_load(self.kinematics, at, u, p)))
+                found |= dict(zip(f.names, one(f.gather(places), f.gather(table), f.p), strict=True))
+        return found
 
     @property
     def rubbing(self) -> tuple[str, ...]:

@@ -383,6 +383,37 @@ class BearingFriction:
         return length_of(0.5 * F + lean) + length_of(0.5 * F - lean)
 
 
+@dataclass(frozen=True)
+class SlidingFriction(BearingFriction):
+    """Friction of a contact that slides: μ N against the slip, N the push of the contact.
+
+    `motion` are the rows that would hold the slip. `direction` in p is that of the slip at some instant of the part: in
+    the plane its sign, which stays the same, in space a unit vector. There the slip is followed, so that the force is
+    smooth also where the slip passes zero along that direction; `least` is the speed below which the direction counts.
+    """
+
+    motion: Callable
+
+    def generalised(self, K, t, places: list, u: list, p):
+        return [jnp.zeros(K.dv) for _ in places]
+
+    def per_load(self, K, places: list, u: list, p) -> list:
+        def rate(u):
+            return self.motion(jnp.zeros(()), places, [K.twist(at, x) for at, x in zip(places, u, strict=True)], p)
+
+        slip, transpose = jax.vjp(rate, u)
+        along = p["direction"]
+        if K.d == 3:
+            turned = slip + p["least"] * along
+            way = jnp.where(dot(turned, along) < 0, -1.0, 1.0)
+            along = way * turned / jnp.maximum(length_of(turned), 1e-300)
+        return transpose(-p["friction"] * along)[0]
+
+    def load(self, wrench: Array, p) -> Array:
+        """The push itself, with its sign: where it would pull the motion goes on smoothly until that is found."""
+        return wrench[self.forces[0]]
+
+
 class Sticking:
     """Dry friction that sticks on one `coordinate`. `side`, among its numbers, is the sign of the slip (0: it sticks,
     or that is not known): while it slips the law is smooth, −side · μ · N · radius − viscous · rate."""

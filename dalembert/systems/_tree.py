@@ -430,8 +430,8 @@ class TreeSystem(AbstractSystem):
     def closed(self):
         return self.carrier.closed
 
-    def with_closed(self, closed):
-        carrier, absolute = (part.with_closed(closed) for part in (self.carrier, self.absolute))
+    def with_closed(self, closed, slides=None):
+        carrier, absolute = (part.with_closed(closed, slides) for part in (self.carrier, self.absolute))
         return replace(self._carried_by(carrier), absolute=absolute)
 
     def plain(self):
