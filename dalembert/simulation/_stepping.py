@@ -23,7 +23,7 @@ from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble_known
 from dalembert.model import Model
 from dalembert.stabilise import assembled
-from dalembert.systems import AbstractSystem, all_closed, build, compiled, is_angle
+from dalembert.systems import AbstractSystem, all_closed, build, compiled
 
 SWEEPS, EXACT = 400, 1e-12
 """The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
@@ -116,7 +116,7 @@ def _refuse_open_angles(system: AbstractSystem) -> None:
     bodies, names = system.bodies, [t.joint for t in system.touches]
     if bodies is None or bodies.space == "plane":
         return
-    angles = {j.name for j in all_closed(bodies).joints if j.driven and is_angle(j.driven)}
+    angles = {j.name for j in all_closed(bodies).joints if j.is_angle}
     for name in names:
         if name in angles and names.count(name) == 1:
             raise DalembertError(
