@@ -138,9 +138,26 @@ def test_nobody_asks_which_system_it_is(path):
             assert asked not in ("system", "machine", "self.system", "self.machine"), f"{path.name}:{node.lineno}"
 
 
-def test_every_file_begins_with_its_place_in_the_map():
-    for path in FILES:
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no first line"
+PLACES = {
+    "kernels": "0 · kernels: ", "model": "1 · model: ", "functions": "1 · ", "io": "edge · files: ",
+    "view": "edge · pictures: ", "linalg": "linalg · ", "complements": "4 · complements: ", "systems": "2 · systems: ",
+    "symbolic": "2b· ", "loads": "3 · loads: ", "equations": "3 · ", "formulations": "5 · formulations: ",
+    "stabilise": "5b· ", "reactions": "5c· reactions: ", "simulation": "6 · simulation: ", "results": "6b· results: ",
+    "analysis": "7 · analysis: ", "studies": "8 · studies: ", "reports": "edge · reports: ", "mechanisms": "mechanisms · ",
+    "_streams": "edge · ", "cli": "edge · ", "__main__": "edge · ",
+}  # fmt: skip
+"""How files of each room begin: its number in the order in which data flows, and its name. All others serve all
+rooms: "0 · "."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_every_file_begins_with_its_place_in_the_map(path):
+    """The door of a room says its number and what the room is; the files behind it say the room's name, too."""
+    place = PLACES.get(room_of(path), "0 · ")
+    if path.name == "__init__.py":
+        place = place[: place.index("·") + 1]
+    first, _, _ = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")
+    assert first.startswith(place), f"{path.relative_to(ROOT)} begins with {first[:40]!r}, not with {place!r}"
 
 
 def test_front_door_is_light():

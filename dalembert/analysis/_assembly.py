@@ -271,8 +271,8 @@ class _Fitted:
         null[:h] = held.null / held.sizes[:, None]
         # orthonormal in the forces that they are: nothing depends on units
         _, s, Vt = np.linalg.svd(self.forces @ null, full_matrices=False)
-        felt = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
-        self.N = null @ (Vt[felt].T / s[felt])
+        nonzero = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
+        self.N = null @ (Vt[nonzero].T / s[nonzero])
         self.misfit = np.zeros((machine.m, len(sizes)))
         self.misfit[:h] = seen.Phi_p[k]
         self.A = rule.compliance_at(machine, e)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 UNFOLLOWED = 1e-7
-"""Share of the forces along freedoms that no actuator moves, from which on a motion counts as not followed."""
+"""A motion counts as not followed from this share of the forces along freedoms that no actuator moves."""
 LOOSE = 1e-6
-"""Share of an effort in the null space of the actuators, from which on it is not unique."""
+"""An effort is not unique from this share of it in the null space of the actuators."""
 FINER = 16
 """Points between two times at which power is looked at for the work done in one sense."""
 

@@ -41,8 +41,18 @@ SPARSE_FROM = 40
 def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = ()) -> AbsoluteSystem | TreeSystem:
     """The system of a model. Raises `ModelError` with all mistakes of the model at once.
 
-    `coordinates`: "absolute" (each body's own; the default) or "joint" (those of a spanning tree; `cut` names joints
-    that must close loops instead of being in the tree, besides those of the model's `closing`).
+    **Arguments**: `model`; `coordinates`, "absolute" (each body's own; the default) or "joint" (those of a spanning
+    tree); `cut`, names of joints that must close loops instead of being in the tree, besides those of the model's
+    `closing`.
+
+    **Returns** an `AbstractSystem`: mass, forces and constraints as functions of t, q and v.
+
+        >>> import dalembert as da
+        >>> for coordinates in ("absolute", "joint"):
+        ...     system = da.build(da.mechanism("four-bar"), coordinates=coordinates)
+        ...     print(system.n, system.m)
+        9 8
+        3 2
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
