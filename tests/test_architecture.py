@@ -143,8 +143,8 @@ PLACES = {
     "view": "edge · pictures: ", "linalg": "linalg · ", "complements": "4 · complements: ", "systems": "2 · systems: ",
     "symbolic": "2b· ", "loads": "3 · loads: ", "equations": "3 · ", "formulations": "5 · formulations: ",
     "stabilise": "5b· ", "reactions": "5c· reactions: ", "simulation": "6 · simulation: ", "results": "6b· results: ",
-    "analysis": "7 · analysis: ", "studies": "8 · studies: ", "reports": "edge · reports: ", "mechanisms": "mechanisms · ",
-    "_streams": "edge · ", "cli": "edge · ", "__main__": "edge · ",
+    "analysis": "7 · analysis: ", "studies": "8 · studies: ", "reports": "edge · reports: ",
+    "mechanisms": "mechanisms · ", "_streams": "edge · ", "cli": "edge · ", "__main__": "edge · ",
 }  # fmt: skip
 """How files of each room begin: its number in the order in which data flows, and its name. All others serve all
 rooms: "0 · "."""
