@@ -298,7 +298,7 @@ def test_corners_are_those_of_functions_of_time():
     model.joint_force(
         "push", "rail_second", lambda t, x, v, p: p["x_end"] * p["breaks"] * p["begin"], parameters=numbers
     )
-    model.point_force("blow", "second", (da.functions.step(1.1, 1.3), 0.0))
+    model.force("blow", "second", (da.functions.step(1.1, 1.3), 0.0))
     model.input("u", step)
     np.testing.assert_array_equal(corners(da.build(model)), [0.0, 0.3, 0.4, 0.7, 1.1, 1.3, 2.0])
 

@@ -257,7 +257,7 @@ def test_a_prepared_machine_with_friction_by_load_under_jit_and_grad():
     bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.7, 0.0))
     model.revolute("pin", model.ground, bob, at=(0, 0))
     model.bearing_friction("rubs", "pin", coulomb=0.3, radius=0.1)
-    model.point_force("push", bob, (0.0, 4.0))
+    model.force("push", bob, (0.0, 4.0))
     machine = da.prepare(model)
 
     def end(mass):

@@ -14,14 +14,14 @@ import numpy as np
 from jaxtyping import Float, UInt
 
 from dalembert._typing import Array
-from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows
+from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Keyed
 from dalembert.linalg._elimination import Elimination, available, eliminated
 
 # symbolic analyses live as long as the process: a handle in a compiled program must never dangle
 _ANALYSES: dict[tuple, tuple] = {}
 
 
-class SaddlePattern:
+class SaddlePattern(Keyed):
     """Row-major order of the entries of [M Cᵀ; C −D]; static, equal by content."""
 
     def __init__(self, rows: BlockPattern, mass_mask: np.ndarray):
@@ -35,22 +35,6 @@ class SaddlePattern:
         self.order = np.lexsort((j, i))
         self.i, self.j = i[self.order].astype(np.int32), j[self.order].astype(np.int32)
         self.key = (rows.key, self.mask.tobytes())
-        self._hash = hash(self.key)
-
-    def __getstate__(self):
-        return {k: x for k, x in vars(self).items() if k != "_hash"}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        self._hash = hash(self.key)  # of this process
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other) -> bool:
-        return self is other or (
-            isinstance(other, SaddlePattern) and self._hash == other._hash and self.key == other.key
-        )
 
 
 class KLU(eqx.Module):
