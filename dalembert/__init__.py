@@ -1,4 +1,4 @@
-"""dalembert: the dynamics of constrained mechanical systems, on JAX.
+"""0 · the front door of dalembert: the dynamics of constrained mechanical systems, on JAX.
 
 Importing it switches JAX to float64, for the whole process: by JAX_ENABLE_X64 where JAX is not imported yet, else at
 once. Importing a numerical part points JAX's compile cache at a user folder (see `dalembert._runtime`). Names are
@@ -55,7 +55,7 @@ _MOVED = {
     "RecordWarning RedundancyWarning SingularWarning PrecisionWarning StiffnessWarning SlackBeltWarning "
     "RemarkWarning=ConversionWarning",
 }
-"""Names that were at the door (old=new where the name changed too): they go on working, and whoever uses one is told
+"""Names that were at the door (old=new where the name changed too): they go on working, and a warning says
 where it is now."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all. Everything that is written (results, pictures, pages, models) goes through here.
+"""0 · the disk: files are written whole or not at all; results, pictures, pages and models all go through here.
 
 A file is written under another name in the same folder, brought to the disk and then put in place, so that a full disk
 or a run that is killed never leaves half a file, nor takes away an older one.

@@ -1,4 +1,4 @@
-"""Every run-time failure as a sentence, and the errors that contain them."""
+"""0 · how a run ended: every run-time failure as a sentence, and the errors that contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notation as shaped types: n velocities, m constraint rows, nq coordinates, nb bodies."""
+"""0 · the notation as shaped types: n velocities, m constraint rows, nq coordinates, nb bodies."""
 
 from __future__ import annotations
 

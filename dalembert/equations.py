@@ -137,7 +137,7 @@ class Equations(eqx.Module):
 def assemble(system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> Equations:
     """The equations of motion of a system at (t, q, v): M v̇ = h + Cᵀλ, C v̇ = Γ.
 
-    **Arguments**: `t` a number; `q` (nq) and `v` (n), which need not meet the constraints.
+    **Arguments**: `system`; `t` a number; `q` (nq) and `v` (n), which need not meet the constraints.
 
     **Returns** an `Equations`; under jit, vmap and grad, too. A system with friction by joint loads must have been
     prepared (`prepare`): it is refused while it is not known whether these loads are unique. Docs: theory/equations.md.

@@ -1,4 +1,4 @@
-"""Functions of time for drivers and forces: `da.functions.harmonic(0.1, 6.28)`, `step`, `table`, sums and products.
+"""1 · functions of time for drivers and forces: `da.functions.harmonic(0.1, 6.28)`, `step`, `table`, sums, products.
 
 The makers of `dalembert.model._functions`, under a short public name.
 """

@@ -178,7 +178,7 @@ def test_a_machine_that_is_not_redundant_has_no_preload(slider_crank):
     rng = np.random.default_rng(2)
     points = [x for x in slider_crank.parameters() if x.endswith(("point_i", "point_j"))]
     errors = {x: 1e-5 * rng.uniform(-1, 1, 2) for x in points}
-    coordinates = [f"{j.name}.{name}" for j in slider_crank.bodies.joints for name, _ in j.coordinates]
+    coordinates = [f"{j.name}.{name}" for j in slider_crank.bodies.joints for name, *_ in j.coordinates]
     held, told = coordinates[0], coordinates[1:]
     found = assembly(slider_crank, errors=errors, stiffness=1e6, measurements=told, hold=[held])
     assert found.redundancy == 0 and not found.largest and not found.releases

@@ -127,7 +127,7 @@ def test_pendulum_with_a_rough_pin_moves_as_its_implicit_equation_says(plane_mot
     )  # fmt: skip
     found = plane_motion.dataset.sel(body="bob")["angle"].values
     assert np.max(np.abs(found - exact.y[0])) < 1e-9
-    assert abs(found[-1] - solve_ivp_without_friction(t[-1])) > 0.05  # friction is felt
+    assert abs(found[-1] - solve_ivp_without_friction(t[-1])) > 0.05  # friction matters
 
 
 def solve_ivp_without_friction(t1):

@@ -316,6 +316,13 @@ def test_data_that_do_not_cover_a_run_are_told():
     np.testing.assert_allclose(found["x"][-1], 8 / 6 / MASS, atol=1e-12)
 
 
+def test_a_parameter_called_breaks_is_no_data():
+    """Data are known by what the function is, not by the names of its numbers."""
+    push = {"expression": {"text": "breaks*t", "parameters": {"breaks": 8.0}}}
+    found = da.simulate(da.build(cart()), 1.0, samples=2, inputs={"u": push}).measurements
+    np.testing.assert_allclose(found["x"][-1], 8 / 6 / MASS, atol=1e-12)
+
+
 def test_an_input_under_jit_and_its_derivative():
     machine = da.prepare(cart())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -26,7 +27,8 @@ EXAMPLES = {id(x): name for name, x in reversed(THINGS.items()) if ">>>" in (ins
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES.values()))
-def test_examples_in_docstrings_run(name):
+def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     test = doctest.DocTestParser().get_doctest(inspect.getdoc(THINGS[name]) or "", {}, name, None, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     said: list[str] = []
@@ -36,3 +38,19 @@ def test_examples_in_docstrings_run(name):
 def test_every_public_thing_says_what_it_is():
     silent = [name for name, x in THINGS.items() if not (inspect.getdoc(x) or "").strip()]
     assert not silent, f"no docstring: {', '.join(silent)}"
+
+
+FRONT = [name for name in da.__all__ if callable(getattr(da, name))]
+
+
+@pytest.mark.parametrize("name", FRONT)
+def test_names_at_the_front_door_say_what_they_take_and_return(name):
+    """Each argument by its name, what comes back (of a function), and an example that runs."""
+    thing = getattr(da, name)
+    text = inspect.getdoc(thing) or ""
+    _, _, after = text.partition("**Arguments**")
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]*`", after))))
+    unnamed = [key for key in inspect.signature(thing).parameters if key not in named]
+    assert not unnamed, f"da.{name}: nothing about {', '.join(unnamed)}"
+    assert "**Returns**" in text or inspect.isclass(thing), f"da.{name}: what does it return?"
+    assert ">>>" in text, f"da.{name}: no example"

@@ -332,7 +332,8 @@ def spin_terms(system, body, v):
 
 def coordinate(system, joint, name, q):
     view = system.joint(joint)
-    return float(dict(view.coordinates)[name](*system.joint_frames(view, jnp.asarray(q))))
+    function = next(x.function for x in view.coordinates if x.name == name)
+    return float(function(*system.joint_frames(view, jnp.asarray(q))))
 
 
 EFFORTS = {

@@ -289,6 +289,25 @@ def test_a_short_pulse_in_the_data_of_a_long_hold_is_seen():
     np.testing.assert_allclose(times_of(solution), [first, last], atol=1e-9)
 
 
+def test_corners_are_those_of_functions_of_time():
+    """Of tables, steps and sums of them; not of a person's numbers, whatever their names; nor of curves in space."""
+    from dalembert.simulation._sticking import corners
+
+    model = da.Model("corners", gravity=(0, -G))
+    for k, name in enumerate(("first", "second")):
+        block = model.body(name, mass=1.0, inertia=0.1, position=(0.0, float(k)))
+        model.prismatic(f"rail_{name}", model.ground, block, at=(0, k), axis=(1, 0))
+    step = da.functions.step(0.3, 0.7)
+    model.driver("motor", "rail_first", step + da.functions.table([0.0, 0.4, 2.0], [0.0, 1.0, 1.0], degree=1))
+    numbers = {"x_end": 5.0, "breaks": 6.0, "begin": 7.0}
+    model.joint_force(
+        "push", "rail_second", lambda t, x, v, p: p["x_end"] * p["breaks"] * p["begin"], parameters=numbers
+    )
+    model.force("blow", "second", (da.functions.step(1.1, 1.3), 0.0))
+    model.input("u", step)
+    np.testing.assert_array_equal(corners(da.build(model)), [0.0, 0.3, 0.4, 0.7, 1.1, 1.3, 2.0])
+
+
 # ---- the joint's own load --------------------------------------------------------------------------------------------
 
 SWUNG = {"mass": 2.0, "arm": 0.6, "inertia": 0.1, "radius": 0.12, "low": 0.5, "high": 0.6}

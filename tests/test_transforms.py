@@ -285,3 +285,25 @@ def test_a_prepared_machine_marches_under_vmap():
         da.errors.DalembertError, match=r"formulation= cannot be given besides what da\.prepare has fixed"
     ):
         da.simulate(machine, 0.05, formulation=da.formulations.Proximal())
+
+
+def test_a_prepared_machine_with_friction_by_load_under_jit_and_grad():
+    """The friction of a pin depends on its own load, which depends on the mass: value by jit, slope by differences of
+    the same fixed steps (h = 1e-4: both errors, h² and 1e-15/h, are below 1e-7)."""
+    model = da.Model("rubbing", gravity=(0, -9.81))
+    bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.7, 0.0))
+    model.revolute("pin", model.ground, bob, at=(0, 0))
+    model.bearing_friction("rubs", "pin", coulomb=0.3, radius=0.1)
+    model.force("push", bob, (0.0, 4.0))
+    machine = da.prepare(model)
+
+    def end(mass):
+        return da.simulate(machine.replace({"bob.mass": mass}), 0.1, dt=0.01, samples=2).q[-1, 2]
+
+    value, slope = jax.jit(jax.value_and_grad(end))(2.0)
+    low, middle, high = (float(end(mass)) for mass in (2.0 - 1e-4, 2.0, 2.0 + 1e-4))
+    np.testing.assert_allclose(value, middle, rtol=1e-12)
+    assert abs(slope) > 1e-4  # more of it is weight, less is push
+    np.testing.assert_allclose(slope, (high - low) / 2e-4, rtol=1e-6)
+    without = da.simulate(da.prepare(machine.system.replace({"rubs.coulomb": 0.0})), 0.1, dt=0.01, samples=2).q[-1, 2]
+    assert abs(middle - without) > 1e-3  # the friction matters

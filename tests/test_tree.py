@@ -26,7 +26,7 @@ SKIP = {"n-four-bar"}  # at its start all loops are in line: a singular pose, ta
 def carried_acceleration(system: TreeSystem, t, q, u):
     """v̇_abs = J u̇ + J̇u from the joint accelerations."""
     udot = da.formulations.Proximal().solve(da.assemble(system, t, q, u)).vdot
-    at = system.carried(q, u)
+    at = system.body_motion(q, u)
     return at.places, at.v, system.lift_rate(q, u, udot).reshape(at.v.shape)
 
 
@@ -153,9 +153,9 @@ def test_random_trees(seed):
 
     @jax.jit  # one program instead of one for every operation
     def found(q, u):
-        J = jax.jacfwd(lambda u: tree.carried(q, u).v.ravel())(u)
-        beside = jax.vmap(lambda h: tree.carried(tree.retract(q, h * u), u).v)(jnp.array([-h, h]))
-        return tree.mass(0.0, q).dense(), J, tree.carried(q, u).bias, beside
+        J = jax.jacfwd(lambda u: tree.body_motion(q, u).v.ravel())(u)
+        beside = jax.vmap(lambda h: tree.body_motion(tree.retract(q, h * u), u).v)(jnp.array([-h, h]))
+        return tree.mass(0.0, q).dense(), J, tree.body_motion(q, u).bias, beside
 
     M, J, bias, beside = map(np.asarray, found(q, u))
     blocks = np.asarray(absolute.mass(0.0, absolute.q0).dense())

@@ -133,7 +133,7 @@ def pull_together(t, frames):
 @eqx.filter_jit
 def carried(system, q, u, udot):
     """Places, velocities and v̇_abs = J u̇ + J̇u of the bodies."""
-    at, along = jax.jvp(lambda u: system.carried(q, u), (u,), (udot,))
+    at, along = jax.jvp(lambda u: system.body_motion(q, u), (u,), (udot,))
     return at.places, at.v, along.v + at.bias
 
 

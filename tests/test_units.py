@@ -152,7 +152,7 @@ LAW_DIMENSIONS = {
 def force_factors(model_name, f, units):
     """The factor of each number of a force."""
     line = units.force / units.length
-    kind, angle = f.type, f.coordinate.startswith("angle")
+    kind, angle = f.type, f.is_angle
     kind = "bushing" if kind == "beam" else kind
     if kind in LAW_DIMENSIONS:
         rate, effort = (1.0, units.energy) if angle else (units.length, units.force)

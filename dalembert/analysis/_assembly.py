@@ -79,12 +79,11 @@ class Assembly:
     def load(self, joint: str) -> xr.DataArray:
         """The pre-load of one joint by time and component: of all errors, or the worst case of tolerances."""
         what = "load" if "load" in self.dataset else "worst"
-        names = [str(x) for x in self.dataset["component"].values if str(x).rpartition(":")[0] == joint]
-        if not names:
-            joints = dict.fromkeys(str(x).rpartition(":")[0] for x in self.dataset["component"].values)
-            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(joints)}.")
-        found = self.dataset[what].sel(component=names)
-        return found.assign_coords(component=[x.rpartition(":")[2] for x in names])
+        joints = list(map(str, self.dataset["component_joint"].values))
+        if joint not in joints:
+            raise DalembertError(f"There is no joint '{joint}'; the joints are {', '.join(dict.fromkeys(joints))}.")
+        found = self.dataset[what].isel(component=[k for k, x in enumerate(joints) if x == joint])
+        return found.assign_coords(component=found["component_label"].values)
 
     @property
     def largest(self) -> list[tuple[str, float, float]]:
@@ -134,7 +133,7 @@ class Assembly:
             when = f", largest at t = {t:.4g} s" if data.sizes["time"] > 1 else ""
             part = data["by_dimension"].sel(component=name)
             most = str(data["dimension"].values[int(np.nanargmax(np.max(np.abs(part.values), axis=0)))])
-            joint, _, label = name.rpartition(":")
+            joint, label = (str(part[f"component_{x}"].values) for x in ("joint", "label"))
             lines.append(f"  {word} {label} of {joint} {value:.4g} {units[name]}{std}, most by {most}{when}")
         if len(found) > 8:
             lines.append(f"  … and {len(found) - 8} more components")
@@ -272,8 +271,8 @@ class _Fitted:
         null[:h] = held.null / held.sizes[:, None]
         # orthonormal in the forces that they are: nothing depends on units
         _, s, Vt = np.linalg.svd(self.forces @ null, full_matrices=False)
-        felt = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
-        self.N = null @ (Vt[felt].T / s[felt])
+        nonzero = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
+        self.N = null @ (Vt[nonzero].T / s[nonzero])
         self.misfit = np.zeros((machine.m, len(sizes)))
         self.misfit[:h] = seen.Phi_p[k]
         self.A = rule.compliance_at(machine, e)
@@ -371,15 +370,15 @@ def _answer(
     import xarray as xr
 
     names = [d.name for d in dimensions]
-    labels = list(dict.fromkeys(f"{p.name}:{p.label}" for x in fitted for p in x.parts))
-    units = {f"{p.name}:{p.label}": p.unit for x in fitted for p in x.parts}
-    loads = np.zeros((len(times), len(names), len(labels)))
+    units = {(p.name, p.label): p.unit for x in fitted for p in x.parts}
+    components, lengths = list(units), np.array(list(units.values()))
+    loads = np.zeros((len(times), len(names), len(components)))
     for k, x in enumerate(fitted):
-        where = [labels.index(f"{p.name}:{p.label}") for p in x.parts]
+        where = [components.index((p.name, p.label)) for p in x.parts]
         loads[k][:, where] = (x.by_dimension / np.array([p.unit for p in x.parts])[:, None] * sizes).T
         for lost in (*x.lost, *x.slipping):
             loads[k, lost] = np.nan
-    force = np.abs(loads) * np.array([units[x] for x in labels])
+    force = np.abs(loads) * lengths
     rounding = ROUNDING * float(np.nanmax(force, initial=0.0))
     loads, force = (np.where(force <= rounding, 0.0, x) for x in (loads, force))
     shifts = np.stack([(x.shift * sizes).T for x in fitted])
@@ -387,11 +386,13 @@ def _answer(
     coords: dict[str, Any] = {
         "time": ("time", times, {"units": "s"}),
         "dimension": names,
-        "component": labels,
+        "component": [f"{joint}:{label}" for joint, label in components],
+        "component_joint": ("component", [joint for joint, _ in components]),
+        "component_label": ("component", [label for _, label in components]),
         "measurement": [c.name for c in channels],
         "error" if as_errors else "tolerance": ("dimension", sizes),
-        "component_units": ("component", [_unit(x) for x in labels]),
-        "force_size": ("component", [units[x] for x in labels]),
+        "component_units": ("component", [_unit(label) for _, label in components]),
+        "force_size": ("component", lengths),
         "measurement_units": ("measurement", [c.unit for c in channels]),
     }
     data: dict[str, Any] = {
@@ -420,8 +421,7 @@ def _answer(
     )
 
 
-def _unit(component: str) -> str:
-    label = component.rpartition(":")[2]
+def _unit(label: str) -> str:
     return "N" if label.startswith("F") else "N m" if label.startswith("M") else ""
 
 

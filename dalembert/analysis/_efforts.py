@@ -14,15 +14,15 @@ from dalembert._results import ActuationWarning, DalembertError, did_you_mean, w
 from dalembert._typing import Array, is_traced
 from dalembert.model import Actuator, Model
 from dalembert.simulation import Solution, simulate
-from dalembert.systems import AbstractSystem, State, compiled_for_each, is_angle
+from dalembert.systems import AbstractSystem, State, compiled_for_each
 
 if TYPE_CHECKING:
     import xarray as xr
 
 UNFOLLOWED = 1e-7
-"""Share of the forces along freedoms that no actuator moves, from which on a motion counts as not followed."""
+"""A motion counts as not followed from this share of the forces along freedoms that no actuator moves."""
 LOOSE = 1e-6
-"""Share of an effort in the null space of the actuators, from which on it is not unique."""
+"""An effort is not unique from this share of it in the null space of the actuators."""
 FINER = 16
 """Points between two times at which power is looked at for the work done in one sense."""
 
@@ -170,15 +170,14 @@ class InverseDynamics(eqx.Module):
         labels = [system.velocity_label(k) for k in range(system.n)]
         if bodies is None:
             return labels, values, scales
-        names = [(j.name, word) for j in bodies.joints for word, _ in j.coordinates if not j.driven]
-        names = list(dict.fromkeys(names))
-        if not names:
+        free = {f"{j.name}.{x.name}": x.is_angle for j in bodies.joints for x in j.coordinates if not j.driven}
+        if not free:
             return labels, values, scales
-        only = tuple(system.channels_named(f"{joint}.{word}_rate")[0] for joint, word in names)
+        only = tuple(system.channels_named(f"{name}_rate")[0] for name in free)
         t, q = np.asarray(self.t), np.asarray(self.q)
         moved = np.asarray(_rates_all(system, only, t, q, values))
         size = float(bodies.size)
-        return [f"{a}.{b}" for a, b in names], moved, np.array([1.0 if is_angle(b) else size for _, b in names])
+        return list(free), moved, np.array([1.0 if angle else size for angle in free.values()])
 
     def warn(self) -> None:
         """Say that the motion is not followed, and where."""

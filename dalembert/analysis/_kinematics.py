@@ -104,7 +104,7 @@ def kinematics(
       status `inconsistent`.
 
     **Returns** a `Solution`, as `simulate` does: `dataset`, `reactions(joint)`, `plot()`, `to_netcdf(path)`, … At its
-    `at(t)` any time is as exact as a saved one. Dead points that the motion passes are told by a `SingularWarning`;
+    `at(t)` any time is as exact as a saved one. Dead points that the motion passes are named by a `SingularWarning`;
     `solution.singular_positions()` has their times and joints. A machine with freedoms left is refused, with their
     names. Works under `jit`, `vmap` and with derivatives by parameters and times (then nothing is raised; look at
     `status_code`; `work` is NaN where saved times are too far apart for it). Controllers with states are refused, as

@@ -234,7 +234,7 @@ def _effort(system: AbstractSystem, item, sources: Sequence[str]) -> tuple[int, 
     except DalembertError:
         there = f"its inputs are {', '.join(sources)}" if sources else "it has no inputs (model.input)"
         bodies = system.bodies
-        known = [*sources, *(f"{j.name}.{c}" for j in (bodies.joints if bodies else ()) for c, _ in j.coordinates)]
+        known = [*sources, *(f"{j.name}.{c}" for j in (bodies.joints if bodies else ()) for c, *_ in j.coordinates)]
         raise DalembertError(
             f"'{system.name}' has no input '{item}', and no joint coordinate or measured position of that name along "
             f"which an effort could act; {there}.{did_you_mean(str(item), known)}"

@@ -25,7 +25,7 @@ ZERO = 1e-11
 dimensionless by the machine's own time: forces that cancel leave 1e-16 of it, a state that is known to 1e-13 some
 1e-13."""
 SOFT = 1e-4
-"""Share of the largest eigenvalue of K from which on the others are found beside it."""
+"""Above this share of the largest eigenvalue of K the others are found beside it."""
 EVEN = 1e-9
 """Share of the largest stiffness by which it may be uneven, and of the largest rate by which a motion may be damped, to
 count as conservative: rounding of derivatives."""

@@ -260,6 +260,7 @@ def quasistatic(
 
     **Arguments**
 
+    - `model`: a model or a system.
     - `along`: what changes, from where to where: parameters and inputs {"load.value": ((0, 0), (0, -500))}, drivers
       {"lift.value": (0.2, 1.5)}, the time of all drivers and loads {"t": (0, 10)}, or a number that is held by an
       effort, a joint coordinate or a measured position {"elbow.angle": (0, 1.2)}. Several change together.

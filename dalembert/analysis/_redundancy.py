@@ -39,10 +39,22 @@ def check(
 
     At a state (default: the start) and at generic configurations beside it: rows, rank, redundancy, mobility,
     contradictions; and, unless `reactions` is False, dependent equations, possible releases and the uniqueness of
-    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units. `tolerance`
-    (relative to the machine's size) is how far redundant joints may be from closing, as in `simulate`.
-    `ranges`: find the least and the greatest possible value of every reaction; a `reactions.Known` tells what is known
-    of supports that only push, of friction, strength and play. Dense and on the host: about (rows/1000)³ × 5 s.
+    every reaction. Rank is read in the mass metric on dimensionless rows, so it does not change with units.
+
+    **Arguments**
+
+    - `model`: a model, a system, or a solution. `state`, `t`: where (q, v), and at which time of drivers and loads.
+    - `reactions`: answer also which reactions are unique. Dense and on the host: about (rows/1000)³ × 5 s.
+    - `ranges`: find the least and the greatest possible value of every reaction; a `reactions.Known` tells what is
+      known of supports that only push, of friction, strength and play.
+    - `tolerance` (relative to the machine's size): how far redundant joints may be from closing, as in `simulate`.
+
+    **Returns** a `Check`, which prints itself.
+
+        >>> import dalembert as da
+        >>> found = da.check(da.mechanism("door-two-hinges"))
+        >>> found.mobility, found.redundancy
+        (1, 5)
     """
     if isinstance(model, Solution):
         first = State(model.q[0], model.v[0]) if state is None else state

@@ -156,7 +156,7 @@ def good(found: Settled) -> bool:
     return bool(found.residual <= AT_REST and found.step <= 1e-5 and np.all(np.isfinite(found.q)))
 
 
-# ---- what is said of it ----------------------------------------------------------------------------------------------
+# ---- its verdict in words -------------------------------------------------------------------------------------------
 
 
 def remarks_on(system: AbstractSystem, t, q: Array) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from dalembert.systems import (
     Prescription,
     RowOwner,
     compiled_quickly,
-    is_angle,
     marker_frames,
     prescription,
     wrapped,
@@ -57,7 +56,9 @@ class OfJoint(AbstractTarget):
         bodies = system.bodies
         assert bodies is not None
         joint = bodies.joints[self.joint]
-        return jnp.reshape(joint.coordinates[self.which][1](*bodies.joint_frames(joint, _lifted(system, q))), (1,))
+        return jnp.reshape(
+            joint.coordinates[self.which].function(*bodies.joint_frames(joint, _lifted(system, q))), (1,)
+        )
 
     def gap(self, system, t, q, wanted):
         away = self.value(system, t, q) - wanted
@@ -231,8 +232,7 @@ def joint_coordinates(system: AbstractSystem) -> list[Named]:
         return out
     size = float(bodies.size)
     for number, joint in enumerate(bodies.joints):
-        for which, (word, _) in enumerate(joint.coordinates):
-            angle = is_angle(word)
+        for which, (word, _, angle) in enumerate(joint.coordinates):
             made = Named(f"{joint.name}.{word}", OfJoint(number, which, angle), 1, 1, 1.0, "rad")
             made = made if angle else made._replace(scale=size, unit="m")
             out.append(made._replace(released=_drivers_of(system, joint.name, word)))
@@ -249,7 +249,7 @@ def all_targets(system: AbstractSystem) -> dict[str, Named]:
     _add_measurements(system, size, out)
     for joint in bodies.joints:
         if len(joint.coordinates) == 1:
-            out[joint.name] = out[f"{joint.name}.{joint.coordinates[0][0]}"]
+            out[joint.name] = out[f"{joint.name}.{joint.coordinates[0].name}"]
     for owner in system.owners:
         if owner.drives and owner.rows[0] < system.m_holonomic:
             _add_driver(system, owner, size, out)

@@ -98,7 +98,7 @@ def _status_line(now: dict[str, Any]) -> str:
 
 
 def _tell_failures(found) -> None:
-    """What was said of failed cases, and how often; the most frequent ones first."""
+    """The messages of failed cases, and how often; the most frequent ones first."""
     from collections import Counter
 
     for sentence, count in Counter(x for x in found.dataset["message"].values.tolist() if x).most_common(5):

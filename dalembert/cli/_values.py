@@ -8,7 +8,7 @@ from dalembert._results import DalembertError
 
 
 def number(text: str, who: str) -> float:
-    """A number or an expression, such as 90*deg; a mistake in it is told with the option that it stands in."""
+    """A number or an expression, such as 90*deg; a mistake in it is reported with the option that it stands in."""
     from dalembert.model import value_of
 
     try:

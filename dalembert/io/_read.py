@@ -49,11 +49,18 @@ class ModelFile:
 def load(path, **options) -> Model:
     """The model in a file, or `FileError` with every mistake and its place. Nothing in a file is executed.
 
-    A model file is YAML; a robot file is URDF or MJCF (.urdf, .xml, .mjcf). What is not imported
-    unchanged is reported by a `ConversionWarning`. Its options: base="free" (URDF: the root is not fixed to ground),
-    loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits become end stops),
-    controls={actuator: value} (MJCF; a number, a formula of t or a function of time),
-    strict=True (what has no part in the motion and cannot be used is refused, not left out with a remark).
+    **Arguments**: `path` of a model file (YAML) or a robot file, URDF or MJCF (.urdf, .xml, .mjcf). What is not
+    imported unchanged is reported by a `ConversionWarning`. `options` of robot files: base="free" (URDF: the root is
+    not fixed to ground), loops="side.yaml", start={joint: value}, keyframe="name" (MJCF), stops=stiffness (limits
+    become end stops), controls={actuator: value} (MJCF; a number, a formula of t or a function of time), strict=True
+    (what has no part in the motion and cannot be used is refused, not left out with a remark).
+
+    **Returns** a `Model`, which may be changed.
+
+        >>> import dalembert as da
+        >>> path = da.save(da.mechanism("four-bar"), "four-bar.yaml")
+        >>> da.load(path) == da.mechanism("four-bar")
+        True
     """
     found = read(path, **options)
     if found.remarks:

@@ -1,4 +1,4 @@
-"""edge · files: a study file: a model, what varies, what is measured. Every mistake is told with its line and column.
+"""edge · files: a study file: a model, what varies, what is measured. Mistakes are reported with line and column.
 
 study: 1
 model: four-bar.yaml            # or a built-in mechanism, or several: {light: a.yaml, heavy: b.yaml}

@@ -20,10 +20,17 @@ _PLAIN = re.compile(r"[A-Za-z_][\w ./+*^()=-]*\Z", re.ASCII)
 
 
 def save(model: Model, path, *, run: Mapping[str, Any] | None = None, summary: str = "") -> Path:
-    """Write a model as YAML; `load` gives an equal one. `run` may hold t_end, rtol, integrator, dt, max_steps and
-    tolerance.
+    """Write a model as YAML; `load` gives an equal one.
 
-    A model with mistakes, or with Python functions, is refused: a file holds data only.
+    **Arguments**: `model`; one with mistakes, or with Python functions, is refused: a file holds data only. `path` ends
+    in .yaml or .yml. `run`: how `dalembert run` runs it, by t_end, rtol, integrator, dt, max_steps and tolerance.
+    `summary`: a sentence at the head of the file.
+
+    **Returns** the path.
+
+        >>> import dalembert as da
+        >>> da.save(da.mechanism("pendulum"), "pendulum.yaml", run={"t_end": 2.0}, summary="A point on a rod.").name
+        'pendulum.yaml'
     """
     check_output(path, FILE_ENDINGS)
     text = text_of(model, run=run, summary=summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -13,34 +14,42 @@ from jaxtyping import Float
 from dalembert._typing import Array
 
 
-class Group:
-    """`count` alike row blocks: rows[c, r] is a row's index in C, columns[c, k] a block column (nb: none).
+class Keyed:
+    """Static data: compared by their `key`, which is hashed once in a process (a hash of thousands of indices at each
+    call would be measurable)."""
 
-    Static data: compared by content, hashed once (a hash of thousands of indices at each call would be measurable).
-    """
+    key: tuple
 
-    def __init__(self, rows, columns):
-        self.rows = np.asarray(rows, np.int32)
-        self.columns = np.asarray(columns, np.int32)
-        self._key = (self.rows.shape, self.columns.shape, self.rows.tobytes(), self.columns.tobytes())
-        self._hash = hash(self._key)
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
 
     def __getstate__(self):
         return {k: x for k, x in vars(self).items() if k != "_hash"}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        self._hash = hash(self._key)  # of this process
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other) -> bool:
-        return self is other or (isinstance(other, Group) and self._hash == other._hash and self._key == other._key)
+        return self is other or (
+            isinstance(other, Keyed)
+            and type(self) is type(other)
+            and self._hash == other._hash
+            and self.key == other.key
+        )
 
 
-class BlockPattern:
-    """Where the entries of a block-sparse m × n matrix lie; static, compared by content, hashed once.
+class Group(Keyed):
+    """`count` alike row blocks: rows[c, r] is a row's index in C, columns[c, k] a block column (nb: none)."""
+
+    def __init__(self, rows, columns):
+        self.rows = np.asarray(rows, np.int32)
+        self.columns = np.asarray(columns, np.int32)
+        self.key = (self.rows.shape, self.columns.shape, self.rows.tobytes(), self.columns.tobytes())
+
+
+class BlockPattern(Keyed):
+    """Where the entries of a block-sparse m × n matrix lie.
 
     Entries are stored flat, group after group, each group as (count, r, k, d). Entries of the column block
     `nb` (the fixed ground) are kept in the data but belong to no column.
@@ -62,22 +71,6 @@ class BlockPattern:
         made = np.concatenate([g.rows.ravel() for g in self.groups]) if self.groups else np.zeros(0, np.int32)
         self.row_order = np.argsort(made, kind="stable")
         self.key = (m, blocks, width, self.rows.tobytes(), self.cols.tobytes())
-        self._hash = hash(self.key)
-
-    def __getstate__(self):
-        return {k: x for k, x in vars(self).items() if k != "_hash"}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        self._hash = hash(self.key)  # of this process
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other) -> bool:
-        return self is other or (
-            isinstance(other, BlockPattern) and self._hash == other._hash and self.key == other.key
-        )
 
     def dense_lookup(self) -> np.ndarray:
         """(m, n) positions in the flat data with one zero appended: a gather is faster than a scatter."""

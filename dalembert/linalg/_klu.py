@@ -15,7 +15,7 @@ from equinox.internal import unvmap_any
 from jaxtyping import Float, UInt
 
 from dalembert._typing import Array
-from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows
+from dalembert.linalg._blocks import BlockMass, BlockPattern, BlockRows, Keyed
 from dalembert.linalg._elimination import Elimination, available, factorised, solved
 
 LOST = 1e-8
@@ -25,7 +25,7 @@ and still eight digits in each iteration that uses it."""
 _ANALYSES: dict[tuple, tuple] = {}
 
 
-class SaddlePattern:
+class SaddlePattern(Keyed):
     """Row-major order of the entries of [M Cᵀ; C −D]; static, equal by content."""
 
     def __init__(self, rows: BlockPattern, mass_mask: np.ndarray):
@@ -39,22 +39,6 @@ class SaddlePattern:
         self.order = np.lexsort((j, i))
         self.i, self.j = i[self.order].astype(np.int32), j[self.order].astype(np.int32)
         self.key = (rows.key, self.mask.tobytes())
-        self._hash = hash(self.key)
-
-    def __getstate__(self):
-        return {k: x for k, x in vars(self).items() if k != "_hash"}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        self._hash = hash(self.key)  # of this process
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other) -> bool:
-        return self is other or (
-            isinstance(other, SaddlePattern) and self._hash == other._hash and self.key == other.key
-        )
 
 
 class KLU(eqx.Module):

@@ -41,7 +41,7 @@ DENSE_UP_TO = 1500
 ROUNDING = 4e-15
 """Residual below which refinement has no effect."""
 LOST = 1e-3
-"""Residual from which on a solution without pivots is not refined but thrown away."""
+"""From this residual on a solution without pivots is not refined but thrown away."""
 SPARSE_REFINEMENTS = 4
 """Most refinements, all by one factor."""
 

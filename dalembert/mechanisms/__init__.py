@@ -1,4 +1,4 @@
-"""reference machines shared by tests, examples, benchmarks and the command line."""
+"""mechanisms · reference machines shared by tests, examples, benchmarks and the command line."""
 
 from dalembert.mechanisms._registry import FILES, Mechanism, find, mechanism, mechanisms
 

@@ -125,7 +125,7 @@ from dalembert.model._joints import (
     Universal,
     Weld,
 )
-from dalembert.model._laws import INPUT, input_at, is_input
+from dalembert.model._laws import INPUT, Timed, corners_in, input_at, is_input
 from dalembert.model._measurements import (
     AbstractMeasurement,
     Channel,
@@ -144,7 +144,21 @@ from dalembert.model._measurements import (
     components,
 )
 from dalembert.model._model import Model
-from dalembert.model._placed import FREE, Bearing, Constraint, Force, Input, Link, Look, Term, slide_along, turn_about
+from dalembert.model._placed import (
+    FREE,
+    Bearing,
+    Constraint,
+    Force,
+    Input,
+    JointCoordinate,
+    Link,
+    Look,
+    Term,
+    angle_about,
+    length_along,
+    slide_along,
+    turn_about,
+)
 from dalembert.model._placing import Placing
 from dalembert.model._points import (
     Contact,
@@ -169,19 +183,20 @@ __all__ = [
     "ConstantVelocity", "Constraint", "Contact", "Control", "Controller", "Coordinate", "Coupling", "Cylindrical",
     "Directions", "Distance", "DistanceDriver", "Drag", "Driver", "DryFriction", "Element", "Flag", "Force", "ForceLaw",
     "Form", "Formula", "Formulas", "FrameDriver", "Friction", "Function", "Gear", "GearRatio", "Generic", "Holonomic",
-    "Impact", "Inertia", "Input", "InputEntry", "ItemName", "Joint", "JointForce", "JointName", "JointSpring",
-    "KnifeEdge", "Limit", "LimitEntry", "Link", "Loads", "Look", "Marker", "MarkerEntry", "Matrix", "MeasuredAngle",
-    "MeasuredCoordinate", "MeasuredDistance", "MeasuredEffort", "MeasuredEnergy", "MeasuredFormula", "MeasuredFunction",
-    "MeasuredPoint", "MeasuredPosition", "MeasuredPower", "MeasuredReaction", "MeasuredStop", "Measurement", "MeshFile",
-    "Mistake", "Model", "Motion", "Motions", "Motor", "Name", "NamedFormulas", "Needs", "NoSlip", "Number", "OnJoint",
-    "OrientationLock", "PDControl", "ParallelAxes", "Parameters", "PerpendicularAxes", "Pfaffian", "PinSlot", "Place",
-    "Places", "Placing", "Planar", "PointDriver", "PointForce", "PointInPlane", "PointOnCurve", "PointOnLine",
-    "Positive", "Pretension", "Prismatic", "Quaternion", "RackAndPinion", "Reading", "Readings", "Reads", "Revolute",
-    "RevoluteSphericalRod", "RigidStop", "RollingDisc", "RollingSphere", "Rule", "Screw", "Shape", "ShapeEntry",
-    "ShapeKind", "Sizes", "SpeedDriver", "Spherical", "SpringDamper", "Stop", "Term", "Terms", "Torque", "Unit",
-    "Universal", "Varying", "Vector", "Vectors", "Weld", "Wheel", "Whole", "Wrong", "actuated", "adapter", "as_text",
-    "axis_angle", "bent", "components", "deg", "drivers_in", "forms_of", "frame_on_axis", "input_at", "input_function",
-    "inside_folder", "is_input", "is_required", "is_smooth", "level_of", "name_mistake", "number", "quaternion_of",
-    "quintic", "readings", "released", "rotation_matrix", "shared_schemas", "sketching", "slide_along", "spline_jet",
-    "title", "title_mistake", "turn", "turn_about", "value_of", "whole",
+    "Impact", "Inertia", "Input", "InputEntry", "ItemName", "Joint", "JointCoordinate", "JointForce", "JointName",
+    "JointSpring", "KnifeEdge", "Limit", "LimitEntry", "Link", "Loads", "Look", "Marker", "MarkerEntry", "Matrix",
+    "MeasuredAngle", "MeasuredCoordinate", "MeasuredDistance", "MeasuredEffort", "MeasuredEnergy", "MeasuredFormula",
+    "MeasuredFunction", "MeasuredPoint", "MeasuredPosition", "MeasuredPower", "MeasuredReaction", "MeasuredStop",
+    "Measurement", "MeshFile", "Mistake", "Model", "Motion", "Motions", "Motor", "Name", "NamedFormulas", "Needs",
+    "NoSlip", "Number", "OnJoint", "OrientationLock", "PDControl", "ParallelAxes", "Parameters", "PerpendicularAxes",
+    "Pfaffian", "PinSlot", "Place", "Places", "Placing", "Planar", "PointDriver", "PointForce", "PointInPlane",
+    "PointOnCurve", "PointOnLine", "Positive", "Pretension", "Prismatic", "Quaternion", "RackAndPinion", "Reading",
+    "Readings", "Reads", "Revolute", "RevoluteSphericalRod", "RigidStop", "RollingDisc", "RollingSphere", "Rule",
+    "Screw", "Shape", "ShapeEntry", "ShapeKind", "Sizes", "SpeedDriver", "Spherical", "SpringDamper", "Stop", "Term",
+    "Terms", "Timed", "Torque", "Unit", "Universal", "Varying", "Vector", "Vectors", "Weld", "Wheel", "Whole", "Wrong",
+    "actuated", "adapter", "angle_about", "as_text", "axis_angle", "bent", "components", "corners_in", "deg",
+    "drivers_in", "forms_of", "frame_on_axis", "input_at", "input_function", "inside_folder", "is_input", "is_required",
+    "is_smooth", "length_along", "level_of", "name_mistake", "number", "quaternion_of", "quintic", "readings",
+    "released", "rotation_matrix", "shared_schemas", "sketching", "slide_along", "spline_jet", "title", "title_mistake",
+    "turn", "turn_about", "value_of", "whole",
 ]  # fmt: skip

@@ -103,7 +103,7 @@ def actuated(
         joint, which = _coordinate(model, name)
         driving = [c.name for c in model.constraints.values() if _drives(c, joint, which)]
         instead |= {driver: [] for driver in driving}  # the actuator takes its place
-        unit = "N m" if which.startswith("angle") else "N"
+        unit = model.constraints[joint].element.coordinates(model.space)[which].effort_unit
         force = _free_name(f"{joint} actuator", taken, spaces=True)
         more += [InputEntry(effort, unit=unit), JointForce(force, joint, effort, coordinate=which)]
         found.append(Actuator(f"{joint}.{which}", effort, unit, PUSHES))
@@ -192,7 +192,7 @@ def _unit(model: Model, name: str) -> str:
     placed = model.constraints.get(name) or model.forces[name]
     if isinstance(placed.element, Motor):
         return "N m"
-    return "N m" if placed.coordinate.startswith("angle") else "N"
+    return "N m" if placed.is_angle else "N"
 
 
 def _free_name(name: str, taken: set[str], *, spaces: bool = False) -> str:

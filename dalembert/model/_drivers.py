@@ -49,7 +49,7 @@ class AbstractCoordinateDriver(AbstractDriver, abstract=True):
     def look_of(self, placed, space):
         assert placed.target is not None
         rail = placed.target.element.look(space)
-        symbol = "drive" if placed.coordinate.startswith("angle") else ""
+        symbol = "drive" if placed.is_angle else ""
         return Look(symbol, rail=rail.rail, slot=rail.slot, sides=(), foot=False, holds=False)
 
     def _placed(self, on: Placing, key: str) -> Constraint:
@@ -233,7 +233,7 @@ def _coupled(on: Placing, given: list[tuple], constant) -> Constraint:
     for joint, which, _ in found:
         i, j = (slots[m.body.name] for m in joint.markers)
         terms.append(Term(joint, which, (i, j)))
-    angles = [f for _, which, f in found if which.startswith("angle")]
+    angles = [f for joint, which, f in found if on.free(joint, which).is_angle]
     turns = 0.0 if on.space == "plane" else turn_sum(angles)
     numbers = {"factors": np.array([factor for *_, factor in found]), "turns": 0.0 if turns is None else turns}
     if constant is not None:

@@ -26,7 +26,7 @@ from dalembert._results import DalembertError
 from dalembert.model._arguments import ANYTHING, Flag, Form, Impact, JointName, Name, Number, Place, Positive
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function
-from dalembert.model._placed import Bearing, Constraint, Input, Link, Look, Placed
+from dalembert.model._placed import Bearing, Constraint, Input, JointCoordinate, Link, Look, Placed
 
 if TYPE_CHECKING:
     from dalembert.model._placing import Placing
@@ -188,15 +188,12 @@ class AbstractJoint(Element, abstract=True):
     own_rows: ClassVar[bool] = False  # its rows are a person's functions of bodies, without a joint frame
     assumption: ClassVar[str] = ""  # what `check` says of the force it transmits, as the end of a sentence
     # what `coordinates`, `links` and `look` answer where it is the same in the plane and in space
-    free_coordinates: ClassVar[Mapping[str, int | None]] = {}
+    free_coordinates: ClassVar[Mapping[str, JointCoordinate]] = {}
     tree_links: ClassVar[tuple[Link, ...] | None] = None
     drawn_as: ClassVar[Look] = Look()
 
-    def coordinates(self, space: str) -> Mapping[str, int | None]:
-        """The coordinates it leaves free, in order, each with its axis of marker i; None where it has none so simple.
-
-        Angles begin with "angle"; all others are lengths.
-        """
+    def coordinates(self, space: str) -> Mapping[str, JointCoordinate]:
+        """The coordinates it leaves free, in order: angles and lengths (`angle_about`, `length_along`)."""
         return self.free_coordinates
 
     def links(self, space: str) -> tuple[Link, ...] | None:

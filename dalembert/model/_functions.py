@@ -56,11 +56,22 @@ class Shape:
         return _SHAPES[self.kind](t, p)
 
     def _combined(self, t, p, values):
-        found: list[Any] = []
-        for k, part in enumerate(self.parts):
-            own = {key.removeprefix(f"{k}_"): x for key, x in p.items() if key.startswith(f"{k}_")}
-            found.append(part(t, own, values))
+        found: list[Any] = [part(t, own, values) for part, own in self._with_numbers(p)]
         return sum(found[1:], start=found[0]) if self.kind == "sum" else math.prod(found[1:], start=found[0])
+
+    def _with_numbers(self, p):
+        """Its parts, each with its own numbers."""
+        for k, part in enumerate(self.parts):
+            yield part, {key.removeprefix(f"{k}_"): x for key, x in p.items() if key.startswith(f"{k}_")}
+
+    def corners(self, p) -> list:
+        """Times at which it is not smooth: points of its data, begin and end of its steps."""
+        own = {"table": ("breaks",), "step": ("begin", "end")}.get(self.kind, ())
+        return [p[key] for key in own] + [x for part, numbers in self._with_numbers(p) for x in part.corners(numbers)]
+
+    def data_span(self, p) -> tuple[Any, Any] | None:
+        """First and last time of its data; None of what has none."""
+        return (p["breaks"][0], p["breaks"][-1]) if self.kind == "table" else None
 
 
 class Function:

@@ -343,7 +343,8 @@ def _wheel(on: Placing, key: str, me, you) -> Turning | None:
             on.wrong("ground has no centre to turn about; give a marker on it.", key)
             return None
         return Turning(me, me.position, None if on.space == "space" else np.ones(1))
-    if me.element.coordinates(on.space).get("angle") is None:
+    angle = me.element.coordinates(on.space).get("angle")
+    if angle is None or angle.axis is None:
         on.wrong(
             f"joint '{me.name}' ({me.type}) does not bear a wheel; name a revolute joint, the wheel's body, "
             "or a marker at its centre.",

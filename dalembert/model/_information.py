@@ -75,6 +75,12 @@ class Limit:
     velocity: float | None = None
     measured: MeasuredPosition | None = None
 
+    def is_angle(self, space: str) -> bool:
+        """Whether it limits an angle."""
+        if self.joint is None:
+            return self.measured is not None and self.measured.is_angle
+        return self.joint.element.coordinates(space)[self.coordinate].is_angle
+
 
 class RigidStop(AbstractTouching, abstract=True):
     """The rows of a limit that is enforced rigidly: position − lower and upper − position, never negative."""
@@ -98,8 +104,7 @@ class RigidStop(AbstractTouching, abstract=True):
         numbers = {k: on.number(k) for k in ("lower", "upper") if getattr(self, k) is not None}
         numbers |= self.restituted(on)
         if self.measured is not None:
-            what = "angle" if self.measured.is_angle else "length"
-            return on.constraint(self.measured.measurement.markers, numbers, coordinate=what)
+            return on.constraint(self.measured.measurement.markers, numbers, is_angle=self.measured.is_angle)
         if (target := on.target()) is None:
             return on.constraint((on.centre(on.model.ground),) * 2, numbers)
         joint, which = target
@@ -197,8 +202,7 @@ class LimitEntry(Element):
             return None
         made = replace(made, **given)
         enforced = self.restitution is not None or self.stiffness is not None
-        turning = made.coordinate.startswith("angle") if made.measured is None else made.measured.is_angle
-        if turning and enforced and on.space == "space":
+        if made.is_angle(on.space) and enforced and on.space == "space":
             for key in ("lower", "upper"):
                 if abs(given.get(key, 0.0)) > np.pi:
                     on.wrong(f"{key}={given[key]:g} is out of reach: in space an angle is in (−π, π], in radians.", key)

@@ -142,8 +142,8 @@ class MeasuredStop(AbstractForce, abstract=True):
     depth: Positive | None = None
 
     def place(self, on):
-        what = "angle" if self.measured.is_angle else "length"
-        return on.force(self.measured.measurement.markers, _stop_numbers(on, self), coordinate=what)
+        markers = self.measured.measurement.markers
+        return on.force(markers, _stop_numbers(on, self), is_angle=self.measured.is_angle)
 
 
 def _stop_numbers(on: Placing, stop: Stop | MeasuredStop) -> dict[str, float]:
@@ -331,7 +331,7 @@ def _by_load(element, on: Placing, numbers, *, ball: bool) -> Force:
     which = "" if bearing.ball else on.coordinate(found, element.coordinate)
     if which is None:
         return on.force((), numbers)
-    turning = bearing.ball or which.startswith("angle")
+    turning = bearing.ball or on.free(found, which).is_angle
     if turning == (element.radius is None):
         on.wrong(
             "radius is missing; the friction torque of a turning joint is μ · load · radius."
@@ -459,15 +459,15 @@ def _start_motion(marker: Marker):
 
 def _start_rate(joint: Constraint, space: str, which: str) -> float:
     """The rate of a joint coordinate at the start, for the joints whose markers coincide there; else 0."""
-    axis = joint.element.coordinates(space)[which]
-    if axis is None:
+    coordinate = joint.element.coordinates(space)[which]
+    if coordinate.axis is None:
         return 0.0
     mi, mj = joint.markers
     (vi, wi), (vj, wj) = _start_motion(mi), _start_motion(mj)
-    if space == "plane" and which.startswith("angle"):
+    if space == "plane" and coordinate.is_angle:
         return float(wj - wi)
-    along = mi.start_rotation[:, axis]
-    if which.startswith("angle"):
+    along = mi.start_rotation[:, coordinate.axis]
+    if coordinate.is_angle:
         return float(along @ (wj - wi))
     d = mj.start_position - mi.start_position
     transport = wi * np.array([-d[1], d[0]]) if space == "plane" else np.cross(wi, d)

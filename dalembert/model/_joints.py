@@ -14,7 +14,7 @@ import numpy as np
 from dalembert.model._arguments import Directions, Number, Positive, Vector
 from dalembert.model._element import AbstractPlay, Joint
 from dalembert.model._frames import axis_angle, frame_on_axis
-from dalembert.model._placed import BALL, SCREW, WELD, Bearing, Look, slide_along, turn_about
+from dalembert.model._placed import BALL, SCREW, WELD, Bearing, Look, angle_about, length_along, slide_along, turn_about
 
 PERPENDICULAR = 1e-9  # cosine up to which two axes count as perpendicular
 SPACE_DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
@@ -38,7 +38,7 @@ class Revolute(AbstractPlay):
     the axis; in space what holds it along the axis, and its direction, have no play.
     """
 
-    free_coordinates = {"angle": 2}
+    free_coordinates = {"angle": angle_about()}
     tree_links = (turn_about(),)
 
     at: Vector | None = None
@@ -68,7 +68,7 @@ class Prismatic(AbstractPlay):
     length: Positive | None = None
 
     def coordinates(self, space):
-        return {"displacement": _along(space)}
+        return {"displacement": length_along(_along(space))}
 
     def free_links(self, space):
         return (slide_along(_along(space)),)
@@ -86,7 +86,7 @@ class Prismatic(AbstractPlay):
         return Bearing(("Fy",), ("Mz",)) if space == "plane" else Bearing(("Fx", "Fy"), ("Mx", "My"))
 
     def look(self, space):
-        return Look("sleeve", rail=_along(space), foot=False, holds=False)
+        return Look("sleeve", rail=_along(space), foot=False, holds=False, draws_j=True)
 
 
 def _length_in_play(element, on) -> dict[str, float]:
@@ -114,7 +114,7 @@ class Cylindrical(AbstractPlay):
     """
 
     spaces = ("space",)
-    free_coordinates = {"displacement": 2, "angle": 2}
+    free_coordinates = {"displacement": length_along(), "angle": angle_about()}
     tree_links = (slide_along(), turn_about())
     drawn_as = Look("rod_in_sleeve", rail=2, holds=False)
     frame_axis = "axis"
@@ -140,7 +140,7 @@ class Screw(Joint):
     """j turns about `axis` of i and advances by `pitch` a turn (negative: left-handed). Any number of turns."""
 
     spaces = ("space",)
-    free_coordinates = {"displacement": 2, "angle": 2}
+    free_coordinates = {"displacement": length_along(), "angle": angle_about()}
     tree_links = (SCREW,)
     drawn_as = Look("screw", rail=2, holds=False)
     frame_axis = "axis"
@@ -177,7 +177,7 @@ class Universal(Joint):
     """
 
     spaces = ("space",)
-    free_coordinates = {"angle_i": 0, "angle_j": 1}
+    free_coordinates = {"angle_i": angle_about(0), "angle_j": angle_about(1)}
     tree_links = (turn_about(0), turn_about(1))
     drawn_as = Look("cross")
 
@@ -207,7 +207,7 @@ class ConstantVelocity(Joint):
     """
 
     spaces = ("space",)
-    free_coordinates = {"angle_x": None, "angle_y": None}
+    free_coordinates = {"angle_x": angle_about(None), "angle_y": angle_about(None)}
     drawn_as = Look("ball_in_ring")
 
     at: Vector | None = None
@@ -236,7 +236,7 @@ class Planar(Joint):
     """
 
     spaces = ("space",)
-    free_coordinates = {"x": 0, "y": 1, "angle": 2}
+    free_coordinates = {"x": length_along(0), "y": length_along(1), "angle": angle_about()}
     tree_links = (slide_along(0), slide_along(1), turn_about())
     drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
 
@@ -254,7 +254,7 @@ class PinSlot(Joint):
     Coordinates: displacement along the slot, angle about the pin.
     """
 
-    free_coordinates = {"displacement": 0, "angle": 2}
+    free_coordinates = {"displacement": length_along(0), "angle": angle_about()}
     tree_links = (slide_along(0), turn_about())
     drawn_as = Look("slot", rail=0, slot=True, foot=False, holds=False)
 
@@ -306,9 +306,10 @@ class Generic(Joint):
     def coordinates(self, space):
         held = self.directions(space)
         if space == "plane":
-            return {k: axis for k, axis in zip(PLANE_DIRECTIONS, (0, 1, 2), strict=True) if k not in held}
-        lengths = {k: n for n, k in enumerate("xyz") if k not in held}
-        turns = {f"angle_{k}": n for n, k in enumerate("xyz") if f"r{k}" not in held}
+            all_three = {"x": length_along(0), "y": length_along(1), "angle": angle_about()}
+            return {k: x for k, x in all_three.items() if k not in held}
+        lengths = {k: length_along(n) for n, k in enumerate("xyz") if k not in held}
+        turns = {f"angle_{k}": angle_about(n) for n, k in enumerate("xyz") if f"r{k}" not in held}
         return lengths | (turns if len(turns) < 3 else {})
 
     def markers(self, on):
@@ -326,7 +327,7 @@ class ParallelAxes(Joint):
     """An axis of j stays parallel to `axis` of i. Coordinate: angle about it."""
 
     spaces = ("space",)
-    free_coordinates = {"angle": 2}
+    free_coordinates = {"angle": angle_about()}
     drawn_as = Look("corner")
     frame_axis = "axis"
     needs_point = False
@@ -385,7 +386,7 @@ class OrientationLock(Joint):
     """j does not turn against i, but may shift. Coordinates: x, y, z along i's marker axes."""
 
     spaces = ("space",)
-    free_coordinates = {"x": 0, "y": 1, "z": 2}
+    free_coordinates = {"x": length_along(0), "y": length_along(1), "z": length_along(2)}
     tree_links = (slide_along(0), slide_along(1), slide_along(2))
     drawn_as = Look("corner")
     needs_point = False
@@ -397,7 +398,7 @@ class AngleLock(Joint):
     """In the plane: j does not turn against i, but may shift. Coordinates: x, y along i's marker axes."""
 
     spaces = ("plane",)
-    free_coordinates = {"x": 0, "y": 1}
+    free_coordinates = {"x": length_along(0), "y": length_along(1)}
     tree_links = (slide_along(0), slide_along(1))
     drawn_as = Look("corner")
     needs_point = False

@@ -3,6 +3,7 @@ meets the same function again; their numbers stand beside them, in p."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,14 @@ class Timed:
         known = dict(zip(self.variables, values, strict=True)) | {k: input_at(t, p[k]) for k in self.inputs}
         return self.shape(t, own, known)
 
+    def corners(self, p) -> list:
+        """Times at which it is not smooth, of one element or of several whose numbers are stacked."""
+        return self.shape.corners(under(self.prefix, p))
+
+    def data_span(self, p):
+        """First and last time of its data; None of what has none."""
+        return self.shape.data_span(under(self.prefix, p))
+
 
 @dataclass(frozen=True)
 class TimedVector:
@@ -63,6 +72,19 @@ class Prefixed:
 
     def __call__(self, t, p):
         return self.function(t, under(self.prefix, p))
+
+    def corners(self, p) -> list:
+        return corners_in(self.function, under(self.prefix, p))
+
+
+def corners_in(law, p) -> list:
+    """Times at which the functions of time inside a law are not smooth; it says so itself, or its parts do."""
+    if hasattr(law, "corners"):
+        return law.corners(p)
+    parts = law if isinstance(law, tuple) else ()
+    if dataclasses.is_dataclass(law):
+        parts = [getattr(law, f.name) for f in dataclasses.fields(law)]
+    return [x for part in parts for x in corners_in(part, p)]
 
 
 def under(prefix: str, p: Mapping) -> dict:

@@ -187,8 +187,8 @@ class MeasuredCoordinate(AbstractMeasurement):
         if target is None:
             return None
         joint, which = target
-        angle = which.startswith("angle")
-        channels = number_channels("rad" if angle else "m", angle=angle and on.space == "space")
+        free = on.free(joint, which)
+        channels = number_channels(free.unit, angle=free.is_angle and on.space == "space")
         return self._placed(on, joint.markers, channels, target=joint, coordinate=which)
 
 
@@ -295,9 +295,8 @@ class MeasuredEffort(AbstractMeasurement):
             text = f"'{item.name}' ({item.element.label}) acts on no single coordinate; measure its power or reaction."
             on.wrong(text, "of")
             return None
-        turning = item.coordinate.startswith("angle")
         level = 3 if isinstance(item, Constraint) else 1
-        return self._placed(on, item.markers, (Channel("", "N m" if turning else "N", level),), target=item)
+        return self._placed(on, item.markers, (Channel("", "N m" if item.is_angle else "N", level),), target=item)
 
 
 class MeasuredPower(AbstractMeasurement):

@@ -67,11 +67,20 @@ class Model(Solids):
     the start configuration that the bodies' poses describe. Units: any consistent set (SI in all examples).
     Two models are equal when their `statements` are equal.
 
+    **Arguments**: `name`; `space`, "plane" or "space"; `gravity`, a vector (default: none); `closing`, the names of
+    joints that close loops: in joint coordinates they are rows, and the others form the tree. Without it `da.build`
+    chooses.
+
+        >>> import dalembert as da
+        >>> model = da.Model("pendulum", gravity=(0, -9.81))
+        >>> rod = model.body("rod", mass=2.0, inertia=0.1, position=(0.5, 0))
+        >>> model.revolute("pin", model.ground, rod, at=(0, 0))
+        revolute 'pin' between ground and rod
+        >>> da.check(model).mobility
+        1
+
     `model.revolute("pin", i, j, at=(0, 0))` is short for `model.add(Revolute("pin", i, j, at=(0, 0)))`, and so for all
     elements; a class of your own is added with `add` (docs/extending.md).
-
-    `closing` names joints that close loops: in joint coordinates they are rows, and the others form the tree. Without
-    it `da.build` chooses.
     """
 
     def __init__(

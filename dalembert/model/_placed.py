@@ -41,6 +41,35 @@ def slide_along(axis: int = 2) -> Link:
     return Link(axis, slides=True)
 
 
+class JointCoordinate(NamedTuple):
+    """A coordinate that a joint leaves free: an angle (rad) or a length (m), about or along an axis of marker i.
+
+    `axis` is 0, 1, 2 for x, y, z; None where it is not so simple.
+    """
+
+    is_angle: bool
+    axis: int | None = None
+
+    @property
+    def unit(self) -> str:
+        return "rad" if self.is_angle else "m"
+
+    @property
+    def effort_unit(self) -> str:
+        """The unit of what pushes it."""
+        return "N m" if self.is_angle else "N"
+
+
+def angle_about(axis: int | None = 2) -> JointCoordinate:
+    """An angle about an axis of marker i; None: about no axis that is fixed in i."""
+    return JointCoordinate(True, axis)
+
+
+def length_along(axis: int | None = 2) -> JointCoordinate:
+    """A length along an axis of marker i; None: along no axis that is fixed in i."""
+    return JointCoordinate(False, axis)
+
+
 WELD, BALL = Link(), Link(ball=True)
 SCREW = Link(turns=True, pitch="pitch")
 FREE = {
@@ -67,6 +96,7 @@ class Look:
     round: bool = False  # they are spheres
     inside: bool = False  # of two wheels one may be a ring around the other
     axis_of_i: bool = False  # both wheels turn about the z axis of marker i
+    draws_j: bool = False  # of a body j without another point it is all that is seen
     between: str = ""  # what is drawn from point to point: "rod", "spring"
     movable: bool = False  # it may be drawn anywhere along its z axis
     curve: bool = False  # its numbers are those of a spline fixed in i
@@ -114,6 +144,7 @@ class Placed:
     functions: tuple[Callable, ...] = ()
     target: Constraint | None = None  # of a driver or a force: the joint on whose coordinate it acts
     coordinate: str = ""  # and which; none of a force on a ball: about all its axes
+    is_angle: bool = False  # what it acts on is an angle, not a length
 
     @property
     def type(self) -> str:

@@ -26,7 +26,7 @@ from dalembert.model._laws import (
     renamed_in,
     with_parameters,
 )
-from dalembert.model._placed import Constraint, Force, Input
+from dalembert.model._placed import Constraint, Force, Input, JointCoordinate
 from dalembert.model._readings import Reads
 
 if TYPE_CHECKING:
@@ -103,15 +103,30 @@ class Placing:
 
     def constraint(self, markers: Iterable[Marker], numbers=None, functions=(), **more) -> Constraint:
         """Add the constraint that the element is."""
-        made = Constraint(self.name, self.element, tuple(markers), _arrays(numbers), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
+        element: Any = self.element
+        for name, x in element.coordinates(self.space).items():
+            if not isinstance(x, JointCoordinate):
+                raise DalembertError(
+                    f"class {type(element).__name__}: its coordinate '{name}' is {x!r}; "
+                    "state angle_about(axis) or length_along(axis), of da.model."
+                )
+        more = self._acting_on(more)
+        made = Constraint(self.name, element, tuple(markers), _arrays(numbers), tuple(functions), **more)
         self._without_words(made.numbers, OF_ROWS)
         return self.register(self.model.constraints, made)
 
     def force(self, markers: Iterable[Marker], numbers=None, functions=(), **more) -> Force:
         """Add the force that the element is."""
+        more = self._acting_on(more)
         made = Force(self.name, self.element, tuple(markers), _arrays(numbers), tuple(functions), **more)  # pyright: ignore[reportArgumentType]
         self._without_words(made.numbers, OF_MARKERS)
         return self.register(self.model.forces, made)
+
+    def _acting_on(self, more: dict[str, Any]) -> dict[str, Any]:
+        """The same, knowing whether the coordinate that it acts on is an angle."""
+        if more.get("target") is None or not more.get("coordinate"):
+            return more
+        return more | {"is_angle": self.free(more["target"], more["coordinate"]).is_angle}
 
     def _without_words(self, numbers: Mapping, words: Iterable[str]) -> None:
         """Refuse a person's parameters that have the name of a number that all elements have."""
@@ -190,6 +205,10 @@ class Placing:
         else:
             return which if which is not None else next(iter(free))
         return None
+
+    def free(self, joint: Constraint, which: str) -> JointCoordinate:
+        """A coordinate of a joint by its name."""
+        return joint.element.coordinates(self.space)[which]
 
     def target(
         self, path: Any = "joint", joint=None, which=None, at: Any = "coordinate"

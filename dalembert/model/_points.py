@@ -8,7 +8,7 @@ from dalembert.model._arguments import Flag, Number, Positive, Vector, Vectors, 
 from dalembert.model._element import AbstractOneSided, AbstractTouching, Cause, Joint
 from dalembert.model._frames import Marker, frame_on_axis
 from dalembert.model._functions import FormulaError, spline_through
-from dalembert.model._placed import Bearing, Look
+from dalembert.model._placed import Bearing, Look, angle_about, length_along
 
 
 class PointOnLine(AbstractOneSided):
@@ -23,7 +23,7 @@ class PointOnLine(AbstractOneSided):
     axis: Vector | None = None
 
     def coordinates(self, space):
-        return {"displacement": 0 if space == "plane" else 2}
+        return {"displacement": length_along(0 if space == "plane" else 2)}
 
     def numbers(self, on):
         if self.one_sided and on.space == "space":
@@ -47,7 +47,7 @@ class PointInPlane(AbstractOneSided):
     """
 
     spaces = ("space",)
-    free_coordinates = {"x": 0, "y": 1}
+    free_coordinates = {"x": length_along(0), "y": length_along(1)}
     drawn_as = Look("pad", sides=(1,), foot=False, holds=False)
     frame_axis = "normal"
 
@@ -218,7 +218,7 @@ class RevoluteSphericalRod(Joint):
     """
 
     spaces = ("space",)
-    free_coordinates = {"angle": None}
+    free_coordinates = {"angle": angle_about(None)}
     drawn_as = Look("rod_ends", between="rod")
 
     at_i: Vector | None = None

@@ -159,12 +159,12 @@ def _unknown(who: str, f: Reads, known: Mapping[str, Reading], element: Element)
 
 
 def _loops(model: Model, known: Mapping[str, Reading], stated: Mapping[str, Element]) -> Iterator[Mistake]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for name in (*(n for x in model.measurements.values() for n in x.names), *model.inputs):
-        way = _loop(name, known) if name not in told else None
+        way = _loop(name, known) if name not in reported else None
         if way is None:
             continue
-        told |= set(way)
+        reported |= set(way)
         steps = itertools.pairwise(way)
         by = [c for a, b in steps for c in _setters(model).get(a, ()) if not c.sampled and b in c.outputs[a].names]
         setter = next(iter(by), None)
@@ -216,7 +216,7 @@ def _rows_with(model: Model, name: str) -> list:
 
 
 def bent(title: str, row: str, name: str) -> str:
-    """What is said of a driver whose input has no second derivative."""
+    """The mistake of a driver whose input has no second derivative."""
     return (
         f"{title} '{row}' uses input '{name}', which is linear between its points: a driver needs two derivatives. "
         "Give it as da.functions.table(times, values), a spline."

@@ -22,7 +22,7 @@ class Known:
     """What is known of some joints' reactions, by name; all reactions that agree with it are possible.
 
     What a model itself says (`one_sided=True` of a support, a cable, a wheel; `friction=` of a contact) is known
-    besides, and need not be told.
+    besides, and need not be given.
 
     **Arguments**
 
@@ -49,11 +49,11 @@ class Known:
     @property
     def joints(self) -> tuple[str, ...]:
         """The joints of which something is known."""
-        said = (self.push_only, self.pull_only, self.friction, self.strength, self.play)
-        return tuple(sorted({str(name) for x in said for name in x}))
+        stated = (self.push_only, self.pull_only, self.friction, self.strength, self.play)
+        return tuple(sorted({str(name) for x in stated for name in x}))
 
     def without(self, joints: Collection[str]) -> Known:
-        """The same without what is said of some joints."""
+        """The same without what is known of some joints."""
         if not set(joints) & set(self.joints):
             return self
 

@@ -23,7 +23,7 @@ from dalembert.reactions._unique import JointRows, Uniqueness
 from dalembert.systems import AbstractSystem
 
 OUTSIDE = 1e-6
-"""Share of the load by which a value may violate a limit before it is said to leave the set: rounding is far below."""
+"""Share of the load by which a value may violate a limit before it counts as outside the set: rounding is far below."""
 ROUNDING = 1e-11
 """Share of the load below which an end is zero."""
 ASCENTS = 20
@@ -101,7 +101,7 @@ class ReactionRanges:
 
     @property
     def limited(self) -> bool:
-        """Whether anything is known of the joints, told or by the model itself."""
+        """Whether anything is known of the joints, given or by the model itself."""
         return self.set_ is not None and bool(self.set_.limits)
 
     def of(self, joint: str) -> dict[str, Range]:
@@ -164,9 +164,9 @@ class PossibleSet:
         # a basis of loads without effect, orthonormal in the forces that they are
         null = dependence.null / dependence.sizes[:, None]
         U, s, Vt = np.linalg.svd(forces @ null, full_matrices=False)
-        felt = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
-        self.N = null @ (Vt[felt].T / s[felt])
-        self.lam = lam - self.N @ (U[:, felt].T @ (forces @ lam))
+        nonzero = s > ZERO * s[0] if s.size and s[0] > 0 else np.zeros(len(s), bool)
+        self.N = null @ (Vt[nonzero].T / s[nonzero])
+        self.lam = lam - self.N @ (U[:, nonzero].T @ (forces @ lam))
         load = max(float(np.max(np.abs(forces @ self.lam), initial=0.0)), typical)
         self.limits = limits_of(known, system, list(joints))
         given = max((float(np.max(np.abs(x.at), initial=0.0)) for x in self.limits), default=0.0)

@@ -10,7 +10,7 @@ from dalembert.reports._columns import Columns
 SHOWN = 30
 """Modes that are listed; of more the first, the rest is counted."""
 NAMED = 3
-"""Items of a mode whose share of energy is told."""
+"""Items of a mode whose share of energy is named."""
 KINDS = {"rigid-body": "rigid-body", "oscillating": "oscillating", "real": "real"}
 
 

@@ -35,12 +35,26 @@ def report(
     """Write a report as one HTML page that needs no network: the machine, its rank and redundancy, which reactions are
     unique, its motion (it plays), reactions with the rule that picked them, curves, settings and versions.
 
-    A model or a system is simulated to `t_end` (default 10) with `settings` as for `simulate`; a `Solution` is reported
-    as it is. `about` is a sentence under the title. A run that ends early is shown up to there, and constraints
-    that contradict each other are named without a motion. `statics` tells also where the machine rests (see
-    `equilibrium`), `modes` its modes (see `linearise`) about its start, or where that is not steady
-    about its rest. `known` (`reactions.Known`) tells where supports only push, what they bear: the report then shows
-    all possible reactions beside those that a rule picked. Under 5 MB for a normal run.
+    A run that ends early is shown up to there, and constraints that contradict each other are named without a motion.
+    Under 5 MB for a normal run.
+
+    **Arguments**
+
+    - `model`: a model or a system, which is simulated, or a `Solution`, which is reported as it is.
+    - `path`: the file, which ends in .html.
+    - `t_end` (default 10), `samples`, `coordinates` (of a model, as for `build`), `settings`: of the motion, as for
+      `simulate`.
+    - `about`: a sentence under the title. `progress`: say on the terminal what is being done.
+    - `statics`: also where the machine rests (see `equilibrium`). `modes`: also its modes (see `linearise`), about its
+      start, or where that is not steady about its rest.
+    - `known` (`reactions.Known`): where supports only push, what they bear; the report then shows all possible
+      reactions beside those that a rule picked.
+
+    **Returns** the path.
+
+        >>> import dalembert as da
+        >>> da.report(da.mechanism("pendulum"), "pendulum.html", t_end=0.5).name
+        'pendulum.html'
     """
     # loaded on first use: whoever prints a check needs none of it
     from dalembert.reports._sections import modes_section, rest_section, sections_of

@@ -9,11 +9,11 @@ import numpy as np
 
 from dalembert._results import RecordWarning, warn_caller
 from dalembert.results._measurements import add_measurements
-from dalembert.results._observe import joint_coordinate_names
+from dalembert.results._observe import coordinate_views
 from dalembert.results._reactions import unique_words, warn_slack
 from dalembert.results._turns import coordinate_motion, counted, with_turns
 from dalembert.simulation import IMPULSE_RULE
-from dalembert.systems import BodySystem, geometry, is_angle
+from dalembert.systems import BodySystem, geometry
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -112,12 +112,11 @@ def _bodies(results: Results, system: BodySystem, data, coords) -> None:
 def _joints(results: Results, system: BodySystem, data, coords) -> None:
     o = results.observed
     assert o.wrenches is not None
-    names = joint_coordinate_names(system)
-    if names:
-        values = _counting_turns(results, system, names)
-        coords["joint_coordinate"] = [f"{joint}.{what}" for joint, what in names]
-        units = ["rad" if is_angle(what) else "m" for _, what in names]
-        coords["joint_coordinate_units"] = ("joint_coordinate", units)
+    views = coordinate_views(system)
+    if views:
+        values = _counting_turns(results, system, views)
+        coords["joint_coordinate"] = [f"{joint}.{x.name}" for joint, x in views]
+        coords["joint_coordinate_units"] = ("joint_coordinate", [x.unit for _, x in views])
         data["coordinate"] = (("time", "joint_coordinate"), values, {"long_name": "joint coordinate"})
     if not system.joints:
         return
@@ -188,12 +187,13 @@ def _contacts(results: Results, data, coords) -> None:
     data["lift_off_contact"] = ("lift_off", np.array([name for _, name in lifted], "U1" if not lifted else None), text)
 
 
-def _counting_turns(results: Results, system: BodySystem, names: list[tuple[str, str]]) -> np.ndarray:
+def _counting_turns(results: Results, system: BodySystem, views) -> np.ndarray:
     """The joint coordinates with angles that count full turns, as they do in the plane; in space they come from
     (−π, π], and full turns follow from joint coordinates q or from the angles' own rates."""
     o = results.observed
     values = np.array(o.coordinates)
-    angles = [k for k, (_, what) in enumerate(names) if is_angle(what)]
+    names = [(joint, x.name) for joint, x in views]
+    angles = [k for k, (_, x) in enumerate(views) if x.is_angle]
     if system.space == "plane" or not angles or len(values) < 2:
         return values
     own = results.system.angles_in_q()

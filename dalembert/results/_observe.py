@@ -22,7 +22,7 @@ from dalembert.reactions import (
     reaction_on_bodies,
 )
 from dalembert.stabilise import row_sizes
-from dalembert.systems import AbstractSystem, BodySystem, compiled_for_each
+from dalembert.systems import AbstractSystem, BodySystem, CoordinateView, compiled_for_each
 
 AT_REST = 1e-8
 """Energies that change by less than this share of the machine's own count as rest: rounding (1e-16) then reads 1e-8."""
@@ -140,12 +140,12 @@ def violation(system: AbstractSystem, equations, vdot) -> Float[Array, " 3"]:
 
 
 def joint_coordinates(system: BodySystem, q) -> Array:
-    """The coordinates of all joints, in the order of `joint_coordinate_names`."""
+    """The coordinates of all joints, in the order of `coordinate_views`."""
     out = []
     for joint in system.joints:
         if joint.coordinates:
             i, j = system.joint_frames(joint, q)
-            out += [function(i, j) for _, function in joint.coordinates]
+            out += [x.function(i, j) for x in joint.coordinates]
     return jnp.stack(out) if out else jnp.zeros(0)
 
 
@@ -158,11 +158,9 @@ coordinate_rates = compiled_for_each(rates_at, 2)
 """Rates of the joint coordinates at many states."""
 
 
-def joint_coordinate_names(system: AbstractSystem) -> list[tuple[str, str]]:
-    """(joint, coordinate) in the order of `Observation.coordinates`."""
-    if system.bodies is None:
-        return []
-    return [(j.name, name) for j in system.bodies.joints for name, _ in j.coordinates]
+def coordinate_views(system: AbstractSystem) -> list[tuple[str, CoordinateView]]:
+    """Joints and their coordinates, in the order of `Observation.coordinates`."""
+    return [] if system.bodies is None else [(j.name, x) for j in system.bodies.joints for x in j.coordinates]
 
 
 def energies(observed: Observation, W) -> dict[str, Any]:

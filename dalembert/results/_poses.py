@@ -12,7 +12,7 @@ import numpy as np
 
 from dalembert.linalg import ZERO
 from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, Wrenches, joint_wrenches
-from dalembert.results._observe import joint_coordinate_names, joint_coordinates
+from dalembert.results._observe import coordinate_views, joint_coordinates
 from dalembert.systems import (
     AbstractSystem,
     BodySystem,
@@ -22,7 +22,6 @@ from dalembert.systems import (
     compiled_for_each,
     compiled_quickly,
     geometry,
-    is_angle,
 )
 
 if TYPE_CHECKING:
@@ -202,11 +201,10 @@ def _bodies(bodies: BodySystem, q: np.ndarray, dimension: str, data, coords) -> 
 
 
 def _joints(bodies: BodySystem, poses: Sequence[Pose], dimension: str, data, coords) -> None:
-    names = joint_coordinate_names(bodies)
-    if names:
-        coords["joint_coordinate"] = [f"{joint}.{what}" for joint, what in names]
-        units = ["rad" if is_angle(what) else "m" for _, what in names]
-        coords["joint_coordinate_units"] = ("joint_coordinate", units)
+    views = coordinate_views(bodies)
+    if views:
+        coords["joint_coordinate"] = [f"{joint}.{x.name}" for joint, x in views]
+        coords["joint_coordinate_units"] = ("joint_coordinate", [x.unit for _, x in views])
         values = np.array([p.coordinates for p in poses])
         data["coordinate"] = ((dimension, "joint_coordinate"), values, {"long_name": "joint coordinate"})
     if not bodies.joints:

@@ -166,8 +166,16 @@ def _hash(*parts) -> str:
 def open_run(path, *, system: AbstractSystem | None = None) -> Solution | RecordedRun:
     """A run from its file (`solution.to_netcdf`, `dalembert run -o`): the solution again, with all it can do.
 
-    A file whose model cannot be kept (it held a Python function) is opened as a `RecordedRun`: its labelled data, plots
-    and films, with a `RecordWarning` about what is missing. With `system`, the one that ran, it is a solution.
+    **Arguments**: `path` of the file; `system`, the one that ran, for a file whose model could not be kept (it held a
+    Python function).
+
+    **Returns** a `Solution`; of a file without its model, and without `system`, a `RecordedRun`: its labelled data,
+    plots and films, with a `RecordWarning` about what is missing.
+
+        >>> import dalembert as da
+        >>> path = da.simulate(da.mechanism("pendulum"), 0.1, samples=3).to_netcdf("pendulum.nc")
+        >>> da.open(path).t.tolist()
+        [0.0, 0.05, 0.1]
     """
     path = Path(path)
     data: Any = read_netcdf(path)

@@ -115,7 +115,7 @@ def _begin(system, formulation, stabilisation, rule, state, t0, tolerance: float
 
 
 def start_warnings(system: AbstractSystem, found: Assembled, given, t0) -> tuple[list[str], float]:
-    """What is to be said of a start that was closed, and how much its velocities were changed; `given` are those
+    """The warnings about a start that was closed, and how much its velocities were changed; `given` are those
     before."""
     q, v = found.state
     out = []

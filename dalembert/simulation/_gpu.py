@@ -74,7 +74,7 @@ def march_one(
     member has its own parameters, else (0) one set is that of all.
     """
     given = array(2 + 3 * ny + ns + nl)  # of `adapt`: t0, t1, y0, y1, error, state, limits
-    told = array(4 + ns)  # by `adapt`: keep, t, next, result, state
+    verdict = array(4 + ns)  # by `adapt`: keep, t, next, result, state
     x = array(1 + 2 * ny)  # of `field` and `close`: t, y, error
     slope = array(ny)  # ẏ at a stage
     total = array(2 * ny)  # of the stages: change of y, and error
@@ -143,8 +143,8 @@ def march_one(
             for k in range(ny):
                 raw[k] = x[1 + k]
         close(at(mine, kf * stride), stride, x, y1)
-        adapt(at(mine, (kf + kc) * stride), stride, given, told)
-        if told[0] != 0.0:
+        adapt(at(mine, (kf + kc) * stride), stride, given, verdict)
+        if verdict[0] != 0.0:
             accepted = accepted + 1.0
             if keeps == 1 and steps == 0:
                 while count < ntimes and times[count] <= t1:
@@ -164,15 +164,15 @@ def march_one(
                 there = at(out, count * ny * members + member)
                 for k in range(ny):
                     there[k * members] = y0[k]
-                out_t[count * members + member] = told[1]
+                out_t[count * members + member] = verdict[1]
                 count += 1
         else:
             rejected = rejected + 1.0
-        given[0] = told[1]
-        given[1] = told[2]
+        given[0] = verdict[1]
+        given[1] = verdict[2]
         for k in range(ns):
-            state[k] = told[4 + k]
-        result = told[3]
+            state[k] = verdict[4 + k]
+        result = verdict[3]
         if result != 0.0 or given[0] >= limits[0]:
             break
     for k in range(2 + ny):
@@ -343,7 +343,7 @@ def march_many_on_gpu(
         machine: the kernels, as for the CPU.
         parameters: rows of parameters, one for each member, or one for all.
         ends: a row for each member, as of `_native.run`.
-        limits: what the step control is told (`LIMITS`).
+        limits: what the step control has to know (`LIMITS`).
         times: instants to save.
         steps: whether the end of each step is saved instead.
         room: instants that are saved of a member at most.

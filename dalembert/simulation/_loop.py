@@ -74,9 +74,10 @@ def loop(
     """March the members first … last − 1 until each ends, pauses or fails; W of them at a time.
 
     A member's row of `ends` is (t, next, y, state of the step control, result, accepted, rejected, saved), before and
-    after. `kept` has what the kernels keep for each member, `limits` what the step control is told. `late` is 1 if the
-    last stage serves interpolation only: it is evaluated in steps in which a state is saved. Where number `noise` of ẏ
-    is not finite the state needs care; if `care` is 1 (one lane, one member) the function `careful` is called there.
+    after. `kept` has what the kernels keep for each member, `limits` what the step control has to know. `late` is 1 if
+    the last stage serves interpolation only: it is evaluated in steps in which a state is saved. Where number `noise`
+    of ẏ is not finite the state needs care; if `care` is 1 (one lane, one member) the function `careful` is called
+    there.
     """
     width = 2 + ny + ns + 4
     wide = kf + kc + ka + ks
@@ -86,8 +87,8 @@ def loop(
     lane_close = at(lane_field, kf * W)
     lane_adapt = at(lane_close, kc * W)
     given = at(lane_adapt, ka * W)  # of `adapt`: t0, t1, y0, y1, error, state, limits
-    told = at(given, (2 + 3 * ny + ns + nl) * W)  # by `adapt`: keep, t, next, result, state
-    x = at(told, (4 + ns) * W)  # of `field` and `close`: t, y, error
+    verdict = at(given, (2 + 3 * ny + ns + nl) * W)  # by `adapt`: keep, t, next, result, state
+    x = at(verdict, (4 + ns) * W)  # of `field` and `close`: t, y, error
     K = at(x, (1 + 2 * ny) * W)
     sums = at(K, stages * long)  # of stages
     raw = at(sums, long)  # y at the end of a step, before projection
@@ -156,11 +157,11 @@ def loop(
                 x[W + i] = y0[i] + (given[W + lane] - given[lane]) * sums[i]
                 raw[i] = x[W + i]
         close(lane_close, x, y1)
-        adapt(lane_adapt, given, told)
+        adapt(lane_adapt, given, verdict)
         if late == 1 and steps == 0:
             wanted = 0
             for lane in range(W):
-                if who[lane] >= 0.0 and told[lane] != 0.0:
+                if who[lane] >= 0.0 and verdict[lane] != 0.0:
                     count = int(ends[int(who[lane]) * width + width - 1])
                     if count < ntimes and times[count] <= given[W + lane]:
                         wanted = 1
@@ -180,7 +181,7 @@ def loop(
             count = int(row[width - 1])
             t0 = given[lane]
             t1 = given[W + lane]
-            keep = told[lane] != 0.0
+            keep = verdict[lane] != 0.0
             if keep:
                 moved = 1
                 row[width - 3] = row[width - 3] + 1.0
@@ -200,7 +201,7 @@ def loop(
                 for k in range(ny):
                     y0[k * W + lane] = y1[k * W + lane]
                 if steps == 1 and count < room:
-                    place[0] = told[W + lane]
+                    place[0] = verdict[W + lane]
                     for k in range(ny):
                         place[1 + k] = y0[k * W + lane]
                     saved(projection, place, at(out, (member * room + count) * nx))
@@ -209,11 +210,11 @@ def loop(
                 row[width - 1] = float(count)
             else:
                 row[width - 2] = row[width - 2] + 1.0
-            given[lane] = told[W + lane]
-            given[W + lane] = told[2 * W + lane]
+            given[lane] = verdict[W + lane]
+            given[W + lane] = verdict[2 * W + lane]
             for k in range(ns):
-                state[k * W + lane] = told[(4 + k) * W + lane]
-            result = told[3 * W + lane]
+                state[k * W + lane] = verdict[(4 + k) * W + lane]
+            result = verdict[3 * W + lane]
             if result != 0.0 or given[lane] >= limits[0]:
                 for k in range(2 + ny):
                     row[k] = given[k * W + lane]

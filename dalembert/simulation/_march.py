@@ -7,7 +7,7 @@ formulation and the stabilisation (a choice of basis, an integral). Three small 
 
 - `_vector_field`: a formulation and a stabilisation as the right-hand side of an ordinary differential equation;
 - `Projected`: any Diffrax solver, with the accepted state projected onto the constraints. A projected step must
-  not reuse the stage computed before projection (FSAL), so each step is told that the state has jumped;
+  not reuse the stage computed before projection (FSAL), so to each step the state counts as one that has jumped;
 - `Watched`: any Diffrax step-size controller, with dimensionless errors, that detects what Diffrax does not
   (numbers that are not finite, steps that vanish, eliminated rows that drift) and can pause the march, so that a
   progress bar and Ctrl-C need no callback (a callback would defeat the persistent compile cache).
@@ -629,7 +629,7 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
 
 
 def prepared(problem: Problem, span: Span, plan: Plan, loop: str) -> Problem:
-    """The problem for this kind of loop, told its tolerance where that matters."""
+    """The problem for this kind of loop, with its tolerance where that matters."""
     formulation = problem.formulation
     if loop != "ask" and not plan.fixed:
         formulation = formulation.with_tolerance(span.rtol)

@@ -192,7 +192,7 @@ class Machine:
         self._connect()
 
     def _connect(self) -> None:
-        """The loop, and what it is told of this machine."""
+        """The loop, and its numbers for this machine."""
         self.loop = loop_code(self.lanes)
         types = [ctypes.c_int64 if kind == "Whole" else ctypes.c_void_p for kind in ARGUMENTS.values()]
         self.run = self.loop.function("loop", *types)

@@ -48,15 +48,21 @@ def prepare(
 ) -> Prepared:
     """What `simulate` determines about a machine before it marches, for use under jit, vmap and grad.
 
-    There values are not available; prepare outside, and change parameters inside:
+    There values are not available; prepare outside, and change parameters inside.
 
-        machine = da.prepare(model, formulation=da.formulations.NullSpace())
-        jax.vmap(lambda m: da.simulate(machine.replace({"crank.mass": m}), 1.0).q[-1])(masses)
-
-    **Arguments**: `state`, `t`: where to evaluate (default: the model's start); the others as in `simulate`.
+    **Arguments**: `system`, a model or a system; `state`, `t`: where to evaluate (default: the model's start);
+    `formulation`, `stabilisation`, `rule` as in `simulate`.
 
     **Returns** a `Prepared`. A joint load for friction that is not unique is refused by name, unless a `rule`
     picks it.
+
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import dalembert as da
+        >>> machine = da.prepare(da.mechanism("four-bar"))
+        >>> masses = jnp.array([1.0, 2.0, 3.0])
+        >>> jax.vmap(lambda m: da.simulate(machine.replace({"crank.mass": m}), 0.1, samples=2).q[-1])(masses).shape
+        (3, 9)
     """
     system = build(system) if isinstance(system, Model) else system
     if system.touches:

@@ -83,7 +83,7 @@ def simulate(
       another of `INTEGRATORS`, or a Runge–Kutta solver of Diffrax, explicit or diagonally implicit
       (`diffrax.Ralston()`); default by tolerance. `rtol` (default 1e-8), `atol` (default = rtol) are relative to the
       machine's own size.
-    - `dt`: take fixed steps of this length instead.
+    - `dt`: take fixed steps of this length instead. `max_steps`: the most steps; the motion ends there.
     - `stepsize_controller`: one of Diffrax, in place of `rtol`, `atol` and `dt` (`diffrax.PIDController(rtol=1e-6,
       atol=1e-6, dtmax=0.01)`, `diffrax.StepTo(ts)`); errors and states reach it relative to the machine's own size.
     - `event`: a `diffrax.Event`; its conditions are functions `f(t, state, args, **kwargs)` of the time and the

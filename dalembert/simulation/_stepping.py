@@ -24,7 +24,7 @@ from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble_known
 from dalembert.model import Model
 from dalembert.stabilise import assembled
-from dalembert.systems import AbstractSystem, all_closed, build, compiled, compiled_for_each, is_angle
+from dalembert.systems import AbstractSystem, all_closed, build, compiled, compiled_for_each
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -167,7 +167,7 @@ def _refuse_open_angles(system: AbstractSystem) -> None:
     bodies, names = all_closed(system).bodies, [t.joint for t in system.touches]
     if bodies is None or bodies.space == "plane":
         return
-    angles = {j.name for j in bodies.joints if j.driven and is_angle(j.driven)}
+    angles = {j.name for j in bodies.joints if j.is_angle}
     for name in names:
         if name in angles and names.count(name) == 1:
             raise DalembertError(

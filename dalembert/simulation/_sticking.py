@@ -25,6 +25,7 @@ import numpy as np
 from dalembert._results import DalembertError, Status
 from dalembert.equations import Rubbing, assemble, rubbing_at
 from dalembert.linalg import ZERO
+from dalembert.model import corners_in
 from dalembert.reactions import (
     AbstractReactionRule,
     Instant,
@@ -480,12 +481,9 @@ def states_between(run: Callable[..., Solution], solution: Solution, times: np.n
 
 def corners(system: AbstractSystem) -> np.ndarray:
     """Times at which functions of time have corners: points of their data, begin and end of steps."""
-    found = [np.zeros(0)]
-    for path, x in jax.tree_util.tree_flatten_with_path(system)[0]:
-        name = str(getattr(path[-1], "key", "")).split("_")[-1]
-        if name in ("breaks", "begin", "end"):
-            found.append(np.ravel(np.asarray(x, float)))
-    return np.unique(np.concatenate(found))
+    families = jax.tree_util.tree_leaves(system, is_leaf=lambda x: isinstance(getattr(x, "p", None), dict))
+    found = [np.ravel(np.asarray(x, float)) for f in families if hasattr(f, "p") for x in corners_in(f, f.p)]
+    return np.unique(np.concatenate([np.zeros(0), *found]))
 
 
 def _many(state: State) -> State:

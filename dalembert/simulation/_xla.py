@@ -88,18 +88,18 @@ class _Program:
         ny, members = now.y.shape
         step, error = self._stages(kept, now)
         closed = self.call("close", kept, step.t1, step.raw, error)
-        told_limits = jnp.broadcast_to(limits[:, None], (len(LIMITS), members))
-        told = self.call("adapt", kept, now.t, now.next, now.y, closed, now.state, told_limits)
-        keep = now.going & (told[0] != 0)
+        limits_of_each = jnp.broadcast_to(limits[:, None], (len(LIMITS), members))
+        verdict = self.call("adapt", kept, now.t, now.next, now.y, closed, now.state, limits_of_each)
+        keep = now.going & (verdict[0] != 0)
         after = now._replace(
-            t=told[1],
-            next=told[2],
+            t=verdict[1],
+            next=verdict[2],
             y=jnp.where(keep, closed[:ny], now.y),
-            state=told[4:],
-            result=told[3],
+            state=verdict[4:],
+            result=verdict[3],
             accepted=now.accepted + keep,
             rejected=now.rejected + ~keep,
-            going=(told[3] == 0) & (told[1] < limits[0]),
+            going=(verdict[3] == 0) & (verdict[1] < limits[0]),
         )
         shown = ("out_t", "out", "count")
         after = after._replace(**{n: getattr(now, n) for n in shown})

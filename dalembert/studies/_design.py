@@ -119,7 +119,7 @@ class Design:
         turning = False
         if self.model is not None:
             force = self.model.forces.get(item)
-            turning = force is not None and str(getattr(force, "coordinate", "")).startswith("angle")
+            turning = force is not None and force.is_angle
         return (UNITS_OF_ANGLES if turning else UNITS).get(key or item, "")
 
     def parameters(self, x: Array) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def identify(
     - `noise`: the standard deviation of each measured number, by name or one for all; where none is given all have the
       same, which is estimated from what is left.
     - `driven`: drivers determine the motion (`da.kinematics`). `hold`, `rule`, `through`: as in `optimise`; `options`
-      as for `da.simulate`.
+      as for `da.simulate`. `max_steps`: the most steps of the search.
     - `sensors`: numbers that could be measured besides, with their noise; `experiments`: motions that could be measured
       besides (their data give times and names; values are not used). The verdict says which of them would determine
       what the data leave open.

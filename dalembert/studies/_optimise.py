@@ -79,7 +79,8 @@ def optimise(
     - `start`: where to begin, by name (default: the values of the model, moved into the bounds; with `through` the
       middle).
     - `method`: "slsqp", "trust-constr" (both of SciPy), "adam" (of optax, no constraints), or "global" (differential
-      evolution over batches, then "slsqp"). `starts`: begin from so many designs, the others Sobol' points.
+      evolution over batches, then "slsqp"). `starts`: begin from so many designs, the others Sobol' points
+      (`seed`). `max_iterations`: the most steps of the method.
     - `client`: a `dask.distributed.Client`; batches and starts are then shared among its workers.
 
     **Returns** an `Optimum`. Designs that cannot be assembled, stop, pass a singular position or close in another

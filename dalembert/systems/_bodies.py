@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -50,6 +50,19 @@ class ForceFamily(eqx.Module):
         return with_fields(self, names=to.all(self.names), joints=to.all(self.joints))
 
 
+class CoordinateView(NamedTuple):
+    """A coordinate of a joint: its name, its value as a function of the joint's two frames, and whether it is an angle
+    (rad) or a length (m)."""
+
+    name: str
+    function: Callable
+    is_angle: bool
+
+    @property
+    def unit(self) -> str:
+        return "rad" if self.is_angle else "m"
+
+
 @dataclass(frozen=True)
 class JointView:
     """What is measured at a joint: its two markers, independent of its rows."""
@@ -59,10 +72,11 @@ class JointView:
     blocks: tuple[int, ...]
     family: int
     member: int
-    coordinates: tuple[tuple[str, Callable], ...]
+    coordinates: tuple[CoordinateView, ...]
     look: Look = NO_LOOK
     target: str = ""  # of a driver: the joint it drives
     driven: str = ""  # and the coordinate of it
+    is_angle: bool = False  # what it drives or stops is an angle
 
     def renamed(self, to: Renaming) -> JointView:
         return dataclasses.replace(self, name=to(self.name), target=to(self.target) if self.target else "")

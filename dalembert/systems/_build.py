@@ -16,7 +16,7 @@ from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.model import AbstractForce, AbstractJoint, Body, Constraint, Force, Marker, Model, quaternion_of
 from dalembert.systems._absolute import AbsoluteSystem, MarkerRows
 from dalembert.systems._base import AbstractSystem, Nature, RowOwner
-from dalembert.systems._bodies import ForceFamily, JointView
+from dalembert.systems._bodies import CoordinateView, ForceFamily, JointView
 from dalembert.systems._build_control import controls_of, start_of
 from dalembert.systems._build_tree import angle_of, spanning_tree, tree_system
 from dalembert.systems._constraints import JointRows, rows_of
@@ -41,8 +41,18 @@ SPARSE_FROM = 40
 def build(model: Model, *, coordinates: str = "absolute", cut: Sequence[str] = ()) -> AbsoluteSystem | TreeSystem:
     """The system of a model. Raises `ModelError` with all mistakes of the model at once.
 
-    `coordinates`: "absolute" (each body's own; the default) or "joint" (those of a spanning tree; `cut` names joints
-    that must close loops instead of being in the tree, besides those of the model's `closing`).
+    **Arguments**: `model`; `coordinates`, "absolute" (each body's own; the default) or "joint" (those of a spanning
+    tree); `cut`, names of joints that must close loops instead of being in the tree, besides those of the model's
+    `closing`.
+
+    **Returns** an `AbstractSystem`: mass, forces and constraints as functions of t, q and v.
+
+        >>> import dalembert as da
+        >>> for coordinates in ("absolute", "joint"):
+        ...     system = da.build(da.mechanism("four-bar"), coordinates=coordinates)
+        ...     print(system.n, system.m)
+        9 8
+        3 2
     """
     if coordinates not in ("absolute", "joint"):
         raise DalembertError(f"coordinates={coordinates!r} is unknown; use 'absolute' or 'joint'.")
@@ -281,7 +291,9 @@ def _joint_views(model: Model, constraints, rows: dict[str, JointRows], index, f
     for c in constraints.values():
         blocks = tuple(index[b.name] for b in c.bodies)
         look, target = c.element.look_of(c, model.space), "" if c.target is None else c.target.name
-        own = (rows[c.name].coordinates, look, target, c.coordinate)
+        known = c.element.coordinates(model.space)
+        free = tuple(CoordinateView(name, f, known[name].is_angle) for name, f in rows[c.name].coordinates)
+        own = (free, look, target, c.coordinate, c.is_angle)
         views.append(JointView(c.name, _nature(c), blocks, *where[c.name], *own))
     return tuple(views)
 

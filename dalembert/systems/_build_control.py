@@ -16,7 +16,7 @@ def controls_of(
     model: Model, index: dict[str, int], joints: Sequence[JointView], placed: Callable
 ) -> tuple[tuple[Measure, ...], Control]:
     """The measurements of a model, and its inputs and controllers; `placed` gives the numbers of two markers."""
-    coordinates = [f"{j.name}.{name}" for j in joints for name, _ in j.coordinates]
+    coordinates = [f"{j.name}.{name}" for j in joints for name, *_ in j.coordinates]
     states = []
     for c in model.controllers.values():
         states += [f"{c.name}.{k}" for k in (*c.states, *(c.outputs if c.sampled else ()))]

@@ -485,8 +485,3 @@ def coordinate_of(c: m.Constraint, space: str, name: str) -> Callable:
     if name not in found:
         raise DalembertError(f"Joint '{c.name}': the rows of {type(c.element).__name__} have no coordinate '{name}'.")
     return found[name]
-
-
-def is_angle(name: str) -> bool:
-    """Whether a joint coordinate is an angle (radians) or a length."""
-    return name.startswith("angle")

@@ -24,7 +24,7 @@ from jaxtyping import Float
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array, is_traced
-from dalembert.model import input_function
+from dalembert.model import Timed, input_function
 from dalembert.systems._names import Renaming, with_fields
 from dalembert.systems._user import user_mistake
 
@@ -185,10 +185,10 @@ class Control(eqx.Module):
         """A sentence for each input whose data do not reach from t0 to t_end."""
         found = []
         for x in self.sources:
-            breaks = x.p.get("breaks")
-            if breaks is None or x.setter is not None or is_traced(breaks):
+            span = x.function.data_span(x.p) if isinstance(x.function, Timed) else None
+            if span is None or x.setter is not None or is_traced(span):
                 continue
-            first, last, slack = float(breaks[0]), float(breaks[-1]), 1e-6 * (t_end - t0)
+            first, last, slack = float(span[0]), float(span[1]), 1e-6 * (t_end - t0)
             if t0 < first - slack or t_end > last + slack:
                 found.append(
                     f"Input '{x.name}': its data are from {first:g} to {last:g} s, the run from {t0:g} to {t_end:g} s; "

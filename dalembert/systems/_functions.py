@@ -68,8 +68,8 @@ _SIGNATURES = ("mass(t, q)", "force(t, q, v)", "position(t, q)", "motion(t, q, v
 class FunctionSystem(RowSystem):
     """Your own equations: M(t,q), h(t,q,v), Φ(t,q) and nonholonomic rows φ(t,q,v), as JAX functions.
 
-    **Arguments**: `mass(t, q)`, `force(t, q, v)`, `position(t, q)` (Φ), `motion(t, q, v)` (φ), `qdot(q, v)` where it is
-    not v, `potential(t, q)`; `q0`, `v0` the start.
+    **Arguments**: `name`; `mass(t, q)`, `force(t, q, v)`, `position(t, q)` (Φ), `motion(t, q, v)` (φ), `qdot(q, v)`
+    where it is not v, `potential(t, q)`; `q0`, `v0` the start.
 
         >>> import jax.numpy as jnp
         >>> import dalembert as da

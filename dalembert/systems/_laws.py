@@ -12,7 +12,7 @@ import numpy as np
 from dalembert import model as m
 from dalembert._results import DalembertError
 from dalembert.systems import _forces as laws
-from dalembert.systems._constraints import coordinate_of, is_angle
+from dalembert.systems._constraints import coordinate_of
 from dalembert.systems._positions import component_of
 
 LABELS = {"plane": ("Fx", "Fy", "Mz"), "space": ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
@@ -32,7 +32,7 @@ def law_of(f: m.Force, space: str) -> Any:
 def _on_coordinate(law: type[laws.OnCoordinate], winds: Callable[[m.Force], bool] = lambda f: True) -> Callable:
     def made(f: m.Force, space: str):
         assert f.target is not None
-        around = is_angle(f.coordinate) and space == "space"  # in the plane angles count full turns
+        around = f.is_angle and space == "space"  # in the plane angles count full turns
         return law(coordinate_of(f.target, space, f.coordinate), around and winds(f), *f.functions)
 
     return made
@@ -62,7 +62,7 @@ def _bearing_friction(f: m.Force, space: str):
 
 
 def _dry_friction(f: m.Force, space: str):
-    coordinate, turns = _coordinate(f, space), is_angle(f.coordinate)
+    coordinate, turns = _coordinate(f, space), f.is_angle
     assert coordinate is not None
     if f.functions:
         return laws.DryFriction(coordinate, False, f.functions[0], turns)

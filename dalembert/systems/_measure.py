@@ -23,7 +23,6 @@ from dalembert import model as m
 from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array, MachineRows, MachineVelocities
 from dalembert.model import Channel
-from dalembert.systems._constraints import is_angle
 from dalembert.systems._frames import Place, Twist, dot, marker_frames
 from dalembert.systems._names import Renaming, with_fields
 from dalembert.systems._positions import position_of
@@ -420,9 +419,9 @@ def view_of(system: AbstractSystem, k: int) -> ChannelView:
         x = system.measures[which]
         return ChannelView(x.names[at], x.channels[at].unit, x.channels[at].level)
     assert bodies is not None
-    joint, what = [(j.name, name) for j in bodies.joints for name, _ in j.coordinates][which - len(system.measures)]
-    name = f"{joint}.{what}_{LEVELS[at]}" if LEVELS[at] else f"{joint}.{what}"
-    return ChannelView(name, ("rad" if is_angle(what) else "m") + ("", "/s", "/s²")[at], at)
+    joint, x = [(j.name, x) for j in bodies.joints for x in j.coordinates][which - len(system.measures)]
+    name = f"{joint}.{x.name}_{LEVELS[at]}" if LEVELS[at] else f"{joint}.{x.name}"
+    return ChannelView(name, x.unit + ("", "/s", "/s²")[at], at)
 
 
 def is_position(system: AbstractSystem, k: int) -> bool:
@@ -437,8 +436,7 @@ def counts_no_turns(system: AbstractSystem, k: int) -> bool:
         return False
     if which < len(system.measures):
         return system.measures[which].channels[at].angle
-    names = [name for j in bodies.joints for name, _ in j.coordinates]
-    return is_angle(names[which - len(system.measures)])
+    return [x.is_angle for j in bodies.joints for x in j.coordinates][which - len(system.measures)]
 
 
 def _locate(system: AbstractSystem, k: int) -> tuple[int, int]:
@@ -459,7 +457,7 @@ def _evaluate(known: Known, which: int, level: int) -> Array:
     measures = known.system.measures
     if which < len(measures):
         return measures[which].law(known, measures[which], level)
-    joint, function = [(j, f) for j in known.bodies.joints for _, f in j.coordinates][which - len(measures)]
+    joint, function = [(j, x.function) for j in known.bodies.joints for x in j.coordinates][which - len(measures)]
     return OfJoint(function).at(known, joint, level)
 
 
@@ -471,7 +469,7 @@ def channel_names(system: AbstractSystem) -> tuple[str, ...]:
 def channels_named(system: AbstractSystem, item: str) -> tuple[int, ...]:
     """The numbers of the channels that a name means; see `AbstractSystem.channels_named`."""
     bodies, control = system.bodies, system.control
-    coordinates = [] if bodies is None else [f"{j.name}.{name}" for j in bodies.joints for name, _ in j.coordinates]
+    coordinates = [] if bodies is None else [f"{j.name}.{name}" for j in bodies.joints for name, *_ in j.coordinates]
     inputs = [x.name for x in control.sources]
     known = {
         name: (k,)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from dalembert import model as m
 from dalembert._typing import Array, Scalar
 from dalembert.systems._base import AbstractSystem
-from dalembert.systems._constraints import ROWS, JointRows, coordinate_of, is_angle, locked, wrapped
+from dalembert.systems._constraints import ROWS, JointRows, coordinate_of, locked, wrapped
 from dalembert.systems._frames import Frame, back, dot, marker_frames, rate_of
 
 
@@ -178,7 +178,7 @@ def _motion(family) -> Callable | None:
 def _driver(c: m.Constraint, space: str) -> JointRows:
     assert c.target is not None
     coordinate = coordinate_of(c.target, space, c.coordinate)
-    return JointRows(1, 0, DriverRow(coordinate, c.functions[0], is_angle(c.coordinate)))
+    return JointRows(1, 0, DriverRow(coordinate, c.functions[0], c.is_angle))
 
 
 def _speed_driver(c: m.Constraint, space: str) -> JointRows:

@@ -202,7 +202,7 @@ class TreeSystem(AbstractSystem):
             return Place(p, R, jnp.zeros((len(p), 0)))
         return Place(p[:, :2], R[:, :2, :2], angles)
 
-    def carried(self, q: Coordinates, u: Velocities) -> BodyMotion:
+    def body_motion(self, q: Coordinates, u: Velocities) -> BodyMotion:
         """The absolute motion of the bodies."""
         tree, chains = self.tree, self.chains(q)
         S = chains.S
@@ -221,7 +221,7 @@ class TreeSystem(AbstractSystem):
 
     def lift_rate(self, q, v, vdot):
         """v̇_abs = J u̇ + J̇u."""
-        at = self.carried(q, v)
+        at = self.body_motion(q, v)
         return (self._push(at.chains, vdot) + at.bias).ravel()
 
     def push_forward(self, q, v):
@@ -242,7 +242,7 @@ class TreeSystem(AbstractSystem):
         return jnp.concatenate([linear[:, :2], angular[:, 2:]], axis=1)
 
     def lift(self, q, v):
-        at = self.carried(q, v)
+        at = self.body_motion(q, v)
         bodies = jax.tree_util.tree_map(lambda a: a[:-1], at.places)
         there = jax.vmap(self.absolute.kinematics.coordinates)(bodies).ravel()
         return State(self.and_states(there, self.split(q)[1]), at.v.ravel())
@@ -293,7 +293,7 @@ class TreeSystem(AbstractSystem):
         return BlockMass.dense_one(self.mass_matrix(self.chains(q)))
 
     def force(self, t, q, v):
-        return self.driven(t, q, v).bias_force(t, self.carried(q, v))
+        return self.driven(t, q, v).bias_force(t, self.body_motion(q, v))
 
     def bias_force(self, t, at: BodyMotion) -> Velocities:
         """Jᵀ(h_abs − M_abs J̇u)."""
@@ -313,7 +313,7 @@ class TreeSystem(AbstractSystem):
         return self.timed(t).carrier.position_rows(t, self.places(q))
 
     def motion_residual(self, t, q, v):
-        at = self.carried(q, v)
+        at = self.body_motion(q, v)
         return self.timed(t).carrier.motion_rows(t, at.places, at.twists)
 
     def qdot(self, q, v):
@@ -334,7 +334,7 @@ class TreeSystem(AbstractSystem):
 
     def terms(self, t, q, v):
         """The rows of the absolute system in joint velocities: C = C_abs J, Γ = Γ_abs − C_abs J̇u."""
-        at = self.carried(q, v)
+        at = self.body_motion(q, v)
         on_bodies = self.timed(t).carrier.constraints(t, at.places, at.twists)
         C, share = self._through(at.chains, on_bodies.rows)
         Gamma = on_bodies.Gamma - on_bodies.rows.mv(at.bias.ravel())
@@ -344,11 +344,11 @@ class TreeSystem(AbstractSystem):
         return Terms(mass, force, on_bodies._replace(rows=rows, Gamma=Gamma, share=share))
 
     def residuals(self, t, q, v):
-        at = self.carried(q, v)
+        at = self.body_motion(q, v)
         return self.timed(t).carrier.residuals_at(t, at.places, at.twists)
 
     def matrices(self, t, q, joints=False):
-        at = self.carried(q, jnp.zeros(self.n))
+        at = self.body_motion(q, jnp.zeros(self.n))
         rows, b = self.timed(t).carrier.jacobian(t, at.places, at.twists)
         return BlockMass.dense_one(self.mass_matrix(at.chains)), self._through(at.chains, rows)[0], b, None
 

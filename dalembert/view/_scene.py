@@ -27,6 +27,19 @@ MOST_CURVES = 6
 STILL = 1e-9
 """Motions below this share of the machine's size, or of a radian, count as rest."""
 MOST_TRACES = 3
+
+
+@dataclass(frozen=True)
+class Between:
+    """How a thing is drawn that stretches from point to point."""
+
+    colour: str
+    radius: float  # in those of links
+    ball: bool = False  # at the ground it ends in a ball
+
+
+BETWEEN = {"spring": Between("#4c566a", 1.1, ball=True), "rod": Between("#9aa5b1", 0.35)}
+"""By the word of a `look`."""
 TANGLE = 30
 """A path so many times longer than it is wide is a tangle, and not drawn unless requested."""
 
@@ -384,10 +397,8 @@ class _Maker:
         points = self.points[body["name"]]
         if wheels and all(any(np.linalg.norm(p - h) < 1e-6 * self.sizes.length for h in hubs) for p in points):
             return wheels
-        slides = any(
-            j["look"].get("symbol") == "sleeve" and j["bodies"][1] == body["name"] for j in self.machine["joints"]
-        )
-        if slides and len(shapes.distinct(points, 2e-3 * self.sizes.length)) == 1:
+        drawn = any(j["look"].get("draws_j") and j["bodies"][1] == body["name"] for j in self.machine["joints"])
+        if drawn and len(shapes.distinct(points, 2e-3 * self.sizes.length)) == 1:
             return wheels  # its sleeve is enough
         return wheels + shapes.body_parts(points, body, self.sizes)
 
@@ -401,7 +412,8 @@ class _Maker:
                 parts += shapes.support(point, self.up, self.sizes)
                 done.append(point)
         for f in self.machine["forces"]:
-            if f["look"].get("between") == "spring" and "ground" in f["bodies"]:
+            stretches = BETWEEN.get(f["look"].get("between", ""))
+            if stretches is not None and stretches.ball and "ground" in f["bodies"]:
                 point = shapes.vec(f["points"][f["bodies"].index("ground")])
                 lift = np.array([0.0, 0.0, 1.2 * self.sizes.top])
                 parts.append(shapes.ball(point + lift, 0.6 * self.sizes.pin, shapes.DARK))
@@ -455,19 +467,17 @@ class _Maker:
     def _links(self) -> list[dict[str, Any]]:
         """What stretches between two bodies: springs, and massless rods."""
         out = []
-        for f in self.machine["forces"]:
-            if f["look"].get("between") == "spring" and len(f.get("points", [])) == 2:
-                out.append(self._between(f, "spring", "#4c566a", 1.1 * self.sizes.link))
-        for item in (*self.machine["joints"], *self.machine["forces"]):
-            if item["look"].get("between") == "rod" and len(item.get("points", [])) == 2:
-                out.append(self._between(item, "rod", "#9aa5b1", 0.35 * self.sizes.link))
-        return out
-
-    def _between(self, item, kind: str, colour: str, r: float) -> dict[str, Any]:
         lift = np.array([0.0, 0.0, 1.2 * self.sizes.top])
-        a, b = (shapes.num(shapes.vec(p) + lift) for p in item["points"])
-        i, j = (self.index[name] for name in item["bodies"])
-        return {"name": item["name"], "t": kind, "i": i, "j": j, "a": a, "b": b, "r": shapes.num(r), "c": colour}
+        for item in (*self.machine["joints"], *self.machine["forces"]):
+            word = item["look"].get("between", "")
+            drawn = BETWEEN.get(word)
+            if drawn is None or len(item.get("points", [])) != 2:
+                continue
+            a, b = (shapes.num(shapes.vec(p) + lift) for p in item["points"])
+            i, j = (self.index[name] for name in item["bodies"])
+            place = {"name": item["name"], "t": word, "i": i, "j": j, "a": a, "b": b}
+            out.append(place | {"r": shapes.num(drawn.radius * self.sizes.link), "c": drawn.colour})
+        return out
 
     def _traces(self, wanted) -> list[dict[str, Any]]:
         if wanted is None:
