@@ -25,7 +25,7 @@ from dalembert.simulation._called import Called, generic
 from dalembert.simulation._march import Plan, Span
 from dalembert.simulation._native import changed_along
 from dalembert.simulation._prepare import Prepared
-from dalembert.simulation._rows import made
+from dalembert.simulation._rows import code_for_rows
 from dalembert.simulation._steps import first_step
 from dalembert.stabilise import EXACT, State
 from dalembert.systems import compiled, without_names
@@ -129,7 +129,7 @@ def for_each(name: str, function: Callable, parameters, varied: np.ndarray, give
     numbers = flat(eqx.filter(parameters, eqx.is_array))
     one: Any = (*given, rows[0])
     try:
-        kernel, code = made(name, function, generic(parameters, numbers, built_in), one, built_in, *own)
+        kernel, code = code_for_rows(name, function, generic(parameters, numbers, built_in), one, built_in, *own)
     except Unknown:
         by_jax = compiled(lambda parameters, rows: jax.lax.map(lambda row: function(parameters, (*given, row)), rows))
         return jax.tree_util.tree_map(np.asarray, by_jax(parameters, rows))
