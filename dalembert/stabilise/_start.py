@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
@@ -17,7 +18,7 @@ from dalembert.equations import ROUNDED, Equations, assemble_known, residuals, s
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
 from dalembert.model import Model
 from dalembert.stabilise._reach import out_of_reach
-from dalembert.systems import AbstractSystem, State, build, compiled_quickly, in_double, require_float64
+from dalembert.systems import AbstractSystem, State, build, compiled_quickly, in_double, numbered, require_float64
 
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
@@ -85,8 +86,10 @@ def consistent_state(
     [Kövecses, Piedbœuf 2003, configuration correction and velocity filter.]
 
     Differentiable: the derivative is that of the exact projection. Along a change of parameters under which redundant
-    joints contradict each other (one of two hinges moved) there is none: forward derivatives are NaN. Reverse ones hold
-    only for sums of changes that agree, and are larger than any real one, by 1e7, for a change that does not.
+    joints contradict each other (one of two hinges moved) there is none: forward derivatives are NaN, and reverse ones
+    by a parameter that cannot change at all, with those that are changed beside it, without a contradiction. Where it
+    can (both hinges are moved), reverse derivatives hold for sums of changes that agree; by one of them alone they are
+    larger than any real one, by 1e7.
     """
     system = build(system) if isinstance(system, Model) else system
     q, v = (None, None) if state is None else state
@@ -266,9 +269,11 @@ def _finish_jvp(primals, tangents):
     """The derivative of `_finish` where there is one.
 
     A change of parameters under which redundant constraints contradict each other has none: C δq = −∂Φ/∂p δp has no
-    solution. Forward derivatives are then NaN. Reverse ones do not know the direction of the change: a reverse
-    derivative is right, to 1e-9, for each consistent sum of parameters, and of the order of `POISON` for others.
+    solution. Forward derivatives are then NaN. Reverse ones do not know the direction of the change: they are NaN for a
+    parameter that no consistent change moves (`_stuck`); else a reverse derivative is right, to 1e-9, for each
+    consistent sum of parameters, and of the order of `POISON` for others.
     """
+    tangents = (_without_stuck(primals, tangents[0]), *tangents[1:])
     (found, C, before), (d_found, _, d_before) = eqx.filter_jvp(_corrected, primals, tangents)
     system, free = primals[0], primals[5]
     if C is None:  # null vectors of large systems are not computed here
@@ -285,6 +290,71 @@ def _finish_jvp(primals, tangents):
     rows = [positions / sizes[:h], velocities / sizes]
     state = State(*guarded(nulls, [d_state.q, d_state.v], rows, jnp.concatenate(given)))
     return found, eqx.tree_at(lambda f: f.state, d_found, state)
+
+
+def _without_stuck(primals, change):
+    """A change of the system, whose reverse derivatives are NaN for parameters that no consistent change moves."""
+    system, t, _, q, v, free = jax.lax.stop_gradient(primals)
+    if not system.asked or system.klu is not None or not system.m_holonomic:
+        return change
+    slots = system.slots()
+    names = numbered(slots)
+    asked = [slots[names[k]] for k in system.asked if k < len(names)]
+    moved = [x for x in asked if any(_differentiated(slot, change) for slot in x)]
+    if not moved:
+        return change
+    equations = assemble_known(system, t, q, v)
+    h, sizes = system.m_holonomic, row_sizes(system, equations)[: system.m_holonomic]
+    null = _left_null(system, equations.C[:h] * free, sizes)
+    for slots_of_one, stuck in zip(moved, _stuck(system, t, q, null, sizes, moved), strict=True):
+        for slot in slots_of_one:
+            if _differentiated(slot, change):
+                change = slot.set(change, _nan_in_reverse(stuck, slot.get(change)))
+    return change
+
+
+def _differentiated(slot, change) -> bool:
+    try:
+        return slot.get(change) is not None
+    except (TypeError, AttributeError, ValueError):  # there is no change of this array
+        return False
+
+
+def _stuck(system, t, q, null, sizes, parameters) -> list[Array]:
+    """For each of some parameters whether every change of these that keeps redundant rows consistent leaves it alone.
+
+    Φ changes by D δp; what no motion can make up for is Zᵀ D δp. A number of p is left alone by all δp with Zᵀ D δp = 0
+    if its unit vector lies in the span of the rows of ZᵀD.
+    """
+
+    def residual(values):
+        there = system
+        for slots, value in zip(parameters, values, strict=True):
+            for slot in slots:
+                there = slot.set(there, value)
+        return there.position_residual(t, q) / sizes
+
+    values = [slots[0].get(system) for slots in parameters]
+    flat, back = ravel_pytree(values)
+    D = jax.jacfwd(lambda x: residual(back(x)))(flat)
+    A, lengths = null.T @ D, jnp.linalg.norm(D, axis=0)
+    # a change that the rows do not notice, or of which only rounding is left, contradicts nothing
+    A = jnp.where(jnp.max(jnp.abs(A), axis=0) > UNSOLVABLE * lengths, A / jnp.where(lengths > 0, lengths, 1.0), 0.0)
+    _, s, Vt = jnp.linalg.svd(A, full_matrices=False)
+    kept = jnp.where((s > UNSOLVABLE * jnp.max(s, initial=0.0))[:, None], Vt, 0.0)
+    alone = jnp.sum(kept**2, axis=0) > 1 - UNSOLVABLE
+    return [jnp.all(x) for x in jax.tree_util.tree_leaves(back(jnp.where(alone, 1.0, 0.0)))]
+
+
+def _nan_in_reverse(when, x):
+    """x; its cotangent is NaN where `when` is."""
+    shape = jnp.shape(x)
+    return jax.lax.custom_linear_solve(
+        lambda y: y,
+        jnp.ravel(x),
+        lambda _, y: y,
+        lambda _, y: jnp.where(when, jnp.nan, y),
+    ).reshape(shape)
 
 
 def guarded(nulls: list, states: list, rows: list, given: Array) -> Sequence[Array]:

@@ -34,7 +34,7 @@ from dalembert.complements import Local
 from dalembert.linalg import KLU, BlockMass, BlockPattern, BlockRows
 from dalembert.systems import _measure
 from dalembert.systems._control import NO_CONTROL, Control
-from dalembert.systems._names import Named, Renaming
+from dalembert.systems._names import Named, Renaming, with_fields
 
 if TYPE_CHECKING:
     from dalembert.equations import Equations
@@ -136,6 +136,9 @@ class AbstractSystem(Named):
     owners: eqx.AbstractVar[tuple[RowOwner, ...]]
     q0: eqx.AbstractVar[Coordinates]
     v0: eqx.AbstractVar[Velocities]
+    asked: tuple[int, ...] = eqx.field(static=True, default=(), kw_only=True)
+    """The parameters, by their place in `numbered(slots)`, that were replaced by numbers that JAX traces: it may be
+    differentiated by these."""
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
 
@@ -569,6 +572,12 @@ def _numbers(name: str, system, value) -> np.ndarray:
     return found
 
 
+def numbered(slots: Mapping[str, tuple]) -> list[str]:
+    """The names of slots in an order that depends neither on them nor on the order of an element's numbers, which
+    programs of JAX bring into alphabetical order."""
+    return sorted(slots, key=lambda name: name.rpartition(".")[2] if "." in name else "")
+
+
 def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     import difflib
 
@@ -590,4 +599,5 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
                 word = "positive definite" if old.ndim else "greater than zero"
                 raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
             system = slot.set(system, new)
-    return system
+    asked = {k for k, name in enumerate(numbered(slots)) if name in values and is_traced(values[name])}
+    return with_fields(system, asked=tuple(sorted(asked.union(system.asked)))) if asked else system
