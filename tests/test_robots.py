@@ -18,6 +18,8 @@ from dalembert._results import DalembertError, FileError
 from dalembert.io import read, text_of
 from dalembert.io._urdf import LOOPS
 from dalembert.model import axis_angle, quaternion_of, rotation_matrix
+from dalembert.reactions import RequireUnique
+from dalembert.results._observe import observe
 
 # both sides sum the same few products in double precision: a thousand roundings of the largest number
 EXACT = 1e-12
@@ -462,7 +464,52 @@ def test_a_link_without_mass_between_two_hinges_is_a_universal_joint(tmp_path):
     assert any("Link 'cross' has no mass: joints 'roll', 'pitch' act as one" in r for r in found.remarks)
     path.write_text(text.replace('xyz="0 1 0"', 'xyz="1 1 0"'))
     with pytest.raises(FileError, match="joints 'roll', 'pitch' .turn, then turn. act together as no joint"):
-        read(path)
+        read(path, strict=True)
+    askew = read(path)
+    assert [c.type for c in askew.model.constraints.values()] == ["revolute"] * 2
+    assert any("stands body 'hand_between1', with 1e-11 of its mass" in r for r in askew.remarks)
+    assert not any("act as one" in r for r in askew.remarks)
+
+
+SOFT = """<mujoco model="soft"><compiler angle="radian"/><worldbody>
+  <body name="base" pos="0 0 1"><inertial pos="0.1 0 0" mass="2" diaginertia="0.03 0.02 0.04"/>
+    <joint name="root" axis="0 1 0"/>
+    <body name="toe" pos="0.3 0 0.02" euler="0.1 0.2 0">
+      <inertial pos="0.2 0.05 0.01" mass="0.7" diaginertia="3e-3 2e-3 4e-3"/>
+      <joint name="first" pos="-0.05 0 0" damping="0.3" armature="0.002" stiffness="1.5" springref="0.2"/>
+      <joint name="second" pos="0.04 0.02 0" damping="0.1"/>
+      <joint name="askew" axis="0.6 0 0.8" pos="0.1 0 0" range="-1 1"/>
+      <body name="nail" pos="0.3 0 0"><inertial pos="0.05 0 0" mass="0.2" diaginertia="1e-4 2e-4 3e-4"/>
+        <joint name="slide" type="slide" axis="1 0 0"/><joint name="tilt" axis="1 1 0" pos="0 0.1 0"/>
+  </body></body></body></worldbody></mujoco>"""
+
+
+def test_joints_on_one_body_that_are_no_joint_of_the_library_are_mujocos(tmp_path):
+    """Parallel hinges at different points, a third askew, a slide and a hinge askew: light links between them. M, h and
+    accelerations to 1e-10, and in absolute coordinates the same accelerations."""
+    path = tmp_path / "soft.xml"
+    path.write_text(SOFT)
+    found = read(path)
+    system = da.build(found.model, coordinates="joint")
+    robot = mujoco.MjModel.from_xml_path(str(path))
+    robot.jnt_limited[:] = 0
+    assert (system.n, system.m) == (robot.nv, 0) == (6, 0)
+    assert list(found.model.bodies) == ["base", "toe_between1", "toe_between2", "toe", "nail_between1", "nail"]
+    assert sum("stands body" in r for r in found.remarks) == 3
+    rng = np.random.default_rng(5)
+    q = np.asarray(system.retract(jnp.asarray(system.q0), jnp.asarray(rng.uniform(-0.6, 0.6, system.n))))
+    u = rng.uniform(-1, 1, system.n)
+    at = evaluate(system, q, u)
+    data, X, bias = mujoco_state(robot, system, q, u)
+    M = mass_of(robot, data)
+    matches(at.M, X.T @ M @ X, 1e-10)
+    matches(at.h, X.T @ (data.qfrc_passive - data.qfrc_bias - M @ bias), 1e-10)
+    matches(at.vdot, np.linalg.solve(X, data.qacc - bias), 1e-8)  # times the condition of M, some 100 here
+    absolute = da.build(found.model)
+    there = evaluate(absolute, *(np.asarray(x) for x in system.lift(jnp.asarray(q), jnp.asarray(u))))
+    own = observe(system, da.formulations.Proximal(), RequireUnique(), 0.0, jnp.asarray(q), jnp.asarray(u))
+    # rows are known to rounding over the weakest direction, √1e-11 of the strongest
+    matches(there.vdot, np.asarray(own.vdot), 1e-8)
 
 
 BOX = "\n".join(

@@ -64,7 +64,7 @@ def read_robot(
     complaints.raise_all()
     try:
         with np.errstate(all="ignore"):
-            model = model_of(robot, complaints, stops)
+            model = model_of(robot, complaints, stops, strict=strict)
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         complaints.add(None, f"its numbers cannot be used ({error}).")
         model = None

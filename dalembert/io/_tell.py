@@ -30,13 +30,18 @@ from dalembert.model import (
     quaternion_of,
 )
 
+LIGHT = 1e-11
+"""Mass of a link that stands between two joints on one body, where no joint moves as both do, as a share of the body's:
+enters the equations of the robot at that size, and leaves its reactions some digits."""
 
-def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -> Model:
+
+def model_of(robot: Robot, complaints: Complaints, stops: float | None = None, *, strict: bool = False) -> Model:
     """The model of a robot; every mistake goes to `complaints`, every loss to the robot's remarks.
 
-    `stops` is the stiffness of end stops at the limits of joints; without it limits are information.
+    `stops` is the stiffness of end stops at the limits of joints; without it limits are information. `strict` refuses
+    joints on one body that act together as no joint of the library, instead of a light link between them.
     """
-    builder = _Builder(robot, complaints, stops)
+    builder = _Builder(robot, complaints, stops, strict)
     model = builder.build()
     if not complaints.found:
         for mistake in model.mistakes():
@@ -49,8 +54,8 @@ def model_of(robot: Robot, complaints: Complaints, stops: float | None = None) -
 class _Builder:
     """Groups links that are fixed to each other, joins joints, and adds all of it to the model in order."""
 
-    def __init__(self, robot: Robot, complaints: Complaints, stops: float | None):
-        self.robot, self.complaints, self.stops = robot, complaints, stops
+    def __init__(self, robot: Robot, complaints: Complaints, stops: float | None, strict: bool):
+        self.robot, self.complaints, self.stops, self.strict = robot, complaints, stops, strict
         self.model = Model(_clean_name(robot.name) or "robot", space="space", gravity=robot.gravity)
         self.taken: set[str] = {"ground"}
         self.elements: dict[str, Element | None] = {}
@@ -74,6 +79,8 @@ class _Builder:
         if robot.lumps:
             self._lump()
         self._drop_massless()
+        if not self.strict:
+            self._part_rows()
         order = self._order()
         self._place(order)
         groups = self._groups(order)
@@ -226,8 +233,9 @@ class _Builder:
             del self.above[found], self.below[found]
             link = robot.links.pop(found)
             lost = " (its visual shapes are left out)" if link.pictures else ""
-            names = listed(m.name for m in motions)
-            robot.remarks.append(f"Link '{found}' has no mass: joints {names} act as one, without it{lost}.")
+            if combined(motions, self.size) is not None:
+                names = listed(m.name for m in motions)
+                robot.remarks.append(f"Link '{found}' has no mass: joints {names} act as one, without it{lost}.")
 
     def _between(self, name: str, in_loops: set[str]) -> bool:
         link, below = self.robot.links[name], self.below.get(name, [])
@@ -240,6 +248,54 @@ class _Builder:
             and not link.frames
             and name not in in_loops
         )
+
+    # ---- joints on one body that act together as no joint ------------------------------------------------------
+
+    def _part_rows(self) -> None:
+        """Joints on one body that no joint of the library replaces: a light link between them."""
+        for joint in list(self.robot.joints):
+            while combined(joint.motions, self.size) is None and (count := self._leading(joint)):
+                joint = self._parted(joint, count)
+
+    def _leading(self, joint: Joint) -> int:
+        """How many of its first motions are one joint; 0 where they are none, or nothing with mass is below."""
+        if self._fixed_to(joint.child)[0] == 0:
+            return 0
+        counts = range(len(joint.motions) - 1, 0, -1)
+        found = ((k, combined(joint.motions[:k], self.size)) for k in counts)
+        return next((k for k, one in found if one is not None and one.joint is not None), 0)
+
+    def _parted(self, joint: Joint, count: int) -> Joint:
+        """The joint with its motions from `count` on; those before it carry a new link."""
+        robot, child = self.robot, joint.child
+        upper, lower = joint.motions[:count], joint.motions[count:]
+        mass, moment = self._fixed_to(child)
+        away = float(np.linalg.norm(upper[-1].point - lower[0].point))
+        link = next(n for k in itertools.count(1) if (n := f"{child}_between{k}") not in robot.links)
+        inertia = LIGHT * max(moment, mass * away**2, 1e-6 * mass * self.size**2) * np.eye(3)
+        robot.links[link] = Link(link, joint.element, LIGHT * mass, lower[0].point, inertia)
+        above = Joint(joint.name, joint.parent, link, joint.pose, upper, joint.element)
+        below = Joint(f"{joint.name}_{link}", link, child, Pose(), lower, joint.element)
+        robot.joints = [x for j in robot.joints for x in ((above, below) if j is joint else (j,))]
+        self.above |= {link: above, child: below}
+        self.below[joint.parent] = [above if j is joint else j for j in self.below[joint.parent]]
+        self.below[link] = [below]
+        robot.remarks.append(
+            f"No joint here moves as {listed(m.name for m in joint.motions)} on link '{child}' do together: between "
+            f"{listed(m.name for m in upper)} and {listed(m.name for m in lower)} stands body '{link}', with {LIGHT:g} "
+            "of its mass. Reactions of these joints have fewer digits; strict=True refuses such a file."
+        )
+        return below
+
+    def _fixed_to(self, name: str) -> tuple[float, float]:
+        """Mass and largest moment of inertia of the links that move with one."""
+        mass, moment, waiting = 0.0, 0.0, [name]
+        while waiting:
+            here = waiting.pop()
+            link = self.robot.links[here]
+            mass, moment = mass + link.mass, max(moment, float(np.max(np.linalg.eigvalsh(link.inertia))))
+            waiting += [j.child for j in self.below.get(here, []) if not j.motions]
+        return mass, moment
 
     def _order(self) -> list[str]:
         """Links, parents before children, in the file's order."""
