@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -37,6 +38,44 @@ def little_room(size: int):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_place_and_its_name_after(tmp_path, monkeypatch):
+    """A power failure at any time leaves the older file or the whole new one: fsync, rename, fsync of the folder."""
+    path, done = tmp_path / "run.txt", []
+    path.write_text("older")
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle):
+        found = os.fstat(handle)
+        if os.path.samestat(found, os.stat(tmp_path)):
+            done.append(("folder", path.read_text()))
+        else:
+            done.append(("file", os.pread(handle, 100, 0).decode(), path.read_text()))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append(("put in place",)), replace(a, b)))
+    write_in_place(path, ".txt", lambda temporary: Path(temporary).write_text("newer"))
+    assert done == [("file", "newer", "older"), ("put in place",), ("folder", "newer")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="errors of fsync as POSIX has them")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EINVAL, errno.ENOTSUP])
+def test_a_disk_that_cannot_take_a_file_is_told_one_that_cannot_wait_is_not(number, tmp_path, monkeypatch):
+    """Some file systems report only at fsync that they are full; others have no fsync at all."""
+    path = tmp_path / "run.txt"
+    path.write_text("older")
+
+    def failing(handle):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    told = number in (errno.ENOSPC, errno.EIO)
+    refused = pytest.raises(da.errors.DalembertError, match="Cannot write.*run.txt")
+    with refused if told else contextlib.nullcontext():
+        write_in_place(path, ".txt", lambda temporary: Path(temporary).write_text("newer"))
+    assert path.read_text() == ("older" if told else "newer") and os.listdir(tmp_path) == ["run.txt"]
 
 
 WRITERS = {

@@ -329,6 +329,13 @@ def test_a_redundant_machine_with_a_coupling_gives_results(space, coordinates, t
         data = solution.dataset
         assert solution.to_netcdf(tmp_path / "run.nc").exists()
         tie = solution.reactions("tie")
+        for path in (tmp_path / "run.png", tmp_path / "reactions.png", tmp_path / "page.html", tmp_path / "film.gif"):
+            if path.suffix == ".png":
+                solution.plot("reactions" if path.stem == "reactions" else "page", path=path)
+            else:
+                solution.animate(path)
+            assert path.stat().st_size > 5000
+        assert "tie" in da.reports.report(solution, tmp_path / "report.html").read_text(encoding="utf-8")
     assert list(data["solvability"].values) == ["open", "unique", "open", "unique"]
     assert tie.attrs["rule"] == "unique"
     # I α = 3 + f, I α/(−2) = 2 f of the multiplier f: on b, the last body, 2 f = −I α_a/2

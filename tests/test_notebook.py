@@ -56,6 +56,21 @@ def test_a_model_and_a_check_are_tables(four_bar):
     assert "all reactions are unique" in found._repr_html_() and found._repr_html_().startswith("<pre")
 
 
+def test_a_joint_and_a_force_are_tables():
+    """Its two bodies with its point in the frame of each, and its numbers; names are escaped."""
+    model = da.Model("m", space="space")
+    rod = model.body("<rod>", mass=1.0, inertia=(1.0, 1.0, 1.0), position=(1.0, 0, 0))
+    pin = model.revolute("pin", "ground", rod, at=(0.5, 0, 0), axis=(0, 1, 0))
+    text = pin._repr_html_()
+    assert repr(pin) in html.unescape(text) and "<rod>" not in text and text.count("<tr>") >= 3
+    assert "0.5, 0, 0" in text and "-0.5, 0, 0" in text and "0, 1, 0" in text
+    spring = model.spring_damper("spring", model.ground, rod, at_i=(0, 0, 0), stiffness=3.5)
+    assert "stiffness" in spring._repr_html_() and "3.5" in spring._repr_html_()
+    flat = da.mechanism("slider-crank")
+    for item in (*flat.constraints.values(), *flat.forces.values()):
+        assert item._repr_html_().startswith("<pre")
+
+
 def test_a_solution_is_its_page_in_a_frame(four_bar_motion, data, monkeypatch):
     text = four_bar_motion._repr_html_()
     assert text.count("<iframe") == 1 and 'sandbox="allow-scripts"' in text

@@ -94,7 +94,7 @@ class Body:
     def __repr__(self) -> str:
         if self.is_ground:
             return "ground"
-        return f"body '{self.name}': mass {self.mass:.6g}, inertia {_few(self.inertia)}, at {_few(self.position)}"
+        return f"body '{self.name}': mass {self.mass:.6g}, inertia {few(self.inertia)}, at {few(self.position)}"
 
     def local_point(self, point) -> np.ndarray:
         """World point of the start configuration → components in the body frame."""
@@ -116,7 +116,7 @@ class Marker:
 
     def __repr__(self) -> str:
         named = f"marker '{self.name}'" if self.name else "marker"
-        return f"{named} of {'ground' if self.body.is_ground else repr(self.body.name)} at {_few(self.position)}"
+        return f"{named} of {'ground' if self.body.is_ground else repr(self.body.name)} at {few(self.position)}"
 
     @property
     def start_position(self) -> np.ndarray:
@@ -129,7 +129,7 @@ class Marker:
         return self.body.rotation @ self.rotation
 
 
-def _few(values) -> str:
+def few(values) -> str:
     """Numbers for printing: a diagonal tensor as its diagonal, six digits."""
     x = np.asarray(values, float)
     if x.ndim == 2 and not np.any(x - np.diag(np.diagonal(x))):

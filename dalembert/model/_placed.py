@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dalembert.model._frames import Body, Marker
+from dalembert.model._frames import Body, Marker, few
 
 if TYPE_CHECKING:
     from dalembert.model._element import AbstractForce, AbstractJoint
@@ -128,6 +128,18 @@ class Placed:
         names = list(dict.fromkeys(b.name for b in self.bodies))
         where = f" between {' and '.join(names)}" if len(names) == 2 else f" on {', '.join(names)}" if names else ""
         return f"{self.element.label} '{self.name}'{where}"
+
+    def _repr_html_(self) -> str:
+        from dalembert.view import html_table, html_words
+
+        sides = [
+            ("ground" if m.body.is_ground else m.body.name, few(m.position), *(few(z) for z in m.rotation.T[2:]))
+            for m in self.markers
+        ]
+        numbers = [(name, few(x)) for name, x in self.numbers.items()]
+        out = html_words(repr(self))
+        out += html_table(("on", "at, in its frame", "z axis")[: len(sides[0])], sides) if sides else ""
+        return out + (html_table(("number", "value"), numbers) if numbers else "")
 
 
 class Term(NamedTuple):
