@@ -475,14 +475,23 @@ def test_bad_files_are_sentences_on_the_command_line(tmp_path, monkeypatch, argu
     assert sentence in result.stderr and "Traceback" not in result.stderr + result.stdout
 
 
-def test_a_chain_of_ten_thousand_bodies_is_not_too_long():
+def ten_thousand_bodies() -> str:
+    """A chain of bodies on hinges, as a file."""
     lines = [HEAD.rstrip(), "bodies:"]
     lines += [f"  - {{name: b{k}, mass: 1, inertia: 0.1, position: [{k}.5, 0]}}" for k in range(10_000)]
     lines += ["joints:"]
     ends = [(f"b{k - 1}" if k else "ground", f"b{k}") for k in range(10_000)]
     lines += [f"  - {{type: revolute, name: j{k}, i: {i}, j: {j}, at: [{k}, 0]}}" for k, (i, j) in enumerate(ends)]
-    tree, wrong = read_tree("\n".join(lines) + "\n")
-    assert tree is not None and not wrong
+    return "\n".join(lines) + "\n"
+
+
+def test_a_file_of_ten_thousand_bodies_loads(tmp_path):
+    (tmp_path / "chain.yaml").write_text(ten_thousand_bodies())
+    model = da.load(tmp_path / "chain.yaml")
+    assert len(model.bodies) == len(model.constraints) == 10_000
+    last = model.constraints["j9999"]
+    assert [b.name for b in last.bodies] == ["b9998", "b9999"]
+    assert last.markers[0].position.tolist() == [0.5, 0.0] and last.markers[1].position.tolist() == [-0.5, 0.0]
 
 
 def test_a_bad_file_is_refused_without_jax(tmp_path, monkeypatch):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -170,14 +172,29 @@ def test_ctrl_c_acts_in_the_middle_of_a_long_march():
         "print('ready', flush=True)\n"
         "da.simulate(system, 1e8, integrator='tsit5', max_steps=10**9)"
     )
+    resource = pytest.importorskip("resource")
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("there is no /proc here, which says what a running process has used")
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = children.ru_utime + children.ru_stime
     with python_process(code) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         time.sleep(1.0)
+        used = processor_time_of(process.pid)
         process.send_signal(signal.SIGINT)
         began = time.perf_counter()
         _, told = process.communicate(timeout=60)
     assert time.perf_counter() - began < 10.0  # a quarter of a second on an idle machine
     assert told.rstrip().endswith("KeyboardInterrupt")
+    # on a loaded machine a process waits; what it still computes does not depend on that
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ended.ru_utime + ended.ru_stime - before - used < 1.0
+
+
+def processor_time_of(process: int) -> float:
+    """Seconds that a running process has used so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_fixed_steps_converge_with_their_order(four_bar):
