@@ -68,8 +68,8 @@ def conditioned(M, C) -> float:
     return values[0] / values[-1]
 
 
-def test_random_machines_against_sixty_digits():
-    """200 machines, conditioning of the rows up to 1e6 (of the saddle-point matrix: 1e12), every exact formulation."""
+def solver(forms):
+    """M, C, h, Γ ↦ v̇ by each formulation, and λ."""
     system = da.FunctionSystem(
         lambda t, q, p: p["M"],
         lambda t, q, v, p: p["h"],
@@ -77,9 +77,7 @@ def test_random_machines_against_sixty_digits():
         q0=np.zeros(9),
         parameters={"M": np.eye(9), "h": np.zeros(9), "C": np.eye(9)[:5], "g": np.zeros(5)},
     )
-    forms = exact_formulations(Ranks(5, 5))
 
-    @eqx.filter_jit
     def solved(M, C, h, g):
         own = system.replace({"M": M, "C": C, "h": h, "g": g})
         equations = da.assemble(own, 0.0, jnp.zeros(9), jnp.zeros(9))
@@ -87,6 +85,25 @@ def test_random_machines_against_sixty_digits():
         lam = RequireUnique().multipliers(own, equations, Proximal().solve(equations).r)
         return found, lam
 
+    return solved
+
+
+def test_ill_conditioned_machines_side_by_side_in_a_batch():
+    """Under vmap a member that needs singular values brings them for all: each is solved as it is alone."""
+    rng, kappas = np.random.default_rng(11), (1.0, 1e6, 1e2, 1e5)
+    machines = [random_machine(kappa, rng) for kappa in kappas]
+    batch = jax.jit(jax.vmap(solver({"proximal": Proximal()})))
+    found, multipliers = jax.device_get(batch(*(jnp.stack(x) for x in zip(*machines, strict=True))))
+    for machine, vdot, lam in zip(machines, found["proximal"], multipliers, strict=True):
+        exact, forces = in_sixty_digits(*machine)
+        k = conditioned(*machine[:2])
+        assert np.linalg.norm(vdot - exact) <= allowed(k) * np.linalg.norm(exact)
+        assert np.linalg.norm(lam - forces) <= allowed(k * k) * np.linalg.norm(forces)
+
+
+def test_random_machines_against_sixty_digits():
+    """200 machines, conditioning of the rows up to 1e6 (of the saddle-point matrix: 1e12), every exact formulation."""
+    solved = eqx.filter_jit(solver(exact_formulations(Ranks(5, 5))))
     rng = np.random.default_rng(7)
     worst: dict[str, float] = {}
     for kappa in np.geomspace(1.0, 1e6, 200):
@@ -150,6 +167,20 @@ def test_the_cylinder_of_a_long_scissor_lift(stages, coordinates):
     np.testing.assert_allclose(found.vdot, 0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+def test_every_reaction_of_a_scissor_lift(coordinates):
+    """All 62 multipliers of ten stages, and the wrenches made of them, against the same equations in 60 digits."""
+    system = da.build(scissor_lift(10), coordinates=coordinates)
+    found = OBSERVE(system, Proximal(), RequireUnique(), 0.0, system.q0, system.v0)
+    e = da.assemble(system.machine, 0.0, *system.lift(system.q0, system.v0))
+    _, lam = in_sixty_digits(*(np.asarray(x) for x in (e.M, e.C, e.h, e.Gamma)))
+    bound = allowed(float(found.sigma[0] / found.sigma[-1])) * np.max(np.abs(lam))
+    assert len(lam) == 63 and np.max(np.abs(np.asarray(found.lam) - lam)) <= bound
+    # each body balances: what its joints exert on it is the load that it does not fall with
+    pulls = np.asarray(e.C).T @ np.asarray(found.lam)
+    np.testing.assert_allclose(pulls, -np.asarray(e.h), atol=10 * bound)
+
+
 def held_chain(links: int, length: float = 1.0, mass: float = 2.0) -> tuple[da.Model, np.ndarray]:
     """Rods between two supports, at rest: tan θ_k = (V_k − w/2)/H with V_k = (links/2 − k) w; the force of each pin."""
     weight = mass * 9.81
@@ -170,7 +201,10 @@ def held_chain(links: int, length: float = 1.0, mass: float = 2.0) -> tuple[da.M
 
 @pytest.mark.parametrize(
     "links, coordinates",
-    [(400, "absolute"), *(pytest.param(*x, marks=THOROUGH) for x in ((400, "joint"), (2000, "absolute")))],
+    [
+        (400, "absolute"),
+        *(pytest.param(*x, marks=THOROUGH) for x in ((400, "joint"), (2000, "absolute"), (2000, "joint"))),
+    ],
 )
 def test_every_pin_of_a_chain_held_at_both_ends(links, coordinates):
     model, by_hand = held_chain(links)
@@ -185,7 +219,8 @@ def test_every_pin_of_a_chain_held_at_both_ends(links, coordinates):
 @pytest.mark.parametrize(
     "mass, coordinates",
     [
-        *(pytest.param(m, "absolute", marks=THOROUGH) for m in (1e-6, 1e-9, 1e-12)),
+        (1e-9, "absolute"),
+        *(pytest.param(m, "absolute", marks=THOROUGH) for m in (1e-6, 1e-12)),
         *(pytest.param(m, "joint", marks=THOROUGH) for m in (1e-6, 1e-9, 1e-12)),
     ],
 )
@@ -203,11 +238,12 @@ def test_a_hexapod_on_legs_of_hardly_any_mass(mass, coordinates):
     assert np.max(np.abs(np.asarray(found.lam) - lam)) <= allowed(kappa) * np.max(np.abs(lam))
 
 
-def test_a_coupler_of_hardly_any_mass():
+@pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])
+def test_a_coupler_of_hardly_any_mass(coordinates):
     """Of a massless coupler the pins pull along its line, and both cranks turn as with a rod between them."""
-    system = da.build(da.mechanism("four-bar"))
+    system = da.build(da.mechanism("four-bar"), coordinates=coordinates)
     reference, before = None, 1.0
-    body = next(b for b in system.body_names if "coupler" in b)
+    body = next(b for b in system.machine.body_names if "coupler" in b)
     for mass in (1e-3, 1e-6, 1e-9, 1e-12, 1e-14):
         light = system.replace({f"{body}.mass": mass, f"{body}.inertia": mass / 12})
         found = OBSERVE(light, Proximal(), RequireUnique(), 0.0, light.q0, light.v0)
@@ -248,21 +284,28 @@ def hinged_four_bar(tilt: float) -> da.Model:
     [
         *((tilt, "absolute") for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
         *(pytest.param(tilt, "joint", marks=THOROUGH) for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
+        *(
+            pytest.param(tilt, how, marks=THOROUGH)
+            for tilt in (1e-12, 1e-8, 1e-7, 1e-3)
+            for how in ("absolute", "joint")
+        ),
     ],
 )
 def test_check_and_motion_tell_one_story_of_a_tilted_axis(tilt, coordinates):
-    """Parallel to 1e-8 it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
+    """Nearly parallel it moves and has 3 superfluous rows; else it is locked, does not creep, and is called nearly
     redundant as long as the tilt is one nobody would draw. The threshold is one for both, `RANK_TOLERANCE`."""
     system = da.build(hinged_four_bar(tilt), coordinates=coordinates)
     found = da.check(system)
     solution = da.simulate(system, 0.5, samples=3)
     moved = float(np.max(np.abs(np.asarray(solution.q)[-1] - np.asarray(solution.q)[0])))
     nearly = any(line.startswith("nearly redundant") for line in found.remarks)
-    if tilt < 1e-8:
+    # σ is 0.13 of the tilt in absolute coordinates: 1e-7 is at the threshold, and either side of it is one story
+    assert tilt == 1e-7 or found.mobility == (1 if tilt < 1e-7 else 0)
+    if found.mobility:
         assert (found.redundancy, found.mobility, nearly) == (3, 1, False)
         assert moved > 0.1
     else:
-        assert (found.redundancy, found.mobility, nearly) == (2, 0, tilt < 1e-3)
+        assert (found.redundancy, found.mobility, nearly) == (2, 0, tilt < 1e-2)
         # a locked machine moves by rounding over the weakest direction at most
         assert moved < 1e-12 / tilt
         assert not nearly or "'D'" in found.remarks[0]
