@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -110,6 +111,83 @@ def slider_crank(theta: float = 0.7, omega: float = 6.0) -> Passing:
     return Passing(model, "crank", inertia, lambda th: G * (m1 + m2) / 2 * math.cos(th), (theta, omega))
 
 
+@dataclass(frozen=True)
+class Turning:
+    """A machine whose points are all (a + b cos θ, d + e sin θ), for its reactions by Newton and Euler.
+
+    `bodies`: name → (b, e, turns, mass, inertia) of centres of mass, and by how much of θ a body turns; `pins`: joint →
+    (body i, body j, (a, b, d, e)); of a `guide` along x only a force along y and a torque are unknown.
+    """
+
+    bodies: dict[str, tuple[float, float, int, float, float]]
+    pins: dict[str, tuple[str, str, tuple[float, float, float, float]]]
+    centres: dict[str, tuple[float, float]]
+    guide: str = ""
+
+    def reactions(self, theta: float, omega: float) -> dict[str, tuple[float, float]]:
+        """Force on body j of each joint, in 80 digits: m a and I α of every body are those of the only freedom."""
+        with mpmath.workdps(80):
+            c, s, w = (
+                f(mpmath.mpf(float(theta))) for f in (mpmath.cos, mpmath.sin, lambda x: mpmath.mpf(float(omega)))
+            )
+            g, whole = mpmath.mpf(G), [tuple(map(mpmath.mpf, x)) for x in self.bodies.values()]
+            J = sum(m * (b * b * s * s + e * e * c * c) + I * turns * turns for b, e, turns, m, I in whole)
+            slope = sum(2 * m * (b * b - e * e) * s * c for b, e, _, m, _ in whole)
+            alpha = -(slope / 2 * w * w + g * c * sum(m * e for _, e, _, m, _ in whole)) / J
+            first, second = -s * alpha - c * w * w, c * alpha - s * w * w  # of cos θ and of sin θ, twice by time
+            names, columns = list(self.bodies), [(j, k) for j in self.pins for k in range(2)]
+            A, rhs = mpmath.zeros(3 * len(names), len(columns)), mpmath.zeros(3 * len(names), 1)
+            for n, (b, e, turns, m, I) in enumerate(whole):
+                rhs[3 * n], rhs[3 * n + 1], rhs[3 * n + 2] = m * b * first, m * (e * second + g), I * turns * alpha
+            for k, (joint, component) in enumerate(columns):
+                i, j, (pa, pb, pd, pe) = self.pins[joint]
+                for sign, body in ((-1, i), (1, j)):
+                    if body == "ground":
+                        continue
+                    n, (b, e, *_) = names.index(body), whole[names.index(body)]
+                    if joint == self.guide and component == 0:  # its torque, in place of a force along x
+                        A[3 * n + 2, k] = sign
+                        continue
+                    x, y = self.centres[body]
+                    arm = (pa - x + (pb - b) * c, pd - y + (pe - e) * s)
+                    A[3 * n + component, k] = sign
+                    A[3 * n + 2, k] = sign * (arm[0] if component else -arm[1])
+            # one equation more than unknowns: they agree, as the acceleration is the right one
+            z = mpmath.lu_solve(A, rhs)  # by least squares
+            found = {joint: [float(z[2 * k]), float(z[2 * k + 1])] for k, joint in enumerate(self.pins)}
+        if self.guide:
+            found[self.guide][0] = 0.0
+        return {joint: (x, y) for joint, (x, y) in found.items()}
+
+
+def turning_n_four_bar(N: int) -> Turning:
+    """`n_four_bar` for its reactions."""
+    bodies = {f"crank{i}": (0.5, 0.5, 1, 1.0 + i, (1.0 + i) / 12) for i in range(N + 1)}
+    bodies |= {f"bar{i}": (1.0, 1.0, 0, 1.0, 1 / 3) for i in range(N)}
+    centres = {f"crank{i}": (2.0 * i, 0.0) for i in range(N + 1)} | {f"bar{i}": (2.0 * i + 1, 0.0) for i in range(N)}
+    pins = {f"foot{i}": ("ground", f"crank{i}", (2.0 * i, 0.0, 0.0, 0.0)) for i in range(N + 1)}
+    for i in range(N):
+        pins[f"left{i}"] = (f"crank{i}", f"bar{i}", (2.0 * i, 1.0, 0.0, 1.0))
+        pins[f"right{i}"] = (f"bar{i}", f"crank{i + 1}", (2.0 * i + 2, 1.0, 0.0, 1.0))
+    return Turning(bodies, pins, centres)
+
+
+def turning_slider_crank() -> Turning:
+    """`slider_crank` for its reactions."""
+    bodies = {
+        "crank": (0.5, 0.5, 1, 1.0, 1.0 / 12),
+        "rod": (1.5, 0.5, -1, 1.5, 1.5 / 12),
+        "slider": (2.0, 0.0, 0, 2.0, 0.02),
+    }
+    pins = {
+        "main": ("ground", "crank", (0.0, 0.0, 0.0, 0.0)),
+        "big_end": ("crank", "rod", (0.0, 1.0, 0.0, 1.0)),
+        "small_end": ("rod", "slider", (0.0, 2.0, 0.0, 0.0)),
+        "guide": ("ground", "slider", (0.0, 2.0, 0.0, 0.0)),
+    }
+    return Turning(bodies, pins, dict.fromkeys(bodies, (0.0, 0.0)), "guide")
+
+
 def change_point(masses=(1.0, 1.5, 2.0), theta: float = 2.0, omega: float = 6.0) -> Passing:
     """Crank 1 m, coupler and rocker 2 m, pins 3 m apart: all in line at θ = π, where the coupler passes to the other
     side of the crank. J and its slope by automatic differentiation of the closed form of the poses."""
@@ -187,6 +265,50 @@ def peaucellier(coordinates: str, omega: float):
     q = np.asarray(da.stabilise.consistent_state(system).q)
     free = np.linalg.svd(np.asarray(da.assemble(system, 0.0, q, 0 * q[: system.n]).C))[2][-1]
     return system, (q, omega * free / free[2 if coordinates == "absolute" else 0])
+
+
+def peaucellier_by_hand(omega: float, times: np.ndarray) -> np.ndarray:
+    """How far its crank has turned, by the equation of its only freedom.
+
+    The near corner is d = 2c cos ½φ from the fixed point in the direction ½φ, the corners beside it are at ±β from that
+    direction. (φ, β) run around a closed curve: with φ = φₘ sin u both are analytic in u, through the flat pose β = 0
+    at φ = ±φₘ as elsewhere: sin² ½β = (s − L + d)(s + L − d)/4Ld, and s − L + d = 4c sin ¼(φₘ + φ) sin ¼(φₘ − φ).
+    """
+    L, s, c = 1.0, 0.4, 0.35
+    largest = 2 * math.acos((L - s) / (2 * c))
+
+    def points(u):
+        phi = largest * jnp.sin(u)
+        d, a = 2 * c * jnp.cos(phi / 2), largest / 4
+        sines = jnp.sinc(a * (1 + jnp.sin(u)) / jnp.pi) * jnp.sinc(a * (1 - jnp.sin(u)) / jnp.pi)
+        beta = 2 * jnp.arcsin(jnp.cos(u) * a * jnp.sqrt(sines * c * (s + L - d) / (L * d)))
+
+        def at(r, angle):
+            return r * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+        O, A = jnp.zeros(2), jnp.array([c, 0.0])
+        near, far = at(d, phi / 2), at((L * L - s * s) / d, phi / 2)
+        left, right = at(L, phi / 2 + beta), at(L, phi / 2 - beta)
+        ends = ((A, near), (O, left), (O, right), (near, left), (near, right), (far, left), (far, right))
+        return jnp.stack([jnp.stack(x) for x in ends])
+
+    lengths = np.array([c, L, L, s, s, s, s])  # of 1 kg/m
+
+    def inertia(u):
+        p, q = jnp.moveaxis(jax.jacfwd(points)(u), 1, 0)
+        return jnp.sum(lengths / 3 * jnp.sum(p * p + p * q + q * q, axis=1))
+
+    both = jax.jit(jax.value_and_grad(inertia))
+    torque = jax.jit(jax.grad(lambda u: -9.81 * jnp.sum(lengths * jnp.mean(points(u), axis=1)[:, 0])))
+
+    def rate(_, y):
+        J, dJ = map(float, both(y[0]))
+        return y[1], -(0.5 * dJ * y[1] ** 2 + float(torque(y[0]))) / J
+
+    u = math.asin(0.5 / largest)
+    span, start = (0.0, float(times[-1])), (u, omega / (largest * math.cos(u)))
+    found = solve_ivp(rate, span, start, "DOP853", times, rtol=1e-13, atol=1e-14, max_step=0.02)
+    return largest * np.sin(found.y[0]) - 0.5
 
 
 def drift(solution) -> float:

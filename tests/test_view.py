@@ -24,7 +24,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import dalembert as da
 from dalembert.mechanisms import mechanisms
 from dalembert.systems import geometry
-from dalembert.view import Server, animate_dataset, page_of_dataset, plot_dataset, scene_of
+from dalembert.view import (
+    Server,
+    animate_dataset,
+    in_words,
+    page_of_dataset,
+    plot_dataset,
+    scene_of,
+    when,
+    windows,
+)
 from dalembert.view._plots import KINDS
 from dalembert.view._shapes import hull
 
@@ -159,6 +168,37 @@ def test_graph_tells_loops_and_names():
     assert any("(motor)" in t.get_text() for t in figure.axes[0].texts)  # a driver is named at its joint
     title = da.reports.plot_graph(da.mechanism("double-pendulum"), reactions=False).axes[0].get_title()
     assert title.endswith("no loop")
+
+
+def test_windows_are_of_what_is_known_at_other_times(data):
+    """Marks of single components make windows with their joints; what a rule picks at all times, or what a run did not
+    reach, makes none; a lower rank makes one without joints, where all reactions have a limit."""
+    marked = data.copy(deep=True)
+    t = data["time"].values
+    first, second = (str(x) for x in data["joint"].values[:2])
+    marked["unique_force"][3:5, 0, 0] = False
+    marked["unique_torque"][5, 1] = False
+    marked["rank"][8] -= 1
+    found = windows(marked)
+    assert [(w.first, w.last, w.joints, w.singular) for w in found] == [
+        (t[3], t[5], (first, second), False), (t[8], t[8], (), True),
+    ]  # fmt: skip
+    assert (found[0].low, found[0].high) == ((t[2] + t[3]) / 2, (t[5] + t[6]) / 2)
+    assert in_words(found) == [
+        f"not determined at t = {t[3]:g} … {t[5]:g} s (a singular position, or bodies of unlike mass): reactions of "
+        f"{first}, {second}",
+        f"singular position at t = {t[8]:g} s: reactions there are limits",
+    ]
+    assert [w.joints for w in windows(marked, second)] == [(second,)]
+    assert when(windows(marked) * 3).startswith(f"6 times, t = {t[3]:g} … ")
+    # a component that is open at all times is a rule's, of a joint that is said to be partly known
+    picked = data.copy(deep=True).assign_attrs(redundancy=1)
+    picked["unique_force"][:, 0, 0] = False
+    picked["solvability"][0] = "partly"
+    assert windows(picked) == ()
+    missed = marked.copy(deep=True)
+    missed["digits"][:] = np.nan
+    assert windows(missed) == windows(data) == ()
 
 
 # ---- the scene -----------------------------------------------------------------------------------------------------

@@ -199,6 +199,44 @@ def test_colours_tell_solvability(browser, four_bar_motion, tmp_path):
     assert counts[0] == 0 and counts[1] > 50
 
 
+def test_the_page_marks_times_at_which_reactions_are_not_determined(browser, four_bar_motion, tmp_path):
+    """In the note, on the time line, in the plots and beside the joint; and it says along which axes reactions are."""
+    data = four_bar_motion.dataset.copy(deep=True)
+    t = data["time"].values
+    for name in ("unique_force", "unique_force_in_joint"):
+        data[name][20, :2] = False
+    page = Page(browser, animate_dataset(data, tmp_path / "page.html").as_uri())
+    ask = page.page.evaluate
+    first, second = (str(x) for x in data["joint"].values[:2])
+    assert f"not determined at t = {t[20]:g} s" in ask("document.getElementById('notes').textContent")
+    assert "along the joint's own axes" in ask("document.getElementById('legend').textContent")
+    (mark,) = ask("[...document.querySelectorAll('#doubts i')].map(e => [e.style.left, e.title])")
+    assert (
+        abs(float(mark[0].rstrip("%")) - 100 * (t[19] + t[20]) / 2 / t[-1]) < 1e-3 and f"{first}, {second}" in mark[1]
+    )
+    said = {}
+    for when in (t[5], t[20]):
+        page.seek(float(when))
+        said[when] = ask("[...document.querySelectorAll('#joints output')].map(e => e.textContent)")
+    assert "not determined" not in said[t[5]]
+    assert said[t[20]][:2] == ["not determined"] * 2 and "not determined" not in said[t[20]][2:]
+    # the band in the plot of the reaction of a joint: a column of pixels that are all half transparent
+    column = """(() => { const c = document.querySelectorAll(".plot canvas")[1], g = c.getContext("2d"), w = c.width;
+        const d = g.getImageData(0, 0, w, c.height).data, count = new Array(w).fill(0);
+        for (let k = 0; k < w * c.height; k++) if (d[4 * k + 3] > 40 && d[4 * k + 3] < 140) count[k % w]++;
+        return [count.slice(0, w / 2).findIndex(n => n > 60), w]; })()"""
+    found = []
+    for joint in (0, 2):
+        ask(f"dalembert.select({joint})")
+        page.seek(float(t[-1]))  # the line of the time is at the right
+        found.append(ask(column))
+    (at, width), (none, _) = found
+    page.said = [x for x in page.said if "getImageData" not in x]  # that we read the picture twice
+    assert abs(at - (42 + (width - 50) * (t[19] + t[20]) / 2 / t[-1])) < 2 and none == -1
+    assert page.said == []
+    page.page.close()
+
+
 def test_live_page_in_space_reads_itself_again(browser):
     """From the loopback server: nothing but that server is asked, and a new stamp brings a new page."""
     from playwright.sync_api import expect

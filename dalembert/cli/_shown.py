@@ -28,6 +28,9 @@ def tell_written(paths: list[Path | None], quiet: bool) -> None:
 
 def summary_of(solution) -> dict:
     """How a motion went: what `--json` prints of it."""
+    from dalembert.view import in_words, windows
+
+    marked = solution.results.instants.marked.any()
     stats = {k: (float(v) if isinstance(v, float) else int(v)) for k, v in solution.stats.items()}
     return {
         "model": solution.system.name,
@@ -39,6 +42,7 @@ def summary_of(solution) -> dict:
         "energy_drift": solution.energy_drift,
         "redundancy": solution.redundancy,
         "reaction_rule": solution.rule.describe(solution.machine),
+        "not_determined": in_words(windows(solution.dataset)) if marked else [],
     }
 
 
@@ -62,6 +66,8 @@ def print_summary(report: dict, solution) -> None:
     print(f"  energy     drift {report['energy_drift']:.1e} of the energy that moves")
     if report["redundancy"]:
         print(f"  reactions  not all unique; picked by: {report['reaction_rule']}")
+    for line in report["not_determined"]:
+        print(f"  reactions  {line}")
 
 
 def save_run(solution, output, plot, *, quiet: bool) -> None:

@@ -20,7 +20,19 @@ from dalembert.reports._text import friction_lines, names_of, summary, valued, w
 from dalembert.simulation import Solution
 from dalembert.stabilise import CHANGED
 from dalembert.systems import AbstractSystem
-from dalembert.view import Lines, Mark, Motion, Picture, Section, Table, Words, literal, plot_dataset
+from dalembert.view import (
+    Lines,
+    Mark,
+    Motion,
+    Picture,
+    Section,
+    Table,
+    Words,
+    in_words,
+    literal,
+    plot_dataset,
+    windows,
+)
 
 PACKAGES = ("jax", "diffrax", "equinox", "numpy", "scipy", "matplotlib")
 ROWS_ALONG = 200
@@ -201,7 +213,8 @@ def _solvability(found: Check, solution: Solution | None) -> list:
     at, values = _largest_load(found, solution)
     if not found.redundancy:
         rows = [(j.name, j.kind, " ".join(valued(values[j.name], along[j.name]))) for j in result.joints]
-        out: list = [Words("All rows are independent: every reaction is unique.", "good")]
+        out: list = _all_unique("All rows are independent: every reaction is unique", solution)
+        out += _open_here(found)
         return [*out, Table(("reaction of", "", f"{at}, along the joint's axes"), rows)]
     rows = []
     for j in result.joints:
@@ -222,14 +235,27 @@ def _solvability(found: Check, solution: Solution | None) -> list:
         Lines("Depend on each other", [str(g) for g in result.groups], COUNTS),
         Lines("To make it non-redundant, free", [str(r) for r in result.releases], COUNTS),
     ]
-    if found.solvability_here is not None:
-        open_ = [j.name for j in found.solvability_here.joints if not j.unique]
-        out.append(Words(f"In the singular pose at the start these reactions are open: {_listed(open_)}.", "open"))
+    out += _open_here(found)
     if found.motion is not None and found.motion.changing:
         out.append(Words(f"Unique at some instants of the motion only: {_listed(found.motion.changing)}.", "open"))
     out += [Words(line.strip(), "bad" if "red" in tone else "") for line, tone in friction_lines(found)]
     out += [Words(f"{line}.", "") for line in found.remarks]
     return out
+
+
+def _all_unique(text: str, solution: Solution | None) -> list:
+    """That reactions are unique, and when in the motion they are not determined."""
+    lost = in_words(windows(solution.dataset)) if solution is not None else []
+    if not lost:
+        return [Words(f"{text}.", "good")]
+    return [Words(f"{text} where the position is not singular.", "good"), *(Words(f"{x}.", "open") for x in lost)]
+
+
+def _open_here(found: Check) -> list:
+    if found.solvability_here is None:
+        return []
+    open_ = [j.name for j in found.solvability_here.joints if not j.unique]
+    return [Words(f"In the singular pose at the start these reactions are open: {_listed(open_)}.", "open")]
 
 
 def _largest_load(found: Check, solution: Solution | None) -> tuple[str, dict[str, dict[str, float]]]:
@@ -251,9 +277,9 @@ def _reactions(found: Check, solution: Solution, data, known: Known | None) -> l
     the least and largest that are possible."""
     rule = solution.rule.describe(solution.machine)
     words = (
-        Words(f"Not all reactions are unique. Those that are not were picked by: {rule}.", "open")
+        [Words(f"Not all reactions are unique. Those that are not were picked by: {rule}.", "open")]
         if solution.redundancy
-        else Words("All reactions are unique: no rule was needed.", "good")
+        else _all_unique("All reactions are unique: no rule was needed", solution)
     )
     rows, pictures, leaves = [], [], ""
     ranged = found.ranges is not None and found.ranges.limited and solution.redundancy
@@ -276,9 +302,9 @@ def _reactions(found: Check, solution: Solution, data, known: Known | None) -> l
     head = ("joint", "", "least", "largest", "", "determined")
     table = Table((*head, "possible") if ranged else head, rows, (2, 3))
     if leaves:
-        words = Words(f"{words.text} They leave what is possible: {leaves}.", "bad")
+        words = [Words(f"{words[0].text} They leave what is possible: {leaves}.", "bad")]
     return [
-        words,
+        *words,
         Words(where),
         table,
         Picture(plot_dataset(data, "reactions"), "reaction forces over time", 100),

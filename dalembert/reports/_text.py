@@ -36,7 +36,8 @@ def summary(check: Check) -> list[str]:
             f"of freedom); {_what_is_unique(check)}"
         )
     else:
-        lines.append("  no redundant rows: all reactions are unique")
+        where = " beside this pose" if check.singular else ""
+        lines.append(f"  no redundant rows: all reactions are unique{where}")
     if check.singular:
         lines.append(f"  this pose is singular: the rank is {check.rank_here} here and {check.rank} beside it")
     if check.misfit:

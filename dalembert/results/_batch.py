@@ -113,6 +113,11 @@ def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: 
     out = xr.concat(
         parts, dim="run", data_vars="all", coords="different", compat="equals", combine_attrs="drop_conflicts"
     )
+    if "reaction_rule" in parts[first].attrs:
+        rules = dict.fromkeys(str(p.attrs["reaction_rule"]) for p in parts)
+        one = next(iter(rules)) if len(rules) == 1 else "unique, but not determined at some instants of some runs"
+        same = all(int(p.attrs["redundancy"]) == 0 for p in parts)
+        out = out.assign_attrs(reaction_rule=one if same or len(rules) == 1 else "; ".join(rules))
     names = [s.name for s in statuses(solution)]
     return out.assign_coords(run=np.arange(count), status=("run", names), t_end=("run", whole.t_end, {"units": "s"}))
 

@@ -10,7 +10,7 @@ import numpy as np
 from dalembert._results import RecordWarning, warn_caller
 from dalembert.results._measurements import add_measurements
 from dalembert.results._observe import joint_coordinate_names
-from dalembert.results._reactions import warn_slack
+from dalembert.results._reactions import unique_words, warn_slack
 from dalembert.results._turns import coordinate_motion, counted, with_turns
 from dalembert.systems import BodySystem, geometry, is_angle
 
@@ -62,7 +62,8 @@ def labelled(results: Results) -> xr.Dataset:
     for name, value in results.energies.items():
         label = name if name.startswith("work") else f"energy_{name}"
         data[label] = ("time", value, {"units": "J"})
-    return xr.Dataset(data, coords=coords, attrs=_attributes(results))
+    found = xr.Dataset(data, coords=coords, attrs=_attributes(results))
+    return found if results.redundancy else found.assign_attrs(reaction_rule=unique_words(found))
 
 
 def _attributes(results: Results) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def _joints(results: Results, system: BodySystem, data, coords) -> None:
         force, torque = (results.instants.believed[f"{prefix}{x}"] for x in ("force", "torque"))
         data[f"unique_force{suffix}"] = (along, sure[:, :d] & force, text)
         data[f"unique_torque{suffix}"] = (turning, turns(sure[:, d:] & torque), text)
-    text = {"long_name": "how much of the joint's reaction the rigid-body model determines"}
+    text = {"long_name": "how much of the joint's reaction the rigid-body model determines, but at singular positions"}
     data["solvability"] = ("joint", [results.solvability(j.name) for j in system.joints], text)
 
 

@@ -17,6 +17,7 @@ from dalembert._results import (
 from dalembert.reactions import LABELS, RequireUnique
 from dalembert.simulation import owners_of
 from dalembert.systems import AbstractSystem, BodySystem
+from dalembert.view import when, windows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,8 +38,14 @@ def reactions(results: Results, joint: str, frame: str) -> xr.Dataset:
         _refuse(results, joint, frame, sure)
         warn_redundant(results)
     _warn_doubtful(results)
-    picked = "unique" if sure.all() else results.rule.describe(results.machine)
+    picked = unique_words(results.dataset, joint) if sure.all() else results.rule.describe(results.machine)
     return of_joint(results.dataset, joint, frame, picked)
+
+
+def unique_words(dataset: xr.Dataset, joint: str | None = None) -> str:
+    """That reactions (or those of one joint) are unique, and when they are not determined."""
+    found = [w for w in windows(dataset, joint) if w.joints]
+    return f"unique, but not determined at {when(found)}" if found else "unique"
 
 
 def of_joint(dataset: xr.Dataset, joint: str, frame: str, rule: str) -> xr.Dataset:

@@ -21,10 +21,12 @@ from dalembert.view._scene import Scene, scene_of
 from dalembert.view._serve import Server
 from dalembert.view._static_path import plot_path
 from dalembert.view._sweep import plot_sweep
+from dalembert.view._undetermined import in_words, when, windows
 
 __all__ = [
     "Lines", "Mark", "Motion", "Picture", "Scene", "Section", "Server", "Source", "Table", "Words", "animate_dataset",
-    "check_figure", "draw_graph", "html_console", "html_run", "html_table", "html_words", "literal", "need_matplotlib",
-    "page_of_dataset", "plot_bode", "plot_comparison", "plot_dataset", "plot_dependence", "plot_efforts",
-    "plot_parallel", "plot_path", "plot_scatter", "plot_sweep", "report_page", "save_figure", "scene_of",
+    "check_figure", "draw_graph", "html_console", "html_run", "html_table", "html_words", "in_words", "literal",
+    "need_matplotlib", "page_of_dataset", "plot_bode", "plot_comparison", "plot_dataset", "plot_dependence",
+    "plot_efforts", "plot_parallel", "plot_path", "plot_scatter", "plot_sweep", "report_page", "save_figure",
+    "scene_of", "when", "windows",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from dalembert._results import DalembertError
 from dalembert.view._figure import need_matplotlib
 from dalembert.view._scene import SOLVABILITY, SOLVABILITY_WORDS, Scene, rotations
 from dalembert.view._shapes import across, hull
+from dalembert.view._undetermined import in_words
 
 FPS = 25
 LONGEST = 200
@@ -35,7 +37,9 @@ def plot_mechanism(scene: Scene, t: float | None = None) -> Any:
     figure = Figure(figsize=(8, 6), layout="constrained")
     axes = figure.subplots()
     draw(scene, axes, t)
-    axes.set_title(f"{scene.title}, t = {float(scene.t[0] if t is None else t):g} s", loc="left")
+    now = float(scene.t[0] if t is None else t)
+    lost = in_words([w for w in scene.windows if w.low <= now <= w.high])
+    axes.set_title("\n".join([f"{scene.title}, t = {now:g} s", *(textwrap.fill(x, 72) for x in lost)]), loc="left")
     _legend(axes, scene)
     return figure
 

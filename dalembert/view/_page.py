@@ -13,6 +13,7 @@ import numpy as np
 from dalembert._disk import write_in_place
 from dalembert._results import check_output
 from dalembert.view._scene import CURVES, SOLVABILITY, SOLVABILITY_WORDS, Scene, scene_of
+from dalembert.view._undetermined import in_words
 
 SCRIPTS = ("scene", "vectors", "mesh", "gl", "motion", "draw", "plots", "controls")
 """The files of the page's program, joined in this order into one function: each uses names of those before it."""
@@ -77,8 +78,10 @@ def plain(s: Scene) -> dict:
     panels = [p | {"curves": [c | {"y": _base64(c["y"])} for c in p["curves"]]} for p in s.panels]
     links = [x | {"v": _base64(x["v"])} if "v" in x else x for x in s.links]
     as_it_is = ("title", "space", "notes", "radius", "floor", "lift", "bodies", "joints", "traces")
+    doubts = [{"low": w.low, "high": w.high, "joints": w.joints, "text": "; ".join(in_words([w]))} for w in s.windows]
     return {
         **{k: getattr(s, k) for k in as_it_is},
+        "doubts": [d for d in doubts if d["joints"]],
         **{k: getattr(s, k).tolist() for k in ("up", "look", "reach")},
         **{k: _base64(getattr(s, k)) for k in ("t", "centre", "force", "torque", "in_joint")},
         "cell": _nice(s.radius / 5),

@@ -10,7 +10,8 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.view._figure import check_figure, save_figure
-from dalembert.view._scene import CURVES, ever, geometry_of, measured_curves, moving, points_of, scene_of
+from dalembert.view._scene import CURVES, geometry_of, measured_curves, moving, points_of, scene_of
+from dalembert.view._undetermined import determined, windows
 
 MOST = 8
 """Curves in one panel; with more, the largest are shown and the title states it."""
@@ -341,6 +342,7 @@ def _reaction_sizes(axis, data) -> None:
     if "reaction_force" not in data:
         curves = {f"row {k} of {o}": data["multiplier"].values[:, k] for k, o in enumerate(data["row_owner"].values)}
         _curves(axis, data["time"].values, curves, "multipliers", lambda x: np.max(np.abs(x)))
+        _shade_doubtful(axis, data)
         return
     size = np.linalg.norm(data["reaction_force"].values, axis=-1)
     curves = {str(j): size[:, k] for k, j in enumerate(data["joint"].values)}
@@ -358,23 +360,18 @@ def _reaction_sizes(axis, data) -> None:
         axis.set_title(f"{axis.get_title()}\n{words}", fontsize=9)
 
 
-def _shade_doubtful(axis, data) -> None:
-    """A grey band over the times at which reactions are not reliable (a singular position)."""
-    if "unique_multiplier" not in data or "time" not in data["unique_multiplier"].dims:
-        return
-    known = data["unique_multiplier"]
-    doubtful = np.flatnonzero((~known & known.any("time")).any("row").values)
-    t = data["time"].values
-    for k in doubtful:
-        low, high = (0.5 * (t[k] + t[j]) for j in (max(k - 1, 0), min(k + 1, len(t) - 1)))
-        axis.axvspan(low, high, color="#8a94a0", alpha=0.25, linewidth=0)
+def _shade_doubtful(axis, data, joint: str | None = None) -> None:
+    """A grey band over the times at which reactions (of one joint) are not determined."""
+    for window in windows(data, joint):
+        if window.joints:
+            axis.axvspan(window.low, window.high, color="#8a94a0", alpha=0.25, linewidth=0)
 
 
 def _components(data, joint: str, frame: str, what: str) -> list[tuple[str, np.ndarray, bool]]:
     """(label, values, unique) of the components that the joint transmits."""
     suffix = "" if frame == "world" else "_in_joint"
     mine = data.sel(joint=joint)
-    values, sure = mine[f"reaction_{what}{suffix}"].values, np.atleast_1d(ever(mine[f"unique_{what}{suffix}"]).values)
+    values, sure = mine[f"reaction_{what}{suffix}"].values, determined(data, joint, f"unique_{what}{suffix}")
     values = values.reshape(len(values), -1)
     letter = "F" if what == "force" else "M"
     axes = "xyz"[: values.shape[1]] if values.shape[1] > 1 else "z"
@@ -396,7 +393,7 @@ def _draw_wrench(axis, data, joint: str, frame: str, what: str, band=None, *, lo
             low, high = band[label] if isinstance(band[label], tuple) else (y - band[label], y + band[label])
             axis.fill_between(t, low, high, where=np.isfinite(low + high), color=colour, alpha=0.12, linewidth=0)
     axis.set_ylabel("N" if what == "force" else "N m")
-    _shade_doubtful(axis, data)
+    _shade_doubtful(axis, data, joint)
     if axis.get_lines():
         _legend(axis)
     elif long:

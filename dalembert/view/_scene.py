@@ -16,6 +16,7 @@ import numpy as np
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.view import _shapes as shapes
 from dalembert.view._symbols import symbol
+from dalembert.view._undetermined import Window, determined, in_words, windows
 
 BODY_COLOURS = ("#8fa6bd", "#c2ab86", "#93b5a0", "#b39dbd", "#c49a96", "#8fb3bd", "#b3b182", "#a3a9b8")
 SOLVABILITY = {"unique": "#0072b2", "partly": "#f0a800", "open": "#c0392b"}
@@ -30,15 +31,11 @@ TANGLE = 30
 """A path so many times longer than it is wide is a tangle, and not drawn unless requested."""
 
 
-def ever(flags):
-    """Over a motion: whether it is so at any time (flags may have a time axis or none)."""
-    return flags.any("time") if "time" in flags.dims else flags
-
-
 @dataclass(frozen=True)
 class Scene:
     """A machine in motion: T times, B bodies (the ground is number B), J joints. World axes.
 
+    `windows` are the times at which reactions are not determined, or the position is singular.
     `places` (T, B + 1, 7) are positions and quaternions (w, x, y, z); `force`, `torque` (T, J, 3) act on body j at its
     marker; `in_joint` (T, J, 6) are the same along the joint's axes. Parts of bodies and joints: see `_shapes`.
     """
@@ -47,6 +44,7 @@ class Scene:
     space: str
     up: np.ndarray
     notes: tuple[str, ...]
+    windows: tuple[Window, ...]
     t: np.ndarray
     places: np.ndarray
     bodies: list[dict[str, Any]]
@@ -100,10 +98,11 @@ def scene_of(data, *, traces=None, frames: int = 2000) -> Scene:
     times = data["time"].values
     if len(times) == 0:
         raise DalembertError("This result holds no saved times: there is nothing to show.")
+    found = windows(data) if "violation" in data else ()  # at all saved times; of poses none is told
     step = max(1, math.ceil(len(times) / frames))
     if step > 1:
         data = data.isel(time=np.unique(np.append(np.arange(0, len(times), step), len(times) - 1)))
-    return _Maker(data, machine).scene(traces)
+    return _Maker(data, machine, found).scene(traces)
 
 
 def geometry_of(data) -> dict[str, Any]:
@@ -126,8 +125,8 @@ def geometry_of(data) -> dict[str, Any]:
 class _Maker:
     """The steps from a dataset to a scene."""
 
-    def __init__(self, data, machine: dict[str, Any]):
-        self.data, self.machine = data, machine
+    def __init__(self, data, machine: dict[str, Any], found: tuple[Window, ...]):
+        self.data, self.machine, self.windows = data, machine, found
         self.plane = machine["space"] == "plane"
         self.names = [b["name"] for b in machine["bodies"]]
         self.index = {name: k for k, name in enumerate([*self.names, "ground"])}
@@ -156,6 +155,7 @@ class _Maker:
             space=self.machine["space"],
             up=self.up,
             notes=self._notes(),
+            windows=self.windows,
             t=self.t,
             places=self.places,
             bodies=bodies,
@@ -441,8 +441,7 @@ class _Maker:
         """Which of Fx … Mz, along the joint's axes, are unique."""
         if "unique_force_in_joint" not in self.data or joint not in self.data["joint"].values:
             return [True] * 6
-        mine = self.data.sel(joint=joint)
-        F, M = (np.atleast_1d(ever(mine[f"unique_{x}_in_joint"]).values) for x in ("force", "torque"))
+        F, M = (determined(self.data, joint, f"unique_{x}_in_joint") for x in ("force", "torque"))
         return [bool(x) for x in ([*F, True, True, True, *M] if self.plane else [*F, *M])]
 
     def _links(self) -> list[dict[str, Any]]:
@@ -521,10 +520,11 @@ class _Maker:
             rows = "1 redundant row" if redundancy == 1 else f"{redundancy} redundant rows"
             out.append(f"{rows}: not all reactions are unique; picked by {a.get('reaction_rule', 'a rule')}")
         else:
-            out.append("all reactions are unique")
-        if "violation" in self.data:
-            worst = self.data["violation"].values.max(axis=0)
-            out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
+            elsewhere = " at all other times" if any(w.joints for w in self.windows) else ""
+            out.append(f"all reactions are unique{elsewhere}")
+        out += in_words(self.windows)
+        worst = self.data["violation"].values.max(axis=0)
+        out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
         return tuple(out)
 
     def _panels(self) -> list[dict[str, Any]]:

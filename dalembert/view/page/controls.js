@@ -12,7 +12,7 @@ function follow() {
   for (const p of plots) p.now();
   for (const [e, j] of readouts) {
     const f = mix(force, 3, frame.k, frame.s, 3 * j, 3 * J);
-    e.textContent = short(+size(f).toPrecision(3)) + " N";
+    e.textContent = doubtful(S.joints[j], state.time) ? "not determined" : short(+size(f).toPrecision(3)) + " N";
   }
   scaleLegend();
 }
@@ -36,6 +36,13 @@ function controls() {
     pause();
     seek(t0 + ((tEnd - t0) * scrub.value) / 1000);
   };
+  const share = time => (tEnd > t0 ? (Math.min(Math.max(time, t0), tEnd) - t0) / (tEnd - t0) : 0);
+  for (const d of S.doubts) {
+    const mark = make("i", $("doubts"), { title: d.text }).style;
+    mark.left = `${100 * share(d.low)}%`;
+    mark.width = `${100 * (share(d.high) - share(d.low))}%`;
+    mark.background = DOUBT;
+  }
   speeds();
   tools();
   legend();
@@ -80,7 +87,9 @@ function tools() {
 }
 function legend() {
   const seen = new Set(S.joints.map(j => j.solvability));
-  make("div", $("legend"), { textContent: "reaction of the joint", className: "soft" });
+  if (S.doubts.length) seen.add("open");
+  const what = "reaction of the joint on its second body; curves: along the joint's own axes";
+  make("div", $("legend"), { textContent: what, className: "soft" });
   for (const [name, text] of Object.entries(S.words)) {
     const line = make("div", $("legend"), { className: seen.has(name) ? "" : "absent" });
     make("span", line, { className: "chip " + name }).style.background = S.colours[name];
@@ -90,6 +99,11 @@ function legend() {
     const line = make("div", $("legend"));
     scaleBar = make("span", line, { className: "bar" });
     scaleText = make("span", line);
+  }
+  if (S.doubts.length) {
+    const line = make("div", $("legend"));
+    make("span", line, { className: "doubt" }).style.background = DOUBT;
+    make("span", line, { textContent: "not determined at these times" });
   }
   make("div", $("legend"), { textContent: `grid ${short(S.cell)} m`, className: "soft" });
 }

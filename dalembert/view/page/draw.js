@@ -87,8 +87,9 @@ function* arrows() {
     const joint = S.joints[j];
     if (!joint.placed) continue;
     const a = add(at(poses[joint.j], joint.point), lift);
+    const tint = tints[doubtful(joint, state.time) ? "open" : joint.solvability];
     for (const [values, gain, twoHeads] of kinds)
-      yield* arrow(a, scale(mix(values, 3, frame.k, frame.s, 3 * j, 3 * J), gain), tints[joint.solvability], twoHeads);
+      yield* arrow(a, scale(mix(values, 3, frame.k, frame.s, 3 * j, 3 * J), gain), tint, twoHeads);
   }
   for (const l of loads) {
     const turning = l.t === "torque", gain = gainOf(turning ? typicalTorque : typicalForce);

@@ -1,5 +1,6 @@
 // Small plots that follow the time, and the reactions of the joint that was picked.
 const plots = [];
+const DOUBT = "rgba(138, 148, 160, 0.35)"; // times at which reactions are not determined
 class Plot {
   constructor(panel) {
     this.box = make("div", $("plots"), { className: "plot" });
@@ -26,6 +27,7 @@ class Plot {
     this.panel = panel;
     this.box.style.display = panel && panel.curves.length ? "" : "none";
     if (!panel) return;
+    this.doubts = panel.joint ? S.doubts.filter(d => d.joints.includes(panel.joint)) : [];
     this.title.replaceChildren();
     make("span", this.title, { textContent: panel.title });
     make("span", this.title, { textContent: panel.unit === "1" ? "" : panel.unit });
@@ -76,6 +78,8 @@ class Plot {
     }
     const x = v => 42 + (W - 50) * (tEnd > t0 ? (v - t0) / (tEnd - t0) : 0),
       y = v => 7 + (H - 25) * (1 - (f(v) - lo) / (hi - lo));
+    g.fillStyle = DOUBT;
+    for (const d of this.doubts) g.fillRect(x(d.low), 7, Math.max(x(d.high) - x(d.low), 1.5), H - 25);
     g.font = "10px system-ui, sans-serif";
     g.fillStyle = css.getPropertyValue("--soft");
     g.strokeStyle = css.getPropertyValue("--line");
@@ -170,6 +174,7 @@ function reactionPanel(j, from) {
   }
   const what = from < 3 ? "reaction force" : "reaction torque";
   return {
+    joint: joint.name,
     title: `${what} of ${joint.name} on ${joint.bodies.at(-1)}, along the joint's own axes`,
     unit: from < 3 ? "N" : "N m",
     curves,

@@ -12,3 +12,5 @@ const t = floats(S.t), T = t.length, B = S.bodies.length - 1, J = S.joints.lengt
 const places = floats(S.places), force = floats(S.force), torque = floats(S.torque),
   inJoint = floats(S.in_joint);
 const centres = floats(S.centre), plane = S.space === "plane", tEnd = t[T - 1], t0 = t[0];
+// whether the reaction of a joint is not determined at a time
+const doubtful = (joint, time) => S.doubts.some(d => d.low <= time && time <= d.high && d.joints.includes(joint.name));
