@@ -161,7 +161,7 @@ class _Walk:
     # ---- calls -----------------------------------------------------------------------------------------------
 
     def call(self, *values, jaxpr=None, call_jaxpr=None, fun_jaxpr=None, name="", **_) -> list[np.ndarray]:
-        if name == "factor_in_order":  # of linalg, as the next two: its numbers are those of `sparse_solve`
+        if name == "factor_in_order" and jaxpr is not None:  # of linalg, as the next two: `sparse_solve` has its own
             return [np.full(jaxpr.out_avals[0].shape, ZERO)]
         if name in ("solved_in_order", "solved_roughly"):
             i, j, entries, b, *_ = values
