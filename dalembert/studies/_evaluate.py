@@ -16,7 +16,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,7 @@ from dalembert.studies._quantities import Quantity
 from dalembert.studies._stated import stated
 from dalembert.systems import AbstractSystem, build, compiled_alone
 
+T = TypeVar("T")
 TOGETHER = 64
 """Designs in one call; batches are filled up to it, so that one program serves all."""
 SAME = 1e-5
@@ -72,12 +73,15 @@ class Task:
         return np.asarray(self.samples, float)
 
 
-class found_once(functools.cached_property):
+def found_once(find: Callable[[Any], T]) -> functools.cached_property[T]:
     """What is found of a machine once, on plain numbers, also where a function that is traced asks for it first."""
 
-    def __get__(self, instance, owner=None):
+    @functools.wraps(find)
+    def on_numbers(machine: Any) -> T:
         with jax.ensure_compile_time_eval():
-            return super().__get__(instance, owner)
+            return find(machine)
+
+    return functools.cached_property(on_numbers)
 
 
 class Machine:
