@@ -530,6 +530,9 @@ class _Maker:
             out.append(f"{rows}: not all reactions are unique; picked by {a.get('reaction_rule', 'a rule')}")
         else:
             out.append("all reactions are unique")
+        if "impact_time" in self.data:
+            counts = {"impact": self.data.sizes["impact"], "lift-off": self.data.sizes.get("lift_off", 0)}
+            out.append(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))
         if "violation" in self.data:
             worst = self.data["violation"].values.max(axis=0)
             out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
