@@ -20,6 +20,7 @@ from dalembert.simulation._impacts import Instantly, terms_at
 from dalembert.simulation._stepping import _impulses
 from dalembert.stabilise import assembled
 from dalembert.systems import all_closed, gaps_of
+from dalembert.view import scene_of
 
 G = 9.81
 DOWN = (0.0, -G)
@@ -290,6 +291,7 @@ def test_a_table_with_its_load_outside_its_base_lifts_off(coordinates):
     assert [p.state for p in s.phases.of("leg2")] == ["closed"]
     assert s.phases.lift_offs == [(0.0, "leg1")]
     assert "lift-offs: 'leg1' at t = 0 s" in str(s)
+    assert "0 impacts, 1 lift-off" in scene_of(s.dataset).notes
     # frictionless legs: the centre falls straight, 20 z̈ = 2F − 20 g, z̈ = −0.2 ω̇, ω̇ = 0.2 · 2F / 1
     F = 20 * G / (1 + 20 * 0.2**2) / 2
     assert s.reactions("leg2").force.values[0, 2] == pytest.approx(F, rel=1e-12)

@@ -90,7 +90,7 @@ def _moved(name: str, t_end: float | None, samples: int, changes: list[str] | No
     solution = simulate(built(entry, "absolute", changes), end, samples=samples, throw=False, **entry.run)
     if len(solution.t) == 0:
         raise DalembertError(f"'{name}' does not move: {solution.status.message}")
-    return solution.dataset
+    return solution.results.shown()
 
 
 def _stamp(path: Path) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dalembert.results._results import Results
 
 NOTHING = Known()
-ROWS_SHOWN = 120
+ROWS_SHOWN = 60
 """Rows of a machine up to which all its possible reactions are found for its page."""
 
 
