@@ -83,7 +83,7 @@ def _shortest(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     tight = np.flatnonzero(A @ y - right <= TIGHT)
     mu, _, rank, _ = np.linalg.lstsq(A[tight].T, y, rcond=DEPENDENT)
     if np.min(mu, initial=0.0) < -TIGHT * np.max(np.abs(mu), initial=0.0):
-        mu = _not_negative(A[tight].T, y, mu, rank)
+        mu = _not_negative(A[tight].T, y, mu, int(rank))
     out, unique = zero.copy(), np.ones(len(b), bool)
     out[tight] = np.maximum(mu, 0.0)
     if rank < len(tight):  # those that take part in a dependency

@@ -1,7 +1,7 @@
 """6 · marching in time: simulate, integrators, Solution.
 
 Equations (6.1)–(6.4): docs/theory/simulation.md; (6b.1)–(6b.5): docs/theory/switching.md.
-Equations (6c.1)–(6c.5): docs/theory/sticking.md.
+Equations (6c.1)–(6c.8): docs/theory/sticking.md.
 Equations (6d.1)–(6d.13): docs/theory/one_sided.md.
 """
 

@@ -544,9 +544,8 @@ class _Maker:
         if "impact_time" in self.data:
             counts = {"impact": self.data.sizes["impact"], "lift-off": self.data.sizes.get("lift_off", 0)}
             out.append(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))
-        if "violation" in self.data:
-            worst = self.data["violation"].values.max(axis=0)
-            out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
+        worst = self.data["violation"].values.max(axis=0)
+        out.append(f"constraints held to {worst[0]:.0e} of the machine's size")
         return tuple(out)
 
     def _panels(self) -> list[dict[str, Any]]:
