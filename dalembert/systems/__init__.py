@@ -5,16 +5,7 @@ Equations (2.1)–(2.8): docs/theory/systems.md.
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem
-from dalembert.systems._base import (
-    AbstractMultiplierRule,
-    AbstractSystem,
-    Constraints,
-    Nature,
-    RowOwner,
-    State,
-    Terms,
-    numbered,
-)
+from dalembert.systems._base import AbstractMultiplierRule, AbstractSystem, Constraints, Nature, RowOwner, State, Terms
 from dalembert.systems._bodies import BodySystem, JointView
 from dalembert.systems._build import build, refuse_wound
 from dalembert.systems._constraints import JointRows, is_angle, rows_of, wrapped
@@ -45,9 +36,9 @@ from dalembert.systems._tree import TreeSystem
 __all__ = [
     "INSIDE", "TOUCHING", "AbsoluteSystem", "AbstractMultiplierRule", "AbstractSystem", "BodySystem",
     "ConstrainedPoint", "Constraints", "Control", "Family", "Frame", "FunctionSystem", "JointRows", "JointView",
-    "Known", "Loads", "Measure", "Named", "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State",
-    "Terms", "Touch", "TreeSystem", "all_closed", "build", "compiled", "compiled_alone", "compiled_for_each",
-    "compiled_quickly", "friction_efforts", "gaps_of", "geometry", "in_double", "is_angle", "is_on", "is_switchable",
-    "marker_frames", "moment", "numbered", "prescription", "refuse_wound", "require_float64", "rows_among_all",
-    "rows_of", "set_active", "with_fields", "with_switches", "without_names", "wrapped",
+    "Known", "Loads", "Measure", "Named", "Nature", "Origin", "Prescription", "Renaming", "RowOwner", "State", "Terms",
+    "Touch", "TreeSystem", "all_closed", "build", "compiled", "compiled_alone", "compiled_for_each", "compiled_quickly",
+    "friction_efforts", "gaps_of", "geometry", "in_double", "is_angle", "is_on", "is_switchable", "marker_frames",
+    "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all", "rows_of", "set_active",
+    "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip
