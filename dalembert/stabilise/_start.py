@@ -18,7 +18,7 @@ from dalembert.equations import ROUNDED, Equations, assemble_known, residuals, s
 from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
 from dalembert.model import Model
 from dalembert.stabilise._reach import out_of_reach
-from dalembert.systems import AbstractSystem, State, build, compiled_quickly, in_double, numbered, require_float64
+from dalembert.systems import AbstractSystem, State, build, compiled_quickly, in_double, require_float64
 
 EXACT = 1e-9
 """Gap, relative to the machine's size, up to which rows count as closed unless a tolerance is stated."""
@@ -297,9 +297,8 @@ def _without_stuck(primals, change):
     system, t, _, q, v, free = jax.lax.stop_gradient(primals)
     if not system.asked or system.klu is not None or not system.m_holonomic:
         return change
-    slots = system.slots()
-    names = numbered(slots)
-    asked = [slots[names[k]] for k in system.asked if k < len(names)]
+    slots = system.numbered_slots()
+    asked = [slots[k] for k in system.asked if k < len(slots)]
     moved = [x for x in asked if any(_differentiated(slot, change) for slot in x)]
     if not moved:
         return change

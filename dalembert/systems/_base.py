@@ -137,7 +137,7 @@ class AbstractSystem(Named):
     q0: eqx.AbstractVar[Coordinates]
     v0: eqx.AbstractVar[Velocities]
     asked: tuple[int, ...] = eqx.field(static=True, default=(), kw_only=True)
-    """The parameters, by their place in `numbered(slots)`, that were replaced by numbers that JAX traces: it may be
+    """The parameters, by their place in `numbered_slots()`, that were replaced by numbers that JAX traces: it may be
     differentiated by these."""
     name: eqx.AbstractVar[str]
     klu: eqx.AbstractVar[KLU | None]
@@ -231,6 +231,11 @@ class AbstractSystem(Named):
     def parameters(self) -> dict[str, Array]:
         """All named parameters and their values."""
         return {name: slots[0].get(self) for name, slots in self.slots().items()}
+
+    def numbered_slots(self) -> list[tuple]:
+        """Those of `slots`, in an order that depends neither on names nor on whether JAX has sorted the numbers."""
+        slots = self.slots()
+        return [slots[name] for name in _in_order(slots)]
 
     def replace(self, values: Mapping[str, object]) -> Self:
         """A copy with some parameters changed; works under jit, vmap and grad and never recompiles."""
@@ -573,7 +578,7 @@ def _numbers(name: str, system, value) -> np.ndarray:
     return found
 
 
-def numbered(slots: Mapping[str, tuple]) -> list[str]:
+def _in_order(slots: Mapping[str, tuple]) -> list[str]:
     """The names of slots in an order that depends neither on them nor on the order of an element's numbers, which
     programs of JAX bring into alphabetical order."""
     return sorted(slots, key=lambda name: name.rpartition(".")[2] if "." in name else "")
@@ -600,5 +605,5 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
                 word = "positive definite" if old.ndim else "greater than zero"
                 raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
             system = slot.set(system, new)
-    asked = {k for k, name in enumerate(numbered(slots)) if name in values and is_traced(values[name])}
+    asked = {k for k, name in enumerate(_in_order(slots)) if name in values and is_traced(values[name])}
     return with_fields(system, asked=tuple(sorted(asked.union(system.asked)))) if asked else system
