@@ -293,7 +293,7 @@ def test_sines_and_cosines_are_right_to_the_last_digits(lanes):
     assert np.max(apart) <= 2.0  # units are whole here: 1.5 is 2
 
 
-# ---- branches and factors ----------------------------------------------------------------------------------------
+# ---- branches ----------------------------------------------------------------------------------------------------
 
 
 def test_in_a_branch_its_test_is_known():
@@ -320,27 +320,3 @@ def test_in_a_branch_its_test_is_known():
     for x in (-1.0, 1.0, 6.0):
         found = code.call("function", np.zeros(0), np.array([x]))[0]
         assert found == pytest.approx(float(function((), jnp.array(x))), rel=1e-15)
-
-
-def test_a_factor_inside_a_branch_serves_that_branch_alone():
-    """The reciprocal of a factor's diagonal is known where the factor was found, and computed anew elsewhere."""
-    A = np.array([[4.0, 1.0], [1.0, 3.0]])
-
-    def function(_, x):
-        root = jnp.sqrt(x)  # the first pivot's, of the outer region
-
-        def factorised():
-            L = jnp.linalg.cholesky(jnp.array(A).at[0, 0].set(x))
-            return jax.scipy.linalg.solve_triangular(L, jnp.ones(2), lower=True)
-
-        def diagonal():
-            return jnp.ones(2)
-
-        lower = jnp.array([[root, 0.0], [1.0, 2.0]])
-        other = jax.scipy.linalg.solve_triangular(lower, jnp.ones(2), lower=True)
-        return jax.lax.cond(x > 2.0, factorised, diagonal) + other
-
-    code = Compiled([Kernel.of("function", function, (), np.array(3.0))])
-    for x in (1.0, 4.0, 9.0):
-        found = code.call("function", np.zeros(0), np.array([x]))
-        np.testing.assert_allclose(found, function((), jnp.array(x)), rtol=1e-14)

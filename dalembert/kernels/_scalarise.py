@@ -52,7 +52,6 @@ class _Walk:
     def __init__(self, graph: Graph, most: int, dense: int):
         self.graph, self.most, self.dense = graph, most, dense
         self.eliminated: dict[tuple, Elimination] = {}  # by pattern and numbers of the matrix
-        self.inverted: dict[int, int] = {}  # 1/x of diagonals of Cholesky factors
         self.scalars: dict[float, np.ndarray] = {}  # constants of no dimension
         self.arrays: dict[int, tuple[Any, np.ndarray]] = {}  # constants of arrays, which are kept, by their id
 
@@ -428,7 +427,6 @@ class _Walk:
             inverse.append(g.div(ONE, pivot))
             lower[j][j] = g.unary("sqrt", pivot)
             over = g.mul(lower[j][j], inverse[j])  # 1/√d, without another division
-            self.inverted[lower[j][j]] = over
             mine = {k: share for k, _, share in shares}
             for i in range(j + 1, m):
                 x = int(a[i, j])
@@ -456,7 +454,7 @@ class _Walk:
         rows = [[(k, int(a[i, k])) for k in (range(i) if lower else range(i + 1, m)) if a[i, k] != ZERO]
                 for i in range(m)]  # fmt: skip
         out = np.full(b.shape, ZERO)
-        over = [ONE if unit else self._inverse(int(a[i, i])) for i in range(m)]
+        over = [ONE if unit else g.div(ONE, int(a[i, i])) for i in range(m)]
         for c in range(b.shape[1]):
             x = [ZERO] * m
             for i in order:
@@ -466,12 +464,6 @@ class _Walk:
                 x[i] = g.mul(total, over[i])
             out[:, c] = x
         return out
-
-    def _inverse(self, a: int) -> int:
-        """1/a, as it is known of the diagonals of Cholesky factors."""
-        known = self.inverted.get(a)
-        usable = known is not None and (known < 0 or self.graph.region[known].open)
-        return known if usable else self.graph.div(ONE, a)  # pyright: ignore[reportReturnType]
 
     def svd(self, a, *, full_matrices, compute_uv, subset_by_index=None, **_):
         if subset_by_index is not None or not a.size:
