@@ -361,7 +361,6 @@ def test_the_motion_is_that_of_the_rule():
     assert solution.energy_drift < 1e-6  # at the default tolerance
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=pytest.mark.thorough)])
 def test_dry_friction_by_a_load_that_is_not_unique(coordinates):
     """Refused with the joint and its components; under a rule J θ̈ = −Σ μ r N with the loads of that rule, until the
@@ -385,6 +384,7 @@ def test_dry_friction_by_a_load_that_is_not_unique(coordinates):
     assert solution.rule.describe(solution.machine).startswith("weighted minimum norm")
 
 
+@pytest.mark.thorough
 def test_the_motion_depends_on_the_rule():
     """Without friction it would not; that is why no rule is taken silently."""
     ends = [

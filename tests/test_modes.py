@@ -325,6 +325,7 @@ RULED = ("minimum_norm", "eliminated")
         ("absolute", 3, (1, 2, 3)),
         ("joint", 3, (4, 5, 6)),
         pytest.param("absolute", 4, (7,), marks=pytest.mark.thorough),
+        pytest.param("joint", 4, (7,), marks=pytest.mark.thorough),
     ],
 )
 def test_redundant_machines_are_as_those_reduced_by_hand(coordinates, count, seeds):
