@@ -300,10 +300,12 @@ class _March(PartMarch):
             values, limits, turned = self.values(on, sure, times, states)
             late = values < -limits
             late[0] = turned[0] = False  # the start was decided
+            self.fastest = np.where(on.sliding, np.max(np.abs(values[:, count:]), axis=0), 0.0)
             broken, ahead = np.zeros(2 * count, bool), []
             after, until = State(states.q[-1], states.v[-1]), end
             first = int(np.argmax(np.any(late, axis=1))) if late.any() else len(times)
-            if turned[:first].any():  # friction follows the slip from there on
+            turning = bool(turned[:first].any())
+            if turning:  # friction follows the slip from there on
                 first = int(np.argmax(turned))
                 after, until = State(states.q[first], states.v[first]), float(times[first])
             elif late.any():
@@ -324,7 +326,7 @@ class _March(PartMarch):
             opened = False
             self.passed(whole, until, ends, after, ready, report)
             t, state = until, after
-            if broken.any() or turned[:first].any() or turned[first : first + 1].any() or t >= self.t_end:
+            if broken.any() or turning or t >= self.t_end:
                 return t, state, Broken(broken[:count], broken[count:], sure, ahead)
 
     def sure(self, t: float, state: State, on: Held) -> np.ndarray:
@@ -359,7 +361,6 @@ class _March(PartMarch):
         of one that sticks, the speed of one that slides; what of these is rounding; and whether a slip has turned."""
         F = self.contacts
         out, limits, turned = [], [], []
-        self.fastest = np.zeros(len(on.closed))
         for t, here in zip(times, F.at(times, states), strict=True):
             value = np.where(on.closed, 0.0, here.gap)
             limit = np.full(len(on.closed), ROUNDED * F.size)
@@ -369,10 +370,8 @@ class _March(PartMarch):
                 limit = np.where(on.closed, BEYOND * np.linalg.norm(here.free) / np.where(rows > 0, rows, 1.0), limit)
                 if F.rough.any():
                     value, more, rounded = self.rubbed(t, here, on, value, limit)
-                    slip, speed = here.slip, np.linalg.norm(here.slip, axis=1)
-                    self.fastest = np.maximum(self.fastest, speed)
                     if F.width > 1:
-                        along = np.sum(slip * on.way, axis=1)
+                        along, speed = np.sum(here.slip * on.way, axis=1), np.linalg.norm(here.slip, axis=1)
                         turns = bool(np.any(on.sliding & (along > 0) & (along < TURNED * speed)))
                 else:
                     lam, null, _ = here.bearing(on.closed)
