@@ -407,7 +407,7 @@ def unit_motion(space, kind, coordinate, s):
 def coordinates(system, joint: str, q) -> dict[str, float]:
     view = system.joint(joint)
     i, j = system.joint_frames(view, jnp.asarray(q))
-    return {name: float(function(i, j)) for name, function in view.coordinates}
+    return {x.name: float(x.function(i, j)) for x in view.coordinates}
 
 
 @pytest.mark.parametrize(("space", "name"), DRIVER_NAMES)

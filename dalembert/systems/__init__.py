@@ -5,16 +5,7 @@ Equations (2.1)–(2.8): docs/theory/systems.md.
 
 from dalembert import _runtime as _runtime  # float64 first
 from dalembert.systems._absolute import AbsoluteSystem
-from dalembert.systems._base import (
-    AbstractMultiplierRule,
-    AbstractSystem,
-    Constraints,
-    Nature,
-    RowOwner,
-    State,
-    Terms,
-    numbered,
-)
+from dalembert.systems._base import AbstractMultiplierRule, AbstractSystem, Constraints, Nature, RowOwner, State, Terms
 from dalembert.systems._bodies import BodySystem, CoordinateView, JointView
 from dalembert.systems._build import build, refuse_wound
 from dalembert.systems._constraints import JointRows, rows_of, wrapped
@@ -48,6 +39,6 @@ __all__ = [
     "JointView", "Known", "Loads", "Measure", "Named", "Nature", "Origin", "Prescription", "Renaming", "RowOwner",
     "State", "Terms", "Touch", "TreeSystem", "all_closed", "build", "compiled", "compiled_alone", "compiled_for_each",
     "compiled_quickly", "friction_efforts", "gaps_of", "geometry", "in_double", "is_on", "is_switchable",
-    "marker_frames", "moment", "numbered", "prescription", "refuse_wound", "require_float64", "rows_among_all",
+    "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all",
     "rows_of", "set_active", "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip
