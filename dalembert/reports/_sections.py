@@ -17,7 +17,7 @@ from dalembert.reports._graph import plot_graph
 from dalembert.reports._modes import damping_words, frequency_words, modes_summary, shares
 from dalembert.reports._statics import statics_summary
 from dalembert.reports._text import friction_lines, names_of, summary, valued, with_value
-from dalembert.simulation import Solution
+from dalembert.simulation import ContactPhases, Solution
 from dalembert.stabilise import CHANGED
 from dalembert.systems import AbstractSystem
 from dalembert.view import (
@@ -102,7 +102,7 @@ def _in_short(found: Check, solution: Solution | None) -> list:
         out.append(Words("There is no motion to show: the constraints cannot hold together at the start.", "bad"))
         return out
     out += [Words(f"{x}.", "bad") for x in solution.lifts or [f"{x}, at t = {found.t:.6g} s" for x in found.lifts]]
-    if solution.phases is not None and solution.phases.of_contacts:
+    if isinstance(solution.phases, ContactPhases):
         out.append(Words(f"{'; '.join(solution.phases.counted)}."))
     v = solution.violation
     out.append(Words(_ended(solution), _tone(solution.status)))

@@ -89,7 +89,7 @@ class TracedResults:
     def reactions(self, joint: str, *, frame: str = "world", rule=None) -> dict[str, Array]:
         """Force and torque of a joint on its body j."""
         if rule is not None:
-            return self.with_rule(rule).reactions(joint, frame=frame)
+            return self.with_rule(rule).results.reactions(joint, frame=frame)  # pyright: ignore[reportReturnType]
         need_frame(frame)
         bodies, w = need_joint(self.solution.system, joint), self.observed.wrenches
         assert w is not None

@@ -187,7 +187,7 @@ class Solution(eqx.Module):
     def measurements(self) -> xr.Dataset:
         """Measurements, inputs and states of controllers, each under its name ("tip.x", "u", "motor.current") with its
         unit; `unique` and `rule` state whether the model determines it, and what picked it where it does not."""
-        return self.results.measurements
+        return self.results.measurements  # pyright: ignore[reportReturnType]
 
     @property
     def energy(self) -> xr.Dataset:
@@ -195,7 +195,7 @@ class Solution(eqx.Module):
 
         `drift` = total − total(0) − work − work_of_constraints: zero for an exact motion.
         """
-        return self.results.energy
+        return self.results.energy  # pyright: ignore[reportReturnType]
 
     @property
     def energy_drift(self) -> float:
@@ -214,12 +214,12 @@ class Solution(eqx.Module):
     @property
     def vdot(self) -> np.ndarray:
         """Accelerations v̇ (times, n)."""
-        return self.results.vdot
+        return self.results.vdot  # pyright: ignore[reportReturnType]
 
     @property
     def multipliers(self) -> np.ndarray:
         """λ (times, m) under `rule`; `unique_multipliers` marks those that do not depend on it."""
-        return self.results.multipliers
+        return self.results.multipliers  # pyright: ignore[reportReturnType]
 
     @property
     def redundancy(self) -> int:
@@ -273,7 +273,7 @@ class Solution(eqx.Module):
         rule's name, and a `RedundancyWarning` is given as well. With the rule `RequireUnique` values that are not
         unique are refused.
         """
-        return self.results.reactions(joint, frame=frame, rule=rule)
+        return self.results.reactions(joint, frame=frame, rule=rule)  # pyright: ignore[reportReturnType]
 
     def range(
         self, joint: str, *, known: Known | None = None, frame: str = "joint", instants: int | None = None

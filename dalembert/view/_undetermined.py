@@ -44,7 +44,7 @@ def windows(data, joint: str | None = None) -> tuple[Window, ...]:
     for run in np.split(some, np.flatnonzero(np.diff(some) > 1) + 1) if len(some) else ():
         a, b = run[0], run[-1]
         low, high = 0.5 * (t[a] + t[max(a - 1, 0)]), 0.5 * (t[b] + t[min(b + 1, len(t) - 1)])
-        mine = tuple(x for x, gone in zip(names, lost[run].any(axis=0), strict=True) if gone)
+        mine = tuple(x for x, gone in zip(names, np.any(lost[run], axis=0).tolist(), strict=True) if gone)
         out.append(Window(float(t[a]), float(t[b]), float(low), float(high), mine, bool(lower[run].any())))
     return tuple(out)
 
