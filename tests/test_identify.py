@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.spatial
 
 import dalembert as da
 from dalembert.studies import Experiment, identify
@@ -331,39 +330,6 @@ def test_every_point_is_a_body():
         assert moments[2] <= (moments[0] + moments[1]) * (1 + 1e-9)
         # a flat body gets a thickness of 1e-9
         np.testing.assert_allclose(map_.of(map_.start(x)), x, atol=1e-8 * np.max(np.abs(x)))
-
-
-@pytest.mark.thorough
-def test_a_tensor_from_data_is_that_of_a_body():
-    """A nearly flat body (its moments 0.02, 0.03, 0.0498 kg m² are close to a plate's, where the largest is the sum of
-    the others) swings about a ball. Its tensor is found from the places of two points; from data with large noise the
-    estimate, too, has moments that a body can have."""
-    turn = scipy.spatial.transform.Rotation.from_euler("xyz", [0.4, -0.7, 0.3]).as_matrix()
-    tensor = turn @ np.diag([0.02, 0.03, 0.0498]) @ turn.T
-    model = da.Model("plate", space="space", gravity=(0, 0, -G))
-    spin, ball = np.array([1.0, -2.0, 3.0]), np.array([0.1, 0.05, 0.05])
-    body = model.body("body", mass=2.0, inertia=tensor, velocity=np.cross(ball, spin), angular_velocity=spin)
-    model.spherical("ball", model.ground, body, at=ball)
-    model.measure("one", "point", body, at=(0.2, 0, 0))
-    model.measure("two", "point", body, at=(0, 0.2, 0.1))
-    times = np.linspace(0.05, 1.0, 20)
-    data = da.simulate(model, 1.0, samples=times, rtol=1e-11).measurements
-    names = [f"{p}.{c}" for p in ("one", "two") for c in "xyz"]
-    clean = {"time": times, **{n: data[n].values for n in names}}
-    found = identify(model, clean, {"body.inertia": 1.2 * np.diag(np.diag(tensor))[np.triu_indices(3)]}, noise=1e-3)
-    assert found.verdict.complete
-    np.testing.assert_allclose(list(found.values.values()), tensor[np.triu_indices(3)], atol=1e-7)
-    rng = np.random.default_rng(2)
-    for sigma in (1e-3, 3e-2):
-        noisy = {n: clean[n] + sigma * rng.standard_normal(len(times)) for n in names}
-        again = found.again({"time": times, **noisy})
-        off = np.array(list(again.values.values())) - tensor[np.triu_indices(3)]
-        assert np.all(np.abs(off) < 4 * sigma / 1e-3 * np.array(list(found.deviation.values())))
-        own = np.zeros((3, 3))
-        own[np.triu_indices(3)] = list(again.values.values())
-        moments = np.linalg.eigvalsh(own + np.triu(own, 1).T)
-        assert moments[0] > 0 and moments[2] <= (moments[0] + moments[1]) * (1 + 1e-9)
-    np.testing.assert_allclose(again.system.parameters()["body.inertia"], own + np.triu(own, 1).T, atol=1e-12)
 
 
 def test_wrong_data_get_a_sentence(slider_crank):
