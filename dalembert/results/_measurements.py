@@ -79,7 +79,7 @@ def values_at(solution: Solution, o: Observation) -> tuple[Array, Array]:
     """All channels and all inputs at the saved times; they may be traced."""
     s, system = solution, solution.system
     count = np.shape(s.t)[0]
-    joined = jnp.concatenate if is_traced(o) else np.concatenate
+    joined: Any = jnp.concatenate if is_traced(o) else np.concatenate
     wrenches: list[Array] = [np.zeros((count, 0, 0))] * 2
     if (w := o.wrenches) is not None:
         wrenches = [joined(x, axis=2) for x in ((w.force, w.torque), (w.joint_force, w.joint_torque))]

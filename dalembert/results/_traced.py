@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 
 from dalembert._results import DalembertError
-from dalembert._typing import Array
 from dalembert.reactions import AbstractReactionRule, MinimumNorm, RequireUnique, RowElimination
 from dalembert.results._measurements import values_at
 from dalembert.results._observe import Observation, energies, observe_all
@@ -56,25 +55,25 @@ class TracedResults:
         return observe_all(s.system, s.formulation, self.rule, s.t, s.q, s.v)
 
     @property
-    def vdot(self) -> Array:
+    def vdot(self) -> Any:
         return self.observed.rates
 
     @property
-    def multipliers(self) -> Array:
+    def multipliers(self) -> Any:
         return self.observed.lam
 
     @property
-    def violation(self) -> dict[str, Array]:
+    def violation(self) -> Any:
         return dict(zip(LEVELS, jnp.max(self.observed.violation, axis=0), strict=True))
 
     @property
-    def energy(self) -> dict[str, Array]:
+    def energy(self) -> Any:
         return energies(self.observed, self.solution.work)
 
     @functools.cached_property
-    def measurements(self) -> dict[str, Array]:
+    def measurements(self) -> Any:
         """Measurements, inputs and states of controllers by name, a row of numbers for each."""
-        s, out = self.solution, {}
+        s, out = self.solution, dict[str, Any]()
         values, inputs = values_at(s, self.observed)
         for k, name in enumerate(s.system.channels):
             one = values[:, k]
@@ -86,7 +85,7 @@ class TracedResults:
             more += [(name, states[:, k]) for k, name in enumerate(control.labels)]
         return dict(more) | out
 
-    def reactions(self, joint: str, *, frame: str = "world", rule=None) -> dict[str, Array]:
+    def reactions(self, joint: str, *, frame: str = "world", rule=None) -> Any:
         """Force and torque of a joint on its body j."""
         if rule is not None:
             return self.with_rule(rule).results.reactions(joint, frame=frame)  # pyright: ignore[reportReturnType]

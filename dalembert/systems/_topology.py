@@ -39,7 +39,7 @@ class Tree:
         self.q_start = np.concatenate([[0], np.cumsum(q_sizes)]).astype(int)
         self.v_start = np.concatenate([[0], np.cumsum(v_sizes)]).astype(int)
         # for each velocity: its link, and which of the link's axes it is
-        self.link_of: np.ndarray = np.repeat(np.arange(count), v_sizes)
+        self.link_of = np.repeat(np.arange(count), v_sizes)
         self.axis_of = np.concatenate([np.arange(s) for s in v_sizes]).astype(int) if count else np.zeros(0, int)
         above = np.zeros((count, count), bool)  # above[i, k]: link i is k or one of its ancestors
         for k, parent in enumerate(self.parents):
@@ -48,7 +48,7 @@ class Tree:
                 above[:, k] |= above[:, parent]
         self.above = above
         self.moved_by = above[self.link_of][:, self.bodies].T.astype(float)  # (bodies, velocities)
-        self.axes_above = above[np.ix_(self.link_of, self.link_of)]
+        self.axes_above = above[self.link_of][:, self.link_of]
         self.jumps = self._jumps()
         # q̇ is picked from (v, 0, the balls' quaternion rates), and each quaternion scaled by its own length
         self.balls = np.flatnonzero(self.ball)

@@ -499,7 +499,7 @@ class TreeSystem(AbstractSystem):
         force, torque = jax.vmap(absolute.kinematics.wrench)(
             jax.tree_util.tree_map(lambda a: a[:-1], places), places.p[:-1], loads
         )
-        below = jnp.asarray(tree.above[np.ix_(tree.bodies, tree.bodies)].astype(float))
+        below = jnp.asarray(tree.above[tree.bodies][:, tree.bodies].astype(float))
         F, p = below @ force, places.p[:-1]
         # about the origin: Σ (torque + p × force)
         T = below @ (torque + jax.vmap(moment)(p, force))
