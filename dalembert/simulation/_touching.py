@@ -477,7 +477,7 @@ class _March(PartMarch):
         found = here.rubbing(which, way, UNSURE).solutions(banned) if banned else []
         problem = here.rubbing(which, way)
         found = found or problem.solutions()
-        if problem.ambiguous and not found:
+        if problem.ambiguous and len(found) != 1:
             raise self.undetermined(t, resting)
         if len(found) != 1:
             names = quoted(F.names[k] for k in which)
@@ -528,7 +528,7 @@ class _March(PartMarch):
             found, ambiguous = [here.struck(acting, restitution)], False
             if rough:
                 found, ambiguous = here.struck_with_friction(acting, restitution)
-            if ambiguous and not found:
+            if ambiguous and len(found) != 1:
                 raise self.undetermined(t, acting)
             if len(found) > 1:
                 names = quoted(F.names[k] for k in np.flatnonzero(acting))
