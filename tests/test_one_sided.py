@@ -858,6 +858,7 @@ def long_table(friction=0.0, **start) -> da.Model:
     return m
 
 
+@pytest.mark.thorough
 def test_time_steps_of_many_redundant_contacts():
     """Twelve feet that fall flat onto the floor and are pushed sideways at one end: against the events."""
     m = long_table(velocity=(0.3, 0, 0))
@@ -885,9 +886,11 @@ def test_time_steps_do_not_drift():
     assert float(data["impulse"].isel(time=-1).sum()) == pytest.approx(12 * G * 0.02, rel=1e-6)
     assert list(data["contact"].values) == list(motion.names)
     assert data["position"].sel(body="left").shape == (101, 3)
-    # v²/(2 μ g) along the way it was thrown
+    # it flies while it falls 0.05 m, loses μ v_z when it lands, and slides v²/(2 μ g)
+    fall, speed = math.sqrt(0.1 / G), math.hypot(1.0, 0.3)
+    sliding = speed * fall + (speed - 0.4 * G * fall) ** 2 / (2 * 0.4 * G)
     way = data["position"].isel(time=-1) - data["position"].isel(time=0)
-    assert np.hypot(*way.sel(body="left").values[:2]) == pytest.approx((1.0 + 0.09) / (2 * 0.4 * G), rel=0.05)
+    assert np.hypot(*way.sel(body="left").values[:2]) == pytest.approx(sliding, rel=1e-2)
 
 
 def test_the_programme_of_time_steps_does_not_grow_with_the_contacts():
