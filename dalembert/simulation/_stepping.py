@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SWEEPS, EXACT = 400, 1e-12
 """The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
+CLOSED = 1e-10
+"""A gap up to this share of the machine's size is closed: rounding would open what rests for a step."""
 SINGULAR = 1e-10
 """Directions below this share of the largest are dependent."""
 
@@ -222,7 +224,8 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
     G = signs[:, None] * C[order]
     W, offset = G @ P @ G.T, G @ free + signs * b[order]
     before = sign * phi[normal]
-    active = sign * e.Phi[normal] <= 0
+    size = 1.0 if system.bodies is None else system.bodies.size
+    active = sign * e.Phi[normal] <= CLOSED * size
     lam = _impulses(W, offset, before, active, mu, restitution, former, sides.tied)
     after = free + P @ (G.T @ lam)
     q = system.retract(middle, 0.5 * dt * after)
