@@ -28,8 +28,6 @@ PERTURBATION = 1e-14
 """Size of a perturbation, relative to the machine: the violation that projection leaves."""
 TURNED = 1e-7
 """Relative change of v̇ under perturbation above which it is continued from both sides."""
-POLE = 1e-7
-"""Share of a value, at the distance τ, up to which a part that grows as 1/distance is rounding."""
 ASIDE = 5e-3
 """τ, in units of the time in which the fastest coordinate moves by the machine's size (or a radian)."""
 
@@ -183,11 +181,6 @@ def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, ra
         # smooth through the instant: the difference of the two sides halves with τ and does not grow
         value = _shown(out)[name][lost]
         grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
-        # nor has it a weak pole, which at τ is hidden beside what is smooth and at the instant is not: the part of
-        # the odd differences that falls as 1/k, from o_k = p/k + a k + b k³
-        odd = [0.5 * (_shown(sides[k])[name] - _shown(sides[-k])[name]) for k in (1, 2, 3)]
-        pole = 1.5 * odd[0] - 1.2 * odd[1] + 0.3 * odd[2]
-        grows |= ~_within(np.abs(pole) * BELIEVED / POLE, value, _shown(out)[name], _typical(solution, name))
         # the two extrapolations must agree
         by_three, by_two = (_mean(sides, lambda o, n=name: _shown(o)[n], order) for order in (3, 2))
         spread = np.abs(by_three - by_two)
