@@ -196,7 +196,7 @@ def open_run(path, *, system: AbstractSystem | None = None) -> Solution | Record
     except DalembertError as error:
         raise DalembertError(f"'{path}' cannot be used: {error}") from None
     # what was saved, not computed again
-    solution.results.dataset = data
+    solution.results.dataset = data  # pyright: ignore[reportAttributeAccessIssue]
     return solution
 
 
