@@ -342,6 +342,22 @@ def test_lift_off_is_said_with_its_time():
     assert text == "rear would have to pull 20 N: it lifts off"
 
 
+def test_every_support_that_lifts_off_is_named():
+    """A cart that is pulled up at a quarter of its length: by hand N = W/2 − 3/4 F and W/2 − 1/4 F, F = 300 t. Names
+    that begin with the same word are still two supports."""
+    model = da.Model("cart", gravity=(0, -10.0))
+    body = model.body("cart", mass=10.0, inertia=1.0, position=(0, 0))
+    feet = {"left rear": -0.5, "left front": 0.5}
+    for name, x in feet.items():
+        model.point_on_line(name, model.ground, body, at=(x, 0), axis=(1, 0))
+    model.force("pull", body, ("0", "300*t"), at=(0.25, 0))
+    data = da.simulate(da.build(model), 0.8, samples=9).range("left rear", known=Known(push_only=list(feet)))
+    assert data.attrs["conflicts"] == (
+        "left front would have to pull 17.5 N: it lifts off, first at t = 0.3 s; "
+        "left rear would have to pull 2.5 N: it lifts off, first at t = 0.7 s"
+    )
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 

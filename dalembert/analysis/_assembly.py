@@ -24,7 +24,7 @@ from dalembert.analysis._dimensions import Dimension, Sensitivities, numbers_of,
 from dalembert.analysis._solvability import Release, Solver
 from dalembert.linalg import RANK_TOLERANCE, ZERO
 from dalembert.model import Model
-from dalembert.reactions import AbstractFlexibility, Instant, JointRows, Weighted
+from dalembert.reactions import UNITS, AbstractFlexibility, Instant, JointRows, Weighted
 from dalembert.simulation import Solution
 from dalembert.stabilise import State, assembled
 from dalembert.systems import AbstractSystem, build
@@ -391,7 +391,7 @@ def _answer(
         "component_label": ("component", [label for _, label in components]),
         "measurement": [c.name for c in channels],
         "error" if as_errors else "tolerance": ("dimension", sizes),
-        "component_units": ("component", [_unit(label) for _, label in components]),
+        "component_units": ("component", [UNITS.get(label, "") for _, label in components]),
         "force_size": ("component", lengths),
         "measurement_units": ("measurement", [c.unit for c in channels]),
     }
@@ -419,10 +419,6 @@ def _answer(
         name=system.name,
         system=system,
     )
-
-
-def _unit(label: str) -> str:
-    return "N" if label.startswith("F") else "N m" if label.startswith("M") else ""
 
 
 def _releases(fitted: list[_Fitted], sizes: np.ndarray, force: np.ndarray) -> tuple[ReleaseEffect, ...]:

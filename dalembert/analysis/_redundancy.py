@@ -127,7 +127,7 @@ def _check(
         known = ranges if isinstance(ranges, Known) else Known()
         if determined and system.m and (ranges or known or one_sided_limits(system.machine)):
             every = PossibleSet.at(first.loaded, known)
-            lifts = every.empty()
+            lifts = tuple(x.text for x in every.empty())
             possible = every.found() if ranges or known else None
     friction, load_rule = (), None
     bodies = system.bodies
