@@ -154,7 +154,7 @@ def simulate(
         # through the class: Equinox makes a module of each bound method, which takes a tenth of a call without motion
         for sentence in type(control).not_covered(control, float(t0), float(t_end)):
             warn_caller(f"{system.name}: {sentence}", DataWarning)
-    if system.touches or not system.phases_stated:
+    if system.in_parts:
         settings = {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "engine": engine}
         settings |= {"stepsize_controller": stepsize_controller, "event": event}
         settings |= {} if max_steps is None else {"max_steps": max_steps}

@@ -200,7 +200,7 @@ class Run:
                     with contextlib.suppress(Exception):
                         future.release()
         except (OSError, RuntimeError, distributed.TimeoutError, distributed.CancelledError) as error:
-            raise self._gone() from error  # what a worker or the disk fails with is told otherwise
+            raise self._gone() from error  # errors of a worker or of the disk are reported elsewhere
         finally:
             with contextlib.suppress(Exception):
                 if client.status == "running":
