@@ -135,7 +135,7 @@ def _of_rest(rest: Equilibrium) -> tuple[AbstractSystem, State, float]:
     if any(np.any(np.asarray(x)) for x in rest.efforts.values()):
         names = ", ".join(f"'{n}'" for n in rest.efforts)
         raise DalembertError(
-            f"'{rest.name}' rests only because efforts hold {names}: as soon as it moves they are not told. Hold them "
+            f"'{rest.name}' rests only because efforts hold {names}: as soon as it moves they are not known. Hold them "
             "with drivers or springs in the model, or let unknown= find the inputs that hold them."
         )
     return rest.system, rest.state, float(rest.t)

@@ -349,7 +349,7 @@ def march_many_on_gpu(
         room: instants that are saved of a member at most.
         saves: whether anything is.
         block: threads of a block.
-        report: is told the share of the members that is done, after each part.
+        report: is called with the share of the members that are done, after each part.
 
     Returns:
         (ends, times, states), as `_native.run` does.

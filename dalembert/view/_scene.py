@@ -111,7 +111,7 @@ def scene_of(data, *, traces=None, frames: int = 2000) -> Scene:
     times = data["time"].values
     if len(times) == 0:
         raise DalembertError("This result holds no saved times: there is nothing to show.")
-    found = windows(data) if "violation" in data else ()  # at all saved times; of poses none is told
+    found = windows(data) if "violation" in data else ()  # at all saved times; none of poses
     step = max(1, math.ceil(len(times) / frames))
     if step > 1:
         data = data.isel(time=np.unique(np.append(np.arange(0, len(times), step), len(times) - 1)))
