@@ -36,6 +36,8 @@ INSTANTS = 41
 """Instants of a motion at which it is evaluated."""
 RIGID = 1e-12
 """Share of the largest compliance below which a direction is rigid."""
+STILL = 1e-13
+"""A velocity below this share of the given ones is rounding."""
 FITS = 1e-9
 """Share of the errors below which a misfit is rounding."""
 ROUNDING = 1e-11
@@ -228,7 +230,13 @@ def _states(model, state, t: float, instants: int) -> tuple[np.ndarray, Abstract
         return np.asarray(model.t)[picks], model.system, [State(model.q[k], model.v[k]) for k in picks]
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
-    return np.array([t], float), system, [assembled(system, q, v, t=t).state]
+    found = assembled(system, q, v, t=t).state
+    # of a start that its rows stop only rounding is left, which is no velocity
+    given, moving = (
+        np.abs(np.asarray(x)) / np.asarray(system.scale()) for x in (system.v0 if v is None else v, found.v)
+    )
+    still = moving <= STILL * np.max(given, initial=0.0)
+    return np.array([t], float), system, [State(found.q, np.where(still, 0.0, np.asarray(found.v)))]
 
 
 def _outputs(machine: AbstractSystem, measurements, hold) -> tuple[list[int], list[int]]:
