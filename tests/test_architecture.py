@@ -96,7 +96,6 @@ DIFFERENTIATING = {
     "formulations/_complementary.py": "rates of a complement",
     "stabilise/_contradicting.py": "residuals by a machine's numbers: which of them redundant rows do not let change",
     "simulation/_march.py": "energy; it asks residuals whether a step has closed",
-    "stabilise/_start.py": "residuals by parameters: which of them no consistent change moves",
     "analysis/_state_space.py": "residuals once more: the rows of a linearisation",
     "analysis/_dimensions.py": "residuals and measurements by named dimensions",
     "analysis/_rest.py": "forces at rest along a path, and what is held; it asks residuals whether a step has closed",
