@@ -127,7 +127,7 @@ def _check(
         found = _solvability(best, [i for i in (first, *others) if i is not best], values=determined)
         found_here = _solvability(first, [], values=False) if singular else None
         known = ranges if isinstance(ranges, Known) else Known()
-        if determined and system.m and (ranges or known or one_sided_limits(system.machine)):
+        if determined and system.machine.m and (ranges or known or one_sided_limits(system.machine)):
             every = PossibleSet.at(first.loaded, known)
             lifts = tuple(x.text for x in every.empty())
             possible = every.found() if ranges or known else None
