@@ -121,10 +121,6 @@ class Problem:
         q, v = self.formulation.unpack(self.system, t, q, w, memory)
         return q, v, work[:2]
 
-    def project(self, t, y):
-        """(q, v, work) behind y, moved onto the constraints."""
-        return _project(self, t, y)
-
     def on_constraints(self, t, q, v):
         """An interpolated state projected onto the constraints, after those controllers that are sampled there."""
         q, v = self.stabilisation.project_saved(self.system, t, q, v)
@@ -191,23 +187,18 @@ def first_sample(system: AbstractSystem, formulation: AbstractFormulation, t, st
 
 
 @compiled
-def _project(problem: Problem, t, y):
-    q, v, work = problem.state(t, y)
-    state = problem.stabilisation.project(problem.system, t, q, v)
-    return state.q, state.v, work
-
-
-@compiled
 def _settle(problem: Problem, t, y):
     system, formulation = problem.system, problem.formulation
-    q, v, _ = problem.project(t, y)
-    q = sampled(system, formulation, t, q, v)
+    q, v, _ = problem.state(t, y)
+    (q, v), Phi, phi = problem.stabilisation.closed(system, t, q, v)
+    if system.control.sampled:
+        q = sampled(system, formulation, t, q, v)
+        Phi, phi = residuals(system, t, q, v)
     _, _, work, (memory, integral) = y
     w, memory = formulation.repack(system, t, q, v, memory)
     y = (q, w, work, (memory, integral))
     if not problem.stabilisation.exact or system.m == 0:
         return y, jnp.array(True)
-    Phi, phi = residuals(system, t, q, v)
     speed = 1.0 + jnp.max(jnp.abs(v) / system.scale(), initial=0.0)
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if system.m_holonomic:
