@@ -99,7 +99,8 @@ def _kept(out: March, saved: slice, going: bool) -> March:
     def cut(a):
         return np.array(np.asarray(a)[saved])
 
-    out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
+    if saved != slice(0, len(out.ts)):
+        out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
     return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
 
 
