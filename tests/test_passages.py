@@ -88,14 +88,10 @@ TURNING = {
 }
 
 
-WEAK = "a component whose part that grows towards the position is weak is believed beside it, and off by up to 0.9"
-ACROSS = [(name, how) for name in ("two four-bars", "slider-crank") for how in COORDINATES]
-
-
 @pytest.mark.parametrize("name, coordinates", [
-    ACROSS[0],
-    *(pytest.param(*x, marks=THOROUGH) for x in ACROSS[1:]),
-    *(pytest.param("ten four-bars", how, marks=[THOROUGH, pytest.mark.xfail(reason=WEAK)]) for how in COORDINATES),
+    ("two four-bars", "absolute"),
+    *(pytest.param(name, how, marks=THOROUGH) for name in TURNING for how in COORDINATES if (name, how) != (
+        "two four-bars", "absolute")),
 ])  # fmt: skip
 def test_reactions_of_other_machines_across_a_passage_are_right_or_marked(name, coordinates):
     """The force of every joint at 100 instants across the position: within 1e-6 of Newton and Euler in 80 digits, or
@@ -123,7 +119,23 @@ def test_reactions_of_other_machines_across_a_passage_are_right_or_marked(name, 
     exact = [list(by_hand.reactions(th, w).values()) for th, w in zip(theta, omega, strict=True)]
     error = np.abs(force - np.array(exact)) / np.maximum(np.abs(exact), 1e-3 * max(least, typical))
     assert np.max(error[sure]) <= 1e-6
-    assert np.mean(sure) > 0.4 and sure[0].all(), "much is not marked, and nothing is far from the position"
+    assert np.mean(sure) > 0.55 and sure[0].all(), "most is not marked, and nothing is far from the position"
+
+
+@pytest.mark.parametrize("coordinates", ["joint", pytest.param("absolute", marks=THOROUGH)])
+def test_where_rounding_hides_in_many_directions_what_has_a_limit_is_given(coordinates):
+    """Started 1e-8 rad from the line rounding has moved the cranks of ten four-bars as far from it as θ, and a small
+    perturbation of that state shows nothing: values come from both sides. Forces across the line have a limit."""
+    machine, by_hand = n_four_bar(10, -5.0, 1e-8), turning_n_four_bar(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.errors.SingularWarning)
+        data = da.simulate(da.build(machine.model, coordinates=coordinates), 1e-3, samples=2).dataset
+    at = data.isel(time=0)
+    theta, omega = (float(at[x].sel(body="crank0")) for x in ("angle", "angular_velocity"))
+    exact = np.array(list(by_hand.reactions(theta, omega).values()))
+    force, sure = (at[x].sel(joint=list(by_hand.pins)).values for x in ("reaction_force", "unique_force"))
+    assert sure[:, 1].all() and not sure[:, 0].any()
+    np.testing.assert_allclose(force[:, 1], exact[:, 1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("coordinates", ["absolute", pytest.param("joint", marks=THOROUGH)])

@@ -1,10 +1,9 @@
 """6b· results: what is reliable at each saved instant: rank, digits, and values at singular positions.
 
 Two things are done where the rows are nearly dependent. A state is **perturbed by rounding**, projected onto the
-constraints and observed again: the difference is lost to conditioning, whatever its cause. At an instant of lower rank
-the equations leave open what the motion determines: v̇, and reactions that do not grow without bound, are continued
-from **both sides of the instant** (means of the values at ±τ, ±2τ and ±3τ, extrapolated: error O(τ⁶)); what grows
-towards the instant has no value there.
+constraints and observed again: the difference is lost to conditioning, whatever its cause. Where that is too much, and
+where rounding hides in directions that a projection no longer resolves, values are continued from **both sides** of the
+singular position (`_continued.py`): what the equations leave open at the instant, the motion determines.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import jax
 import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE, WEAK
+from dalembert.results._continued import Sides, observed, sides_of, weakest
 from dalembert.results._observe import Observation, observe_all
-from dalembert.simulation import project_all, qdot_all
 from dalembert.systems import compiled_for_each
 
 BELIEVED = 1e-6
@@ -26,10 +25,15 @@ SAFETY = 30.0
 """A perturbed state is one sample of what rounding does."""
 PERTURBATION = 1e-14
 """Size of a perturbation, relative to the machine: the violation that projection leaves."""
+SAFETY_OF_SIDES = 10.0
+"""Polynomials through other sides are an estimate of the error of the best one."""
 TURNED = 1e-7
 """Relative change of v̇ under perturbation above which it is continued from both sides."""
-ASIDE = 5e-3
-"""τ, in units of the time in which the fastest coordinate moves by the machine's size (or a radian)."""
+HIDDEN = 1e-3
+"""Rounding/σ² from which on an instant's own values do not count beside better ones: rounding has moved the state by
+e/σ along its weakest direction, as far as from the position, and a perturbation by e shows nothing of that."""
+BETTER = 3.0
+"""Ratio of σ beside an instant to its own that tells a singular position from bodies of very unlike mass."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,36 +57,51 @@ def look(solution, rule, rank: int) -> tuple[Observation, Instants]:
     t, q, v = _state(solution)
     found = jax.tree_util.tree_map(np.asarray, observe_all(system, solution.formulation, rule, t, q, v))
     values = np.asarray(found.sigma)
-    weakest = _weakest(values, rank)
+    weak = weakest(values, rank)
     rates = np.asarray(found.rates)
     ranks = np.full(len(t), rank)
     if rank and system.klu is None:
         ranks = np.minimum(np.sum(values > RANK_TOLERANCE * values[:, :1], axis=1), rank)
-    away = np.max(np.abs(q) / np.asarray(system.coordinate_scale()), axis=1, initial=1.0)  # from the origin, in sizes
-    lost_to = SAFETY * np.finfo(float).eps * away / np.maximum(weakest, 1e-100) ** 2
+    lost_to = _lost_to(solution, weak)
     digits = np.clip(-np.log10(lost_to + 1e-16), 0.0, 15.0)
     shown = _shown(found)
     sure = {name: np.ones(x.shape, bool) for name, x in shown.items()}
-    lost = np.flatnonzero(ranks < rank)
-    near = np.setdiff1d(np.flatnonzero(weakest < WEAK), lost)
+    change = {name: np.zeros(x.shape) for name, x in shown.items()}
+    lost = ranks < rank
+    near = np.flatnonzero((weak < WEAK) & ~lost)
+    turned = np.zeros(len(t))
     if near.size:
-        change = {name: np.zeros(x[near].shape) for name, x in shown.items()}
-        turned = np.zeros(len(near))
         for seed in range(3):
-            seen = _at(solution, rule, near, *_perturbed(system, q[near], v[near], seed))
-            turned = np.maximum(turned, _share(np.asarray(seen.rates) - rates[near], rates[near]))
-            other = _shown(seen)
-            change = {name: np.maximum(c, np.abs(other[name] - shown[name][near])) for name, c in change.items()}
+            seen = observed(solution, rule, t[near], *_perturbed(system, q[near], v[near], seed))
+            turned[near] = np.maximum(turned[near], _share(np.asarray(seen.rates) - rates[near], rates[near]))
+            for name, x in _shown(seen).items():
+                change[name][near] = np.maximum(change[name][near], np.abs(x - shown[name][near]))
         for name, c in change.items():
-            sure[name][near] = _within(SAFETY * c, shown[name][near], shown[name], _typical(solution, name))
-        digits[near] = np.minimum(digits[near], _digits(change["multipliers"], shown["multipliers"][near]))
-        # beside a singular position the acceleration itself is noise: it is continued as well
-        lost = np.union1d(lost, near[turned > TURNED])
-    if lost.size:
-        found = _continued(solution, rule, found, lost, weakest, rank, sure)
-        digits[lost] = np.where(np.all(sure["multipliers"][lost], axis=1), digits[lost], 0.0)
+            sure[name][near] = _within(SAFETY * c[near], shown[name][near], shown[name], _typical(solution, name))
+        digits[near] = np.minimum(digits[near], _digits(change["multipliers"][near], shown["multipliers"][near]))
+    open_ = ~np.all([np.all(x.reshape(len(t), -1), axis=1) for x in sure.values()], axis=0)
+    silent = lost | (lost_to > HIDDEN)
+    which = np.flatnonzero(silent | open_ | (turned > TURNED))
+    if which.size:
+        beside, sides = sides_of(solution, rule, found, which, rank)
+        # values of a machine that is as badly conditioned beside the instant are those of its equations
+        silent[which] &= lost[which] | (beside > BETTER * weak[which])
+        for x in sure.values():
+            x[silent] = False
+        digits[silent] = 0.0
+        if sides is not None:
+            change = {name: np.where(_wide(silent, x), np.inf, x) for name, x in change.items()}
+            found, known = _continued(solution, found, sides, change, sure)
+            digits[sides.which] = np.where(np.isnan(known), digits[sides.which], known)
     multipliers = sure.pop("multipliers")
     return found, Instants(ranks, digits, sure, multipliers)
+
+
+def _lost_to(solution, sigma: np.ndarray, which: Any = slice(None)) -> np.ndarray:
+    """The share of a reaction that rounding of a state may be, by the smallest singular value."""
+    q = np.asarray(solution.q)[which]
+    away = np.max(np.abs(q) / np.asarray(solution.system.coordinate_scale()), axis=1, initial=1.0)  # from the origin
+    return SAFETY * np.finfo(float).eps * away / np.maximum(sigma, 1e-100) ** 2
 
 
 def _shown(found: Observation) -> dict[str, np.ndarray]:
@@ -90,11 +109,6 @@ def _shown(found: Observation) -> dict[str, np.ndarray]:
     if found.wrenches is not None:
         out |= {name: getattr(found.wrenches, name) for name in ("force", "torque", "joint_force", "joint_torque")}
     return out
-
-
-def _weakest(values: np.ndarray, rank: int) -> np.ndarray:
-    """The smallest singular value that belongs to the rank, relative to the largest."""
-    return values[:, min(rank, values.shape[1]) - 1] / values[:, 0] if rank and values.size else np.ones(len(values))
 
 
 def _share(change: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -126,79 +140,41 @@ def _digits(change: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.clip(-np.log10(SAFETY * _share(change, value) + 1e-16), 0.0, 15.0)
 
 
-def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """States moved by about the violation that projection leaves."""
+def _perturbed(system, q: np.ndarray, v: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """States moved by about the violation that projection leaves, with displacements of zero."""
     rng = np.random.default_rng(seed)
     scale, size = np.asarray(system.scale()), np.asarray(system.coordinate_scale())
     speed = np.max(np.abs(v) / scale, axis=1, initial=0.0)[:, None] * scale
     open_ = np.maximum(PERTURBATION * size, np.finfo(float).eps * np.abs(q))
-    return q + open_ * rng.standard_normal(q.shape), v + PERTURBATION * speed * rng.standard_normal(v.shape)
+    moved = q + open_ * rng.standard_normal(q.shape)
+    return moved, v + PERTURBATION * speed * rng.standard_normal(v.shape), np.zeros_like(v)
 
 
-def _at(solution, rule, which: np.ndarray, q: np.ndarray, v: np.ndarray, dt: np.ndarray | float = 0.0) -> Observation:
-    """Observables at given states for some of the saved times, projected onto the constraints.
+def _continued(solution, found: Observation, sides: Sides, change: dict, sure: dict):
+    """The observables with those beside singular positions continued from both sides, and how many digits of these are
+    known (NaN where there are none); marks what has no value.
 
-    Padded to all saved times, so that no new program is compiled.
+    `change`: of an instant's own values under perturbation, infinite where they do not count.
     """
-    fill = _fill(which, solution)
-    times = np.asarray(solution.t)[which][fill] + dt
-    state = project_all(solution.system, solution.stabilisation, times, q[fill], v[fill])
-    found = observe_all(solution.system, solution.formulation, rule, times, *(np.asarray(x) for x in state))
-    return jax.tree_util.tree_map(lambda x: np.asarray(x)[: len(which)], found)
-
-
-def _continued(solution, rule, found: Observation, lost: np.ndarray, weakest, rank: int, sure: dict) -> Observation:
-    """The observables with those at instants of lower rank continued from both sides; marks what has no value."""
-    system = solution.system
-    q, v = np.asarray(solution.q)[lost], np.asarray(solution.v)[lost]
-    speed = np.max(np.abs(v) / np.asarray(system.scale()), axis=1, initial=0.0)
-    tau = ASIDE / np.where(speed > 0, speed, 1.0)
-    sides = {}
-    moving = speed > 0
-    vdot = found.rates[lost]
-    for _ in range(2):  # the second time with the acceleration found by the first
-        for k in (-3, -2, -1, 1, 2, 3):
-            step = (k * tau)[:, None]
-            ahead = np.asarray(qdot_all(system, q, v + 0.5 * step * vdot))
-            sides[k] = _at(solution, rule, lost, q + step * ahead, v + step * vdot, k * tau[_fill(lost, solution)])
-        vdot = np.where(moving[:, None], _mean(sides, lambda o: o.rates), vdot)
-    # only where the two sides are better conditioned
-    beside = np.min([_weakest(np.asarray(side.sigma), rank) for side in sides.values()], axis=0)
-    moving = moving & (beside > 3 * weakest[lost])
-
-    out = jax.tree_util.tree_map(np.array, found)
-    for get in (lambda o: o.rates, lambda o: o.vdot, lambda o: o.lam):
+    # where it turns back, or is near another position, the two sides do not fit together
+    error, largest = sides.smooth(lambda o: o.rates)[1], np.max([np.abs(o.rates) for o in sides.at], axis=0)
+    fits = np.max(error, axis=1) <= BELIEVED * np.max(largest, axis=1)
+    which, out = sides.which, jax.tree_util.tree_map(np.array, found)
+    for get in (lambda o: o.rates, lambda o: o.vdot):
         target = get(out)
-        target[lost] = np.where(_wide(moving, target), _mean(sides, get), target[lost])
-    if out.wrenches is not None:
-        for name in ("force", "torque", "joint_force", "joint_torque"):
-            target = getattr(out.wrenches, name)
-            mean = _mean(sides, lambda o, name=name: getattr(o.wrenches, name))
-            target[lost] = np.where(_wide(moving, target), mean, target[lost])
-    for name in sure:
-        left, right = (_shown(sides[k])[name] for k in (-1, 1))
-        far_left, far_right = (_shown(sides[k])[name] for k in (-2, 2))
-        # smooth through the instant: the difference of the two sides halves with τ and does not grow
-        value = _shown(out)[name][lost]
-        grows = np.abs(right - left) > 0.75 * np.abs(far_right - far_left) + BELIEVED * np.abs(value)
-        # the two extrapolations must agree
-        by_three, by_two = (_mean(sides, lambda o, n=name: _shown(o)[n], order) for order in (3, 2))
-        spread = np.abs(by_three - by_two)
-        small = _within(SAFETY * spread, value, _shown(out)[name], _typical(solution, name))
-        smooth = ~grows & small & _wide(moving, _shown(out)[name])
-        still = sure[name][lost] & _wide(weakest[lost] > RANK_TOLERANCE, value)
-        sure[name][lost] = np.where(_wide(moving, value), smooth, still)
-    return out
-
-
-def _mean(sides: dict[int, Observation], get, order: int = 3) -> np.ndarray:
-    """The even part of f(kτ) extrapolated to 0, from two or three pairs."""
-    m = [0.5 * (get(sides[k]) + get(sides[-k])) for k in (1, 2, 3)]
-    return (15 * m[0] - 6 * m[1] + m[2]) / 10 if order == 3 else (4 * m[0] - m[1]) / 3
-
-
-def _fill(which: np.ndarray, solution) -> np.ndarray:
-    return np.resize(np.arange(len(which)), len(np.asarray(solution.t)))
+        target[which] = np.where(_wide(fits, target), sides.smooth(get)[0], target[which])
+    off = sides.unresolved + _lost_to(solution, sides.sigma, which)
+    for name, x in _shown(out).items():
+        by_sides, own = sides.estimate(lambda o, n=name: _shown(o)[n]), x[which].copy()
+        error = SAFETY_OF_SIDES * by_sides.error + np.where(by_sides.grown > 0, by_sides.grown * _wide(off, own), 0.0)
+        known = _within(error, by_sides.value, _shown(found)[name], _typical(solution, name)) & _wide(fits, own)
+        agrees = np.abs(own - by_sides.value) <= SAFETY * change[name][which] + error
+        before = sure[name][which]
+        x[which] = np.where(_wide(fits, own) & (known | ~before), by_sides.value, own)
+        sure[name][which] = np.where(known, agrees, before)
+        if name == "multipliers":
+            digits = np.clip(-np.log10(_share(error, by_sides.value) + 1e-16), 0.0, 15.0)
+    return out, np.where(fits, digits, np.nan)
 
 
 def _wide(flags: np.ndarray, like: np.ndarray) -> np.ndarray:
