@@ -31,7 +31,7 @@ from dalembert.stabilise import EXACT, consistent_state
 from dalembert.studies._machine import Machine, transmits
 from dalembert.studies._measure import Courses
 from dalembert.studies._quantities import Quantity
-from dalembert.systems import AbstractSystem, compiled_alone
+from dalembert.systems import compiled_alone
 
 TOGETHER = 64
 """Designs in one call; batches are filled up to it, so that one program serves all."""
