@@ -256,7 +256,7 @@ class GpuMachine:
             inline: whether kernels are written into the loop; None decides by their size.
         """
         self.inline = machine.size <= INLINE if inline is None else inline
-        kernels = machine.many.kernels | machine.one.kernels
+        kernels = machine.kernels
         used = 1 + max((k for n in kernels.values() for k in _parameters(n.written.graph)), default=-1)
         S, A = machine.stages, machine.A
         chain = not np.any(A - np.diag(np.diag(A, -1), -1))
