@@ -220,7 +220,7 @@ def test_coverage_of_a_five_bar(repeats):
 
 def centred(model, centres):
     """The model with its centres of mass moved."""
-    from dalembert.studies._evaluate import Machine, Task
+    from dalembert.studies._machine import Machine, Task
     from dalembert.studies._stated import stated
 
     machine = Machine(model, list(centres), Task())

@@ -26,7 +26,8 @@ from dalembert.studies import (
     resting,
     rms,
 )  # fmt: skip
-from dalembert.studies._evaluate import Asked, Machine, Task
+from dalembert.studies._evaluate import Asked
+from dalembert.studies._machine import Machine, Task
 from dalembert.studies._optimise import Search
 
 TURN = 2 * np.pi

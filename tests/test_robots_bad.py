@@ -511,7 +511,7 @@ def test_the_command_line_says_one_sentence(tmp_path):
 
 
 def test_a_compiler_that_got_stuck_is_not_asked_again(monkeypatch):
-    monkeypatch.setattr("dalembert.io._mjcf._STUCK", [True])
+    monkeypatch.setattr("dalembert.io._mjcf_source._STUCK", [True])
     with pytest.raises(DalembertError, match="does not recover from; start anew"):
         read(ROBOTS / "leg.xml")
 

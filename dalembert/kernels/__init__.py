@@ -5,6 +5,7 @@ Equations (0.1)–(0.9): docs/theory/kernels.md.
 
 from dalembert.kernels._cuda import Buffer, Device, DeviceProgram, device
 from dalembert.kernels._eliminate import order
+from dalembert.kernels._graph import Unknown
 from dalembert.kernels._jax import as_jax
 from dalembert.kernels._kernel import Compiled, Kernel, fixed, flat
 from dalembert.kernels._llvm import code
@@ -14,7 +15,7 @@ from dalembert.kernels._operation import available, operation
 from dalembert.kernels._program import Program, describe, described
 from dalembert.kernels._ptx import entry, write_ptx
 from dalembert.kernels._remember import remembered
-from dalembert.kernels._scalarise import MOST, Unknown
+from dalembert.kernels._scalarise import MOST
 
 __all__ = [
     "MOST",

@@ -18,6 +18,11 @@ import numpy as np
 ZERO, ONE, MINUS_ONE = -1, -2, -3
 """The first constants."""
 
+
+class Unknown(Exception):
+    """A function that cannot be written out as scalars, and why."""
+
+
 BOOLEAN = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 """Operations whose result is true or false."""
 

@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dalembert.kernels._graph import BOOLEAN, Branch, Graph, Loop, Region
+from dalembert.kernels._graph import BOOLEAN, Branch, Graph, Loop, Region, Unknown
 from dalembert.kernels._llvm import Written, kept_nodes
-from dalembert.kernels._scalarise import Unknown
 
 OPERATIONS: dict[str, Callable[..., jax.Array]] = {
     "add": lax.add,

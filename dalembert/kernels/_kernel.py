@@ -15,11 +15,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from dalembert.kernels._graph import Graph
+from dalembert.kernels._graph import Graph, Unknown
 from dalembert.kernels._llvm import LONG_PIECE, PIECE, THOROUGH_UP_TO, Written, code
 from dalembert.kernels._module import Module, compile_text, fused, object_code
 from dalembert.kernels._native import Function, Numbers, Whole, at, translate
-from dalembert.kernels._scalarise import DENSE, MOST, Unknown, write_out
+from dalembert.kernels._scalarise import DENSE, MOST, write_out
 
 
 class Kernel:

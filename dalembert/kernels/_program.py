@@ -17,9 +17,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from dalembert.kernels._graph import Unknown
 from dalembert.kernels._kernel import Compiled, Kernel, fixed
 from dalembert.kernels._remember import remembered
-from dalembert.kernels._scalarise import Unknown
 
 QUICK, QUICK_FOR_EACH = 100_000, 300_000
 """Operations up to which a program that runs a few times is made here (half a second of work for LLVM), and one for

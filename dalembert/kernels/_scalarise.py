@@ -16,9 +16,9 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import partial_eval
 
-from dalembert.kernels import _lapack
+from dalembert.kernels import _matrices, _moving
 from dalembert.kernels._eliminate import Elimination
-from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph
+from dalembert.kernels._graph import BINARY, COMPARE, MINUS_ONE, ONE, UNARY, ZERO, Graph, Unknown
 
 MOST = 2_000_000
 """Nodes of a graph up to which a function is written out: 0.6 kB of memory each until it is compiled."""
@@ -26,15 +26,9 @@ DENSE = 20_000
 """Products of numbers above which a product of matrices is a loop."""
 MULTIPLYING = frozenset({"mul", "integer_pow", "pow", "square", "dot_general", "reduce_prod", "cumprod"})
 """What may make whole numbers too large for a float64 that stands for them."""
-CHOICES = 512
-"""Places among which a computed index may choose."""
 FEW = 16
 """Elements up to which a loop over an array takes less time than operations of NumPy on it."""
 FLOAT64, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
-
-
-class Unknown(Exception):
-    """A function that cannot be written out as scalars, and why."""
 
 
 def write_out(
@@ -43,10 +37,10 @@ def write_out(
     """The results of a closed jaxpr for arguments that are arrays of numbers of the graph."""
     # a third of what is traced computes no result
     used, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
-    return _Walk(graph, most, dense).jaxpr(used, closed.consts, arguments)
+    return Walk(graph, most, dense).jaxpr(used, closed.consts, arguments)
 
 
-class _Walk:
+class Walk:
     """One walk over a jaxpr, and its rules; a rule has the name of its primitive."""
 
     def __init__(self, graph: Graph, most: int, dense: int):
@@ -166,7 +160,7 @@ class _Walk:
             i, j, entries, b, *_ = values
             if entries.ndim != 1 or b.ndim != 2:
                 raise Unknown("sparse equations of a whole batch")
-            return [self.sparse_solve(i, j, entries[None], b[None], rough=name == "solved_roughly")[0]]
+            return [_matrices.sparse_solve(self, i, j, entries[None], b[None], rough=name == "solved_roughly")[0]]
         inner = next(j for j in (jaxpr, call_jaxpr, fun_jaxpr) if j is not None)
         if hasattr(inner, "consts"):
             return self.closed(inner, list(values))
@@ -408,290 +402,6 @@ class _Walk:
             out[..., k] = self.map(combine, out[..., k - 1], rows[..., k])
         return np.moveaxis(out[..., ::-1] if reverse else out, -1, axis)
 
-    # ---- matrices --------------------------------------------------------------------------------------------
-
-    def cholesky(self, a, **_):
-        return self.each_matrix(self._cholesky, a)
-
-    def _cholesky(self, a):
-        """L by way of U D⁻¹ Uᵀ: a column then waits for one division, not for a root and a division."""
-        g, m = self.graph, len(a)
-        lower = [[ZERO] * m for _ in range(m)]
-        rows: list[list[tuple[int, int]]] = [[] for _ in range(m)]  # (column, number) that are not zero
-        inverse: list[int] = []
-        for j in range(m):
-            pivot = int(a[j, j])
-            shares = [(k, x, g.mul(x, inverse[k])) for k, x in rows[j]]
-            for _, x, share in shares:
-                pivot = g.sub(pivot, g.mul(x, share))
-            inverse.append(g.div(ONE, pivot))
-            lower[j][j] = g.unary("sqrt", pivot)
-            over = g.mul(lower[j][j], inverse[j])  # 1/√d, without another division
-            mine = {k: share for k, _, share in shares}
-            for i in range(j + 1, m):
-                x = int(a[i, j])
-                for k, y in rows[i]:
-                    if k in mine:
-                        x = g.sub(x, g.mul(y, mine[k]))
-                if x != ZERO:
-                    lower[i][j] = g.mul(x, over)
-                    rows[i].append((j, x))
-        return np.array(lower, int).reshape(m, m)
-
-    def triangular_solve(self, a, b, *, left_side, lower, transpose_a, unit_diagonal, **_):
-        shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])
-        if not left_side:
-            a, b, lower = a.swapaxes(-1, -2), b.swapaxes(-1, -2), not lower
-        if transpose_a:
-            a, lower = a.swapaxes(-1, -2), not lower
-        out = self.each_matrix(lambda x, y: self._triangular(x, y, lower, unit_diagonal), a, b)
-        return out if left_side else out.swapaxes(-1, -2)
-
-    def _triangular(self, a, b, lower, unit):
-        g, m = self.graph, len(a)
-        order = range(m) if lower else range(m - 1, -1, -1)
-        rows = [[(k, int(a[i, k])) for k in (range(i) if lower else range(i + 1, m)) if a[i, k] != ZERO]
-                for i in range(m)]  # fmt: skip
-        out = np.full(b.shape, ZERO)
-        over = [ONE if unit else g.div(ONE, int(a[i, i])) for i in range(m)]
-        for c in range(b.shape[1]):
-            x = [ZERO] * m
-            for i in order:
-                total = int(b[i, c])
-                for k, l in rows[i]:
-                    total = g.sub(total, g.mul(l, x[k]))
-                x[i] = g.mul(total, over[i])
-            out[:, c] = x
-        return out
-
-    def svd(self, a, *, full_matrices, compute_uv, subset_by_index=None, **_):
-        if subset_by_index is not None or not a.size:
-            raise Unknown("the operation 'svd' of a part")
-        if a.ndim > 2:
-            return self._stacked(lambda x: self.svd(x, full_matrices=full_matrices, compute_uv=compute_uv), a)
-        m, n = a.shape
-        k = min(m, n)
-        way = _lapack.SINGULAR_VALUES if not compute_uv else _lapack.WHOLE if full_matrices else _lapack.THIN
-        wide = (m, n) if full_matrices else (k, k)
-        count = k + (m * wide[0] + wide[1] * n if compute_uv else 0)
-        out = np.array(self.graph.external("svd", a.T.ravel().tolist(), m, n, way, count), int)
-        if not compute_uv:
-            return [out]
-        U, Vt = np.split(out[k:], [m * wide[0]])
-        return [out[:k], U.reshape(wide[0], m).T, Vt.reshape(n, wide[1]).T]
-
-    def eigh(self, a, *, lower, subset_by_index=None, **_):
-        if subset_by_index is not None or not a.size:
-            raise Unknown("the operation 'eigh' of a part")
-        if a.ndim > 2:
-            return self._stacked(lambda x: self.eigh(x, lower=lower), a)
-        n = len(a)
-        given = a.T if lower else a  # by columns, the lower triangle
-        out = np.array(self.graph.external("eigh", given.ravel().tolist(), n, n, 0, n * n + n), int)
-        return [out[: n * n].reshape(n, n).T, out[n * n :]]
-
-    def lu(self, a, **_):
-        if a.ndim > 2:
-            return self._stacked(self.lu, a)
-        if not a.size:
-            raise Unknown("the operation 'lu' of an empty matrix")
-        g, (m, n) = self.graph, a.shape
-        k = min(m, n)
-        out = np.array(g.external("lu", a.T.ravel().tolist(), m, n, 0, m * n + k), int)
-        pivots = out[m * n :].tolist()
-        order = [g.constant(i) for i in range(m)]
-        for i, p in enumerate(pivots):  # rows i and p change places
-            at = [g.compare("eq", p, g.constant(j)) for j in range(m)]
-            there = order[i]
-            for j in range(i + 1, m):
-                there = g.select(at[j], there, order[j])
-            order = [there if j == i else order[j] if j < i else g.select(at[j], order[j], order[i]) for j in range(m)]
-        return [out[: m * n].reshape(n, m).T, np.array(pivots, int), np.array(order, int)]
-
-    def _stacked(self, function, a) -> list[np.ndarray]:
-        """The results of `function` for each matrix of an array of them."""
-        before = a.shape[:-2]
-        found = [function(x) for x in a.reshape(int(np.prod(before)), *a.shape[-2:])]
-        return [np.stack(x).reshape([*before, *x[0].shape]) for x in zip(*found, strict=True)]
-
-    def sparse_solve(self, i, j, values, b, *_, rough: bool = False, **__):
-        """KLU's solution of A x = b for each matrix of a batch, several right-hand sides each.
-
-        It is corrected once by its residual, unless it is `rough` or within a loop: that is an iteration, which does
-        so by itself.
-        """
-        i, j, out = self.values(i), self.values(j), np.full(b.shape, ZERO)
-        for k in range(b.shape[0]):
-            key = (i.tobytes(), j.tobytes(), values[k].tobytes(), id(self.graph.lowest))
-            if key not in self.eliminated:
-                self.eliminated[key] = Elimination(self.graph, b.shape[1], i, j, values[k].tolist())
-            factors = self.eliminated[key]
-            refined = self.graph.now is self.graph.main and not rough
-            solve = factors.refined if refined else factors.solve
-            for c in range(b.shape[2]):
-                out[k, :, c] = solve(b[k, :, c].tolist())
-        return out
-
-    def each_matrix(self, function, *arrays):
-        shape = arrays[0].shape[:-2]
-        if not shape:
-            return function(*arrays)
-        flat = [a.reshape(int(np.prod(shape)), *a.shape[-2:]) for a in arrays]
-        out = np.stack([function(*x) for x in zip(*flat, strict=True)]) if len(flat[0]) else flat[-1]
-        return out.reshape([*shape, *out.shape[1:]])
-
-    # ---- moving numbers about --------------------------------------------------------------------------------
-
-    def iota(self, *, dtype, shape, dimension, **_):
-        line = self.constants(np.arange(shape[dimension]))
-        return np.broadcast_to(line.reshape([-1 if d == dimension else 1 for d in range(len(shape))]), shape)
-
-    def broadcast_in_dim(self, a, *_, shape, broadcast_dimensions, **__):
-        between = [1] * len(shape)
-        for d, size in zip(broadcast_dimensions, a.shape, strict=True):
-            between[d] = size
-        out = np.empty(shape, int)
-        out[...] = a.reshape(between)
-        return out
-
-    def gather(self, a, indices, *, dimension_numbers, slice_sizes, mode, fill_value, **_):
-        d = dimension_numbers
-        places, ends = indices.shape[:-1], np.array(a.shape) - np.array(slice_sizes)
-        fills = "FILL" in str(mode).upper()
-        empty = int(self.constants(np.array(np.nan if fill_value is None else fill_value)))
-        starts = _starts(
-            a.ndim, indices, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims, self
-        )
-        starts = starts.reshape(int(np.prod(places)), a.ndim)
-        if (starts < 0).all():  # the indices are known: all windows at once
-            known = self.values(starts)
-            # places in the flat array: those of a window at its beginning, and where each window begins
-            window = np.arange(a.size).reshape(a.shape)[tuple(slice(s) for s in slice_sizes)].ravel()
-            steps = [int(np.prod(a.shape[k + 1 :])) for k in range(a.ndim)]
-            first = np.minimum(np.maximum(known, 0), ends) @ np.array(steps, int)
-            out = a.ravel()[first[:, None] + window]
-            outside = np.any((known < 0) | (known > ends), axis=1)
-            if fills and outside.any():
-                out = np.where(outside[:, None], empty, out)
-        else:
-            window = np.stack(np.meshgrid(*(np.arange(s) for s in slice_sizes), indexing="ij"), -1).reshape(-1, a.ndim)
-            out = np.array([self._window(a, row, ends, window, empty if fills else None) for row in starts], int)
-        dropped = {*d.collapsed_slice_dims, *d.operand_batching_dims}
-        kept = [s for k, s in enumerate(slice_sizes) if k not in dropped]
-        out = out.reshape([*places, *kept])
-        rank = len(places) + len(kept)
-        rest = iter(k for k in range(rank) if k not in d.offset_dims)
-        order = [0] * rank
-        for k in range(len(places)):
-            order[next(rest)] = k
-        for k, o in enumerate(d.offset_dims):
-            order[o] = len(places) + k
-        return out.transpose(order)
-
-    def _window(self, a, start, ends, window, empty: int | None) -> np.ndarray:
-        """The numbers of a window of `a`; an index that is computed chooses among all places where it may be."""
-        g = self.graph
-        computed = [k for k, x in enumerate(start) if x >= 0]
-        known = np.array([0 if x >= 0 else int(g.value(x)) for x in start.tolist()], int)
-        if not computed:
-            if empty is not None and np.any((known < 0) | (known > ends)):
-                return np.full(len(window), empty)
-            at = np.clip(known, 0, ends) + window
-            return a[tuple(at.T)] if a.ndim else np.broadcast_to(a, len(window))
-        k = computed[0]
-        if ends[k] > CHOICES:
-            raise Unknown("an index that depends on the state, into a long table")
-        out: Any = None
-        for place in range(int(ends[k]) + 1):
-            fixed = np.array(start)
-            fixed[k] = g.constant(place)
-            there = self._window(a, fixed, ends, window, empty)
-            truth = g.compare("ge", int(start[k]), g.constant(place))
-            out = there if out is None else self.map(lambda x, y, p=truth: g.select(p, x, y), out, there)
-        if empty is not None:
-            inside = g.logic(
-                "and", g.compare("ge", int(start[k]), ZERO), g.compare("le", int(start[k]), g.constant(ends[k]))
-            )
-            out = self.map(lambda x: g.select(inside, empty, x), out)
-        return np.asarray(out)
-
-    def scatter(self, combine, a, indices, updates, *, dimension_numbers, mode, **_):
-        d = dimension_numbers
-        places = indices.shape[:-1]
-        spread = [k for k in range(updates.ndim) if k not in d.update_window_dims]
-        updates = updates.transpose([*spread, *d.update_window_dims])
-        dropped = {*d.inserted_window_dims, *d.operand_batching_dims}
-        sizes, inner = [1] * a.ndim, iter(updates.shape[len(places) :])
-        for k in range(a.ndim):
-            if k not in dropped:
-                sizes[k] = next(inner)
-        moved = self.values(
-            _starts(
-                a.ndim,
-                indices,
-                d.scatter_dims_to_operand_dims,
-                d.operand_batching_dims,
-                d.scatter_indices_batching_dims,
-                self,
-            )
-        )
-        if "CLIP" in str(mode).upper():
-            moved = np.clip(moved, 0, np.array(a.shape) - np.array(sizes))
-        window = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), -1).reshape(-1, a.ndim)
-        flat = updates.reshape(-1, len(window))
-        moved = moved.reshape(-1, a.ndim)
-        inside = np.all((moved >= 0) & (moved + sizes <= a.shape), axis=1)  # others are dropped
-        at = (moved[inside][:, None] + window).reshape(-1, a.ndim)
-        places = np.ravel_multi_index(tuple(at.T), a.shape).tolist() if a.ndim else [0] * len(at)
-        out = a.ravel().tolist()
-        for place, x in zip(places, flat[inside].ravel().tolist(), strict=True):
-            out[place] = combine(out[place], x)
-        return np.array(out, int).reshape(a.shape)
-
-    def dynamic_slice(self, a, *starts, slice_sizes):
-        ends = np.array(a.shape) - np.array(slice_sizes)
-        window = np.stack(np.meshgrid(*(np.arange(s) for s in slice_sizes), indexing="ij"), -1).reshape(-1, a.ndim)
-        start = np.array([int(x.ravel()[0]) for x in starts], int)
-        return self._window(a, start, ends, window, None).reshape(slice_sizes)
-
-    def dynamic_update_slice(self, a, update, *starts):
-        out = np.array(a)
-        starts = [int(np.clip(self.values(s), 0, n - z)) for s, n, z in zip(starts, a.shape, update.shape, strict=True)]
-        out[tuple(slice(s, s + z) for s, z in zip(starts, update.shape, strict=True))] = update
-        return out
-
-    def pad(self, a, value, *, padding_config):
-        if any(low < 0 or high < 0 for low, high, _ in padding_config):
-            raise Unknown("a negative padding")
-        shape = [
-            low + high + max(0, n + (n - 1) * inner)
-            for n, (low, high, inner) in zip(a.shape, padding_config, strict=True)
-        ]
-        out = np.full(shape, int(value.ravel()[0]))
-        places = (slice(low, low + n + (n - 1) * inner if n else low, inner + 1)
-                  for n, (low, _, inner) in zip(a.shape, padding_config, strict=True))  # fmt: skip
-        out[tuple(places)] = a
-        return out
-
-    def split(self, a, *, sizes, axis):
-        return np.split(a, np.cumsum(sizes)[:-1], axis=axis)
-
-    def unstack(self, a, *, axis, **_):
-        return [np.take(a, k, axis) for k in range(a.shape[axis])]
-
-
-def _starts(rank, indices, index_map, operand_batch, index_batch, walk: _Walk) -> np.ndarray:
-    """The first element of each window, for every place of an array of indices, as numbers of the graph."""
-    places = indices.shape[:-1]
-    moved = np.full((*places, rank), ZERO)
-    for k, dimension in enumerate(index_map):
-        moved[..., dimension] = indices[..., k]
-    for dimension, place in zip(operand_batch, index_batch, strict=True):
-        line = np.arange(places[place]).reshape([-1 if k == place else 1 for k in range(len(places))])
-        moved[..., dimension] = walk.constants(np.broadcast_to(line, places))
-    return moved
-
 
 def _leading(truth: np.ndarray, rank: int) -> np.ndarray:
     """Truth values of a batch, for arrays of this rank: the batch is in front."""
@@ -743,7 +453,7 @@ def _logic(op: str) -> Callable:
 
 
 def _scatter(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
-    return lambda walk, *values, **rest: walk.scatter(combine(walk.graph), *values, **rest)
+    return lambda walk, *values, **rest: _moving.scatter(walk, combine(walk.graph), *values, **rest)
 
 
 CHAIN = 4
@@ -766,7 +476,7 @@ def _running(combine: Callable[[Graph], Callable[[int, int], int]]) -> Callable:
     return lambda walk, a, **rest: walk.running(combine(walk.graph), a, **rest)
 
 
-def _same(walk: _Walk, *values, **_):
+def _same(walk: Walk, *values, **_):
     return values[0]
 
 
@@ -811,7 +521,7 @@ RULES: dict[str, Callable] = {
     **{name: _by_name("compare", name) for name in COMPARE},
     **{name: _logic(name) for name in ("and", "or", "not")},
     **{name: _scatter(combine) for name, combine in SCATTERS.items()},
-    **dict.fromkeys(CALLS, _Walk.call),
+    **dict.fromkeys(CALLS, Walk.call),
     **dict.fromkeys(
         ("stop_gradient", "copy", "copy_p", "device_put", "sharding_constraint", "real", "nonbatchable"), _same
     ),
@@ -819,37 +529,37 @@ RULES: dict[str, Callable] = {
     "add_any": _elementwise("add"),
     "lt_to": _by_name("compare", "lt"),
     "le_to": _by_name("compare", "le"),
-    "div": _Walk.div,
+    "div": Walk.div,
     "square": lambda walk, a, **_: walk.map(lambda x: walk.graph.mul(x, x), a),
     "integer_pow": lambda walk, a, *, y, **_: walk.map(lambda x: walk.graph.power(x, y), a),
     "rsqrt": lambda walk, a, **_: walk.map(lambda x: walk.graph.div(ONE, walk.graph.unary("sqrt", x)), a),
     "logistic": lambda walk, a, **_: walk.map(
         lambda x: walk.graph.div(ONE, walk.graph.add(ONE, walk.graph.unary("exp", walk.graph.neg(x)))), a
     ),
-    "round": _Walk.round,
+    "round": Walk.round,
     "unvmap_any": lambda walk, a, **_: walk.alone(a, combine="or"),
     "unvmap_all": lambda walk, a, **_: walk.alone(a, combine="and"),
     "unvmap_max": lambda walk, a, **_: walk.alone(a, combine="max"),
-    "sign": _Walk.sign,
-    "is_finite": _Walk.is_finite,
-    "clamp": _Walk.clamp,
-    "select_n": _Walk.select_n,
-    "convert_element_type": _Walk.convert_element_type,
-    "reduce_precision": _Walk.reduce_precision,
+    "sign": Walk.sign,
+    "is_finite": Walk.is_finite,
+    "clamp": Walk.clamp,
+    "select_n": Walk.select_n,
+    "convert_element_type": Walk.convert_element_type,
+    "reduce_precision": Walk.reduce_precision,
     "optimization_barrier": lambda walk, *values, **_: list(values),
-    "platform_index": _Walk.platform_index,
-    "cond": _Walk.cond,
-    "while": _Walk.while_,
-    "scan": _Walk.scan,
-    "custom_linear_solve": _Walk.custom_linear_solve,
-    "dot_general": _Walk.dot_general,
-    "cholesky": _Walk.cholesky,
-    "triangular_solve": _Walk.triangular_solve,
-    "svd": _Walk.svd,
-    "eigh": _Walk.eigh,
-    "lu": _Walk.lu,
-    "solve_f64": _Walk.sparse_solve,
-    "solve_with_symbol_f64": _Walk.sparse_solve,
+    "platform_index": Walk.platform_index,
+    "cond": Walk.cond,
+    "while": Walk.while_,
+    "scan": Walk.scan,
+    "custom_linear_solve": Walk.custom_linear_solve,
+    "dot_general": Walk.dot_general,
+    "cholesky": _matrices.cholesky,
+    "triangular_solve": _matrices.triangular_solve,
+    "svd": _matrices.svd,
+    "eigh": _matrices.eigh,
+    "lu": _matrices.lu,
+    "solve_f64": _matrices.sparse_solve,
+    "solve_with_symbol_f64": _matrices.sparse_solve,
     "reduce_sum": _reduce(lambda g: g.add, 0.0),
     "reduce_prod": _reduce(lambda g: g.mul, 1.0),
     "reduce_max": _reduce(_larger, -np.inf),
@@ -862,8 +572,8 @@ RULES: dict[str, Callable] = {
     "cumprod": _running(lambda g: g.mul),
     "cummax": _running(_larger),
     "cummin": _running(_smaller),
-    "iota": _Walk.iota,
-    "broadcast_in_dim": _Walk.broadcast_in_dim,
+    "iota": _moving.iota,
+    "broadcast_in_dim": _moving.broadcast_in_dim,
     "reshape": lambda walk, a, *_, new_sizes, **__: a.reshape(new_sizes),
     "squeeze": lambda walk, a, *, dimensions: a.squeeze(tuple(dimensions)),
     "expand_dims": lambda walk, a, *, dimensions: np.expand_dims(a, dimensions),
@@ -872,15 +582,15 @@ RULES: dict[str, Callable] = {
     "concatenate": lambda walk, *values, dimension: np.concatenate(values, axis=dimension),
     "stack": lambda walk, *values, axis=0, **_: np.stack(values, axis=axis),
     "tile": lambda walk, a, *, reps, **_: np.tile(a, reps),
-    "split": _Walk.split,
-    "unstack": _Walk.unstack,
+    "split": _moving.split,
+    "unstack": _moving.unstack,
     "slice": lambda walk, a, *, start_indices, limit_indices, strides: a[
         tuple(slice(*x) for x in zip(start_indices, limit_indices, strides or [1] * a.ndim, strict=True))
     ],
-    "gather": _Walk.gather,
-    "dynamic_slice": _Walk.dynamic_slice,
-    "dynamic_update_slice": _Walk.dynamic_update_slice,
-    "pad": _Walk.pad,
+    "gather": _moving.gather,
+    "dynamic_slice": _moving.dynamic_slice,
+    "dynamic_update_slice": _moving.dynamic_update_slice,
+    "pad": _moving.pad,
 }
 """What is known, by the name of the primitive."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.model import Model
-from dalembert.studies._evaluate import Machine
+from dalembert.studies._machine import Machine
 from dalembert.studies._verdict import ALONE, Verdict
 from dalembert.systems import AbstractSystem
 

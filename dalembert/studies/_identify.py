@@ -21,8 +21,9 @@ from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule
 from dalembert.stabilise import State
 from dalembert.studies._consistent import Consistent
-from dalembert.studies._evaluate import Context, Machine, Task, quiet, transmits
+from dalembert.studies._evaluate import Context, quiet
 from dalembert.studies._identified import Identified
+from dalembert.studies._machine import Machine, Task, transmits
 from dalembert.studies._verdict import Verdict, verdict_of
 from dalembert.systems import AbstractSystem, compiled_alone
 

@@ -14,7 +14,8 @@ from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule
 from dalembert.stabilise import State, consistent_state
 from dalembert.studies._design import bounds_of
-from dalembert.studies._evaluate import Asked, Machine, Task
+from dalembert.studies._evaluate import TOGETHER, Asked
+from dalembert.studies._machine import Machine, Task
 from dalembert.studies._optimum import Evaluation, Optimum, multipliers_of
 from dalembert.studies._quantities import Bound, Quantity, quantity
 from dalembert.systems import AbstractSystem
@@ -514,8 +515,6 @@ def batch_of(asked: Asked, X: np.ndarray, client=None) -> np.ndarray:
     """The numbers for many designs, by this process or by the workers of a Dask cluster."""
     if client is None:
         return asked.batch(X)
-    from dalembert.studies._evaluate import TOGETHER
-
     parts = [X[k : k + TOGETHER] for k in range(0, len(X), TOGETHER)]
     return np.concatenate(client.gather([client.submit(_there, asked.recipe, part, pure=False) for part in parts]))
 

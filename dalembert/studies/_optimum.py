@@ -11,7 +11,7 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.model import Model
 from dalembert.simulation import Solution
-from dalembert.studies._evaluate import Machine
+from dalembert.studies._machine import Machine
 from dalembert.studies._quantities import Bound, Quantity
 from dalembert.systems import AbstractSystem
 

@@ -13,7 +13,8 @@ import numpy as np
 from dalembert._results import DalembertError
 from dalembert.model import Model
 from dalembert.studies._design import Design, bounds_of
-from dalembert.studies._evaluate import Asked, Machine, Task
+from dalembert.studies._evaluate import Asked
+from dalembert.studies._machine import Machine, Task
 from dalembert.studies._optimise import Search, batch_of, best_of
 from dalembert.studies._optimum import Optimum
 from dalembert.studies._quantities import Quantity, quantity
