@@ -153,6 +153,14 @@ def test_labelled_data_and_reactions_have_a_run(runs):
     assert runs.dataset.sizes["run"] == 11
 
 
+def test_a_member_says_its_own_numbers(runs, tmp_path):
+    """Tolerance and seconds of a member, which a batch holds as arrays, are no whole numbers in its data or file."""
+    one = runs[1]
+    assert one.dataset.attrs["rtol"] == float(one.stats["rtol"]) > 0
+    assert isinstance(one.dataset.attrs["steps"], int)
+    assert da.open(one.to_netcdf(tmp_path / "one.nc")).stats["rtol"] == float(one.stats["rtol"])
+
+
 def test_starts_vary(four_bar):
     start = da.stabilise.consistent_state(four_bar)
     speeds = np.array([0.5, 1.0, 2.0])

@@ -173,7 +173,9 @@ def joined(solution: Solution, ask, joint: str, frame: str, regular, lengths, wr
             nothing = {k: np.nan if x.dtype.kind == "f" else False for k, x in out.items()}
             slow = out.isel(run=np.zeros(len(rest), int))
             slow = slow.assign({k: xr.full_like(slow[k], x) for k, x in nothing.items()})
+        rule = _rule([attributes, slow.attrs])
         out = xr.concat([out, slow], dim="run", data_vars="all", compat="equals", combine_attrs="drop_conflicts")
+        out = out.assign_attrs(rule)
     return _with_runs(out.isel(run=np.argsort(order)), solution)
 
 
@@ -213,12 +215,15 @@ def together(solution: Solution, query: Callable[[Solution], xr.Dataset], what: 
     out: Any = xr.concat(
         parts, dim="run", data_vars="all", coords="different", compat="equals", combine_attrs="drop_conflicts"
     )
-    if "reaction_rule" in parts[first].attrs:
-        rules = dict.fromkeys(str(p.attrs["reaction_rule"]) for p in parts)
-        one = next(iter(rules)) if len(rules) == 1 else "unique, but not determined at some instants of some runs"
-        same = all(int(p.attrs["redundancy"]) == 0 for p in parts)
-        out = out.assign_attrs(reaction_rule=one if same or len(rules) == 1 else "; ".join(rules))
-    return _with_runs(out, solution)
+    return _with_runs(out.assign_attrs(_rule([p.attrs for p in parts])), solution)
+
+
+def _rule(attributes: list[dict]) -> dict[str, str]:
+    """The attribute that says by which rule reactions of runs with these attributes were picked."""
+    rules = list(dict.fromkeys(str(a["reaction_rule"]) for a in attributes if "reaction_rule" in a))
+    if len(rules) > 1 and all(a.get("redundancy") == 0 for a in attributes):
+        rules = ["unique, but not determined at some instants of some runs"]
+    return {"reaction_rule": "; ".join(rules)} if rules else {}
 
 
 def _padded(query, one: Solution, count: int) -> xr.Dataset:

@@ -67,11 +67,16 @@ def labelled(results: Results) -> xr.Dataset:
     return found if results.redundancy else found.assign_attrs(reaction_rule=unique_words(found))
 
 
+def plain_stats(solution) -> dict[str, float | int]:
+    """The counts and settings of a run as plain numbers; of a member of a batch they are arrays."""
+    return {k: float(x) if np.asarray(x).dtype.kind == "f" else int(x) for k, x in solution.stats.items()}
+
+
 def _attributes(results: Results) -> dict[str, Any]:
     import dalembert
 
     solution = results.solution
-    keep = {k: float(x) if isinstance(x, float) else int(x) for k, x in solution.stats.items() if k != "doubt_said"}
+    keep = {k: x for k, x in plain_stats(solution).items() if k != "doubt_said"}
     return {
         "model": results.system.name,
         "status": solution.status.name,

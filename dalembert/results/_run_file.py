@@ -18,6 +18,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, RecordWarning, Status, warn_caller
 from dalembert.io import read_from_text, read_netcdf, text_of, write_netcdf
+from dalembert.results._labels import plain_stats
 from dalembert.results._record import NotPlain, decode, encode
 from dalembert.results._recorded import RecordedRun
 from dalembert.simulation import ContactPhases, Mark, Phases, Restart, Solution, parameter_changes, system_changes
@@ -52,7 +53,7 @@ def _recorded(solution: Solution) -> xr.Dataset:
     arrays: list[np.ndarray] = []
     record: dict[str, Any] = {
         "integrator": solution.integrator,
-        "stats": {k: float(x) if isinstance(x, float) else int(x) for k, x in solution.stats.items()},
+        "stats": plain_stats(solution),
         "status": int(solution.status_code),
     }
     for name in ("t", "q", "v", "work", "t_end"):

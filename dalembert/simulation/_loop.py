@@ -14,8 +14,18 @@ BLOCK = 8
 """Numbers that are summed at once: they stay in the processor's registers. Rows of stages are multiples of it long."""
 
 
-def combined(sums: Numbers, K: Numbers, shares: Numbers, rows: Whole, length: Whole, every: Whole):
-    """The sum of `rows` rows of K, each times its share; with `every` = 0 not of those without a share."""
+def combined(
+    sums: Numbers,
+    start: Numbers,
+    steps: Numbers,
+    K: Numbers,
+    shares: Numbers,
+    rows: Whole,
+    length: Whole,
+    every: Whole,
+):
+    """The start and, times the steps of 8 lanes, the sum of `rows` rows of K, each by its share; with `every` = 0 not
+    of those without a share."""
     k = 0
     while k < length:
         total = array(8)
@@ -28,8 +38,9 @@ def combined(sums: Numbers, K: Numbers, shares: Numbers, rows: Whole, length: Wh
                 for i in range(8):
                     total[i] = total[i] + share * row[i]
         block = at(sums, k)
+        begin = at(start, k)
         for i in range(8):
-            block[i] = total[i]
+            block[i] = begin[i] + steps[i] * total[i]
         k += 8
 
 
@@ -124,9 +135,10 @@ def loop(
     given = at(lane_adapt, ka * W)  # of `adapt`: t0, t1, y0, y1, error, state, limits
     verdict = at(given, (2 + 3 * ny + ns + nl) * W)  # by `adapt`: keep, t, next, result, state
     x = at(verdict, (4 + ns) * W)  # of `field` and `close`: t, y, error
-    K = at(x, (1 + 2 * ny) * W)
-    sums = at(K, stages * long)  # of stages
-    raw = at(sums, long)  # y at the end of a step, before projection
+    K = at(x, (1 + 2 * ny) * W + 8)
+    nothing = at(K, stages * long)  # zeros
+    h = at(nothing, long)  # the steps of all lanes, as often as they go into a block
+    raw = at(h, 8)  # y at the end of a step, before projection
     share = at(raw, ny * W)  # of y0, y1 and each stage in an interpolated state
     place = at(share, stages + 2)  # where it is in the step
     who = at(place, 1)
@@ -140,6 +152,8 @@ def loop(
         who[lane] = -1.0
     for k in range((2 + 3 * ny) * W):
         given[k] = 0.0
+    for k in range(long):
+        nothing[k] = 0.0
     while True:
         for lane in range(W):
             if who[lane] < 0.0 and coming < last:
@@ -161,15 +175,12 @@ def loop(
         if busy == 0:
             break
         # the stages; steps that were refused begin again with the first one that they had
+        for i in range(8):
+            h[i] = given[W + i % W] - given[i % W]
         for s in range(1 - moved, stages - late):
             for lane in range(W):
-                t0 = given[lane]
-                x[lane] = t0 + c[s] * (given[W + lane] - t0)
-            combined(sums, K, at(A, s * stages), s, long, 0)
-            for k in range(ny):
-                for lane in range(W):
-                    i = k * W + lane
-                    x[W + i] = y0[i] + (given[W + lane] - given[lane]) * sums[i]
+                x[lane] = given[lane] + c[s] * h[lane]
+            combined(at(x, W), y0, h, K, at(A, s * stages), s, long, 0)
             field(lane_field, x, at(K, s * long))
             if care == 1:
                 unsure = K[s * long + noise * W]
@@ -177,20 +188,12 @@ def loop(
                     careful(kept_careful, x, at(K, s * long))
         moved = 0
         # the end of the step, and its error
-        error = at(x, (1 + ny) * W)
-        combined(sums, K, e, stages - late, long, 0)
-        for k in range(ny):
-            for lane in range(W):
-                i = k * W + lane
-                error[i] = (given[W + lane] - given[lane]) * sums[i]
-        combined(sums, K, b, stages - late, long, 1)  # also without a share: what is not finite must be seen
+        combined(at(x, W), y0, h, K, b, stages - late, long, 1)  # also without a share: what is not finite must be seen
+        for k in range(ny * W):
+            raw[k] = x[W + k]
+        combined(at(x, (1 + ny) * W), nothing, h, K, e, stages - late, long, 0)
         for lane in range(W):
             x[lane] = given[W + lane]
-        for k in range(ny):
-            for lane in range(W):
-                i = k * W + lane
-                x[W + i] = y0[i] + (given[W + lane] - given[lane]) * sums[i]
-                raw[i] = x[W + i]
         close(lane_close, x, y1)
         adapt(lane_adapt, given, verdict)
         if late == 1 and steps == 0:

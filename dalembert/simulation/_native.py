@@ -201,7 +201,7 @@ class Machine:
         kf, kc, ka, ks = self.counts
         ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
         row = -(-ny * W // BLOCK) * BLOCK
-        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl) * W + (S + 1) * row + S + 8
+        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl) * W + (S + 1) * row + S + 24
         self.scratch += V * (ks + ny + self.saved.outputs + 2)
         self.values: dict[str, int] = {"first": 0, "ny": ny, "ns": ns, "nl": nl, "nx": self.saved.outputs, "stages": S}
         # of a method whose last stage is at the end of the step, and counts neither there nor in the error
