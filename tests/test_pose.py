@@ -240,6 +240,24 @@ def test_all_eight_poses_of_a_robot_with_a_wrist(coordinates):
     assert np.min(np.max(np.abs(np.exp(1j * expected) - np.exp(1j * np.array(angles))), axis=1)) < 1e-12
 
 
+@pytest.mark.thorough
+def test_a_wrist_beside_a_rotor_that_turns_freely():
+    """Three hinges whose axes meet, the last body's rotation given: two ways of folding, two families of poses."""
+    model = da.Model("wrist", space="space", gravity=(0, 0, -9.81))
+    before = model.ground
+    for k, (x, axis) in enumerate(((0.1, 0), (0.2, 1), (0.3, 0))):
+        link = model.body(f"link {k}", mass=1.0, inertia=(0.01, 0.02, 0.03), position=(x + 0.05, 0, 0))
+        model.revolute(f"J{k}", before, link, at=(min(x, 0.2), 0, 0), axis=np.eye(3)[axis])
+        before = link
+    rotor = model.body("rotor", mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0, 1, 0))
+    model.revolute("free", model.ground, rotor, at=(0, 1, 0), axis=(0, 0, 1))
+    R = about(0, 0.4) @ about(1, 0.9) @ about(0, -0.2)
+    pose = da.solve_pose(da.build(model, coordinates="joint"), {"link 2.rotation": R}, assemblies=True)
+    assert pose.freedoms == 1 and len(pose.others) == 1
+    bends = sorted(p.coordinates["J1.angle"] for p in (pose, *pose.others))
+    np.testing.assert_allclose(bends, [-0.9, 0.9], atol=1e-9)
+
+
 def test_families_where_motions_are_left():
     """A 3R arm with its tip held is a four-bar of sides 1, 1, 1, r: one family of poses for r = 1.39, as
     1 + 1.39 > 1 + 1 (Grashof), two for r = 0.5, where the shortest side goes full circle."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from dalembert._typing import Scalar
 from dalembert.analysis._search import Found, Goal, search_all, search_quickly
-from dalembert.analysis._targets import AbstractTarget, OfAxes, OfPoints, OfPose
+from dalembert.analysis._targets import AbstractTarget, OfAxes, OfHinges, OfPoints, OfPose
 from dalembert.reactions import Instant
 from dalembert.stabilise import EXACT, State
 from dalembert.systems import AbstractSystem, build, compiled_for_each, compiled_quickly
@@ -38,7 +38,7 @@ FAR = np.pi
 they then find each of its six poses in 9 to 23 of 100 searches."""
 
 
-WHOLE, POINTS = OfPose(), OfPoints()
+WHOLE, POINTS, HINGES = OfPose(), OfPoints(), OfHinges()
 """What two poses are compared by."""
 
 
@@ -177,18 +177,23 @@ def _place(system, target, q):
 _places = compiled_for_each(_place, 1)
 
 
+def looks_of(system: AbstractSystem, poses) -> np.ndarray:
+    """What tells assemblies apart, a row for each pose: points, and behind them how hinges are turned."""
+    return np.concatenate([places_of(system, poses, POINTS), places_of(system, poses, HINGES)], axis=1)
+
+
 class Assemblies:
     """Different poses, in the order in which they were found."""
 
     def __init__(self, tries: Tries, first: np.ndarray):
         self.tries, self.system = tries, tries.system
         self.poses = [np.asarray(first)]
-        self.places = places_of(self.system, self.poses, POINTS)
+        self.places = looks_of(self.system, self.poses)
         self.searches = 1
 
     def add(self, poses: np.ndarray) -> None:
         """Take up those that are new."""
-        for pose, place in zip(poses, places_of(self.system, poses, POINTS), strict=True):
+        for pose, place in zip(poses, looks_of(self.system, poses), strict=True):
             self.searches += 1
             if np.min(np.max(np.abs(self.places - place), axis=1)) > SAME:
                 self.poses.append(pose)
@@ -215,7 +220,7 @@ class Families(Assemblies):
         self.members, self.family = self.places, [0]
 
     def add(self, poses):
-        for pose, place in zip(poses, places_of(self.system, poses, POINTS), strict=True):
+        for pose, place in zip(poses, looks_of(self.system, poses), strict=True):
             self.searches += 1
             linked = sorted({x for x in set(self.family) if self._leads_to(pose, place, x)})
             own = linked[0] if linked else max(self.family) + 1
@@ -234,12 +239,24 @@ class Families(Assemblies):
         there = own[np.argmin(np.linalg.norm(own - place, axis=1))]
         if np.max(np.abs(there - place)) <= SAME:
             return True
-        goal, size = self.tries.goal, len(place)
+        # by the points alone, which is quick; if they come there, from where they are by the turns of hinges as well
+        for targets in ((POINTS,), (POINTS, HINGES)):
+            found = self._towards(pose, there, targets)
+            if found.misfit >= SAME:
+                return False
+            pose = np.asarray(found.q)
+            if np.max(np.abs(looks_of(self.system, pose[None])[0] - there)) <= SAME:
+                return True
+        return True
+
+    def _towards(self, pose, there, targets: tuple[AbstractTarget, ...]) -> Found:
+        """The end of the way on which the distance to what another pose looks like falls, all exact rows held."""
+        goal, sizes = self.tries.goal, [places_of(self.system, pose[None], x).shape[1] for x in targets]
+        size, wanted = sum(sizes), np.split(there, np.cumsum(sizes))[: len(sizes)]
         exact = np.concatenate([goal.exact, np.zeros(size)])
         weight, scales = (np.concatenate([x, np.ones(size)]) for x in (goal.weight, goal.scales))
-        goal = Goal(exact, weight, (*goal.wanted, there), scales)
-        targets = (*self.tries.targets, POINTS)
-        return bool(search_quickly(self.system, targets, goal, self.tries.t, pose).misfit < SAME)
+        goal = Goal(exact, weight, (*goal.wanted, *wanted), scales)
+        return search_quickly(self.system, (*self.tries.targets, *targets), goal, self.tries.t, pose)
 
 
 def unwound(system: AbstractSystem, pose: np.ndarray, near: np.ndarray) -> np.ndarray:

@@ -174,9 +174,8 @@ class OfPose(AbstractTarget):
 
 
 class OfPoints(AbstractTarget):
-    """The places of all centres of mass and of all points of joints, in machine sizes, and the angles of hinges, as
-    points of a circle: what tells assemblies apart. A rod between balls or universal joints that is only turned about
-    its own axis is the same; a wrist that is folded to the other side is not, though its points are."""
+    """The places of all centres of mass and of all points of joints, in machine sizes: what tells most assemblies
+    apart. A rod that is only turned about its own axis is the same."""
 
     def value(self, system, t, q):
         bodies = system.bodies
@@ -187,12 +186,23 @@ class OfPoints(AbstractTarget):
         for f in bodies.families:
             own = jax.vmap(lambda at, p: [x.p for x in marker_frames(space, at, p)])(f.gather(places), f.p)
             points += [x.ravel() for x in own]
-        angles = [jnp.zeros(0)]
+        return jnp.concatenate(points) / bodies.size
+
+
+class OfHinges(AbstractTarget):
+    """How hinges are turned, as points of a circle: what tells assemblies apart whose points are the same, such as a
+    robot's wrist that is folded to the other side. Rods between balls or universal joints have no hinges."""
+
+    def value(self, system, t, q):
+        bodies, angles = system.bodies, [jnp.zeros(0)]
+        if bodies is None:
+            return angles[0]
+        places, space = bodies.places(_lifted(system, q)), bodies.space
         for (k, angle), members in _hinges(bodies).items():
             f = bodies.families[k]
             own = jax.vmap(lambda at, p, angle=angle: angle(*marker_frames(space, at, p)))(f.gather(places), f.p)
             angles += [jnp.cos(own[members]), jnp.sin(own[members])]
-        return jnp.concatenate([jnp.concatenate(points) / bodies.size, *angles])
+        return jnp.concatenate(angles)
 
 
 def _hinges(bodies: BodySystem) -> dict[tuple[int, Callable], np.ndarray]:
