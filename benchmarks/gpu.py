@@ -5,7 +5,8 @@
     python benchmarks/gpu.py --xla          the same as a program of JAX, too (with JAX for CUDA)
     python benchmarks/gpu.py --write FILE   on a machine without a GPU: write the programs and what they should answer
     python benchmarks/gpu.py --run FILE     on one with a GPU, where only NumPy and the driver are needed: run them
-    python benchmarks/gpu.py --mjx          MJX (JAX for CUDA, `pip install mujoco-mjx`) on the same four-bars, too
+    python benchmarks/gpu.py --mjx          MJX (JAX for CUDA, `pip install mujoco-mjx`) on the same four-bars, too;
+                                            also with --write, for a run that needs no dalembert
     python benchmarks/gpu.py --mjx-only 4   the same alone, with so many four-bars: a trial without a GPU
 
 Float64, hard constraints, every step projected. A step is one of the classical Runge–Kutta method: four right-hand
@@ -341,19 +342,28 @@ def xla(name: str, count: int = 2**17, steps: int = 20) -> None:
 
 MJX_STEPS = (5e-3, 2.5e-3, 1.25e-3)
 """Lengths of the classical Runge–Kutta steps of MJX, in seconds: its error comes near ours, or does not."""
+MJX_MEMBERS = 2**18
+"""As many as fill the GPU with MJX's arrays."""
 TIGHT = {"integrator": "dopri8", "rtol": 1e-12}
 
 
-def mjx(count: int, steps: int = STEPS["four-bar"], lengths: tuple[float, ...] = MJX_STEPS) -> None:
-    """MJX on four-bars that start where ours do, and march as long; the error of both beside the speed.
+@dataclasses.dataclass
+class MjxJob:
+    """Four-bars that MJX marches from where ours start, and as long."""
 
-    The error is the largest distance of the tracked point at the end from a tight run, over the first members. Loops
-    are as stiff as MuJoCo allows (`peers_mujoco.py`), float64, as ours.
-    """
-    import jax
-    import mujoco
+    seconds: float
+    forms: dict[float, str]  # MuJoCo's model of each length of a step
+    start: np.ndarray  # angles of hinges
+    rates: np.ndarray
+    link: int  # which carries the tracked point
+    offset: np.ndarray  # from its hinge, at the start
+    tight: np.ndarray  # where the tracked point of the first members is at the end, by a tight run
+    error: float  # of dalembert's classical steps
+
+
+def mjx_job(count: int, steps: int = STEPS["four-bar"], lengths: tuple[float, ...] = MJX_STEPS) -> MjxJob:
+    """What MJX is asked: needs dalembert, and no GPU."""
     import peers_mujoco
-    from mujoco import mjx
     from problems import problems, tree_of
 
     import dalembert as da
@@ -365,28 +375,44 @@ def mjx(count: int, steps: int = STEPS["four-bar"], lengths: tuple[float, ...] =
     v = v * np.linspace(0.9, 1.1, count)[:, None]
     some = min(count, COMPARED)
 
-    def points(angles: np.ndarray) -> np.ndarray:
-        return tree.samples(angles, problem).point
-
     def hinges(turned: np.ndarray) -> np.ndarray:
         """Angles of hinges from those of bodies in the plane, in the order of the tree's links."""
         turned = turned[:, np.argsort(tree.body_order)]
         parents = np.array([link.parent for link in tree.links])
         return turned - np.where(parents < 0, 0.0, turned[:, parents])
 
-    start, rates = hinges(q[:, 2::3] - np.asarray(system.q0)[2::3]), hinges(v[:, 2::3])
     ways: dict[str, dict[str, Any]] = {"tight": TIGHT, "rk4": {"dt": DT["four-bar"], "integrator": "rk4"}}
     ends = {}
     for way, options in ways.items():
         runs = da.simulate_many(system, (q[:some], v[:some]), seconds, samples=2, **options)
-        ends[way] = points(hinges(runs.q[:, -1, 2::3] - np.asarray(system.q0)[2::3]))
-    error = np.max(np.linalg.norm(ends["rk4"] - ends["tight"], axis=1))
-    say(f"\nfour-bar by MJX on {jax.devices()[0]}: {count:,} members, {seconds:g} s of motion; dalembert's classical "
-        f"steps of {DT['four-bar']} s have an error of {error:.1e} m")  # fmt: skip
-    for h in lengths:
+        ends[way] = tree.samples(hinges(runs.q[:, -1, 2::3] - np.asarray(system.q0)[2::3]), problem).point
+    link = int(tree.body_order[problem.body_index])
+    return MjxJob(
+        seconds, {h: peers_mujoco.xml_of(tree, "RK4", h) for h in lengths},
+        hinges(q[:, 2::3] - np.asarray(system.q0)[2::3]), hinges(v[:, 2::3]),
+        link, problem.point - tree.start_hinge(link), ends["tight"],
+        float(np.max(np.linalg.norm(ends["rk4"] - ends["tight"], axis=1))),
+    )  # fmt: skip
+
+
+def mjx(job: MjxJob) -> None:
+    """MJX on these four-bars, with the error of both beside the speed.
+
+    The error is the largest distance of the tracked point at the end from a tight run, over the first members. Loops
+    are as stiff as MuJoCo allows (`peers_mujoco.py`), float64, as ours.
+    """
+    import jax
+    import mujoco
+    from mujoco import mjx
+
+    jax.config.update("jax_enable_x64", True)
+    count = len(job.start)
+    say(f"\nfour-bar by MJX on {jax.devices()[0]}: {count:,} members, {job.seconds:g} s of motion; dalembert's "
+        f"classical steps of {DT['four-bar']} s have an error of {job.error:.1e} m")  # fmt: skip
+    for h, form in job.forms.items():
         with tried(f"MJX, steps of {h} s"):
-            model = mjx.put_model(mujoco.MjModel.from_xml_string(peers_mujoco.xml_of(tree, "RK4", h)))
-            several = round(seconds / h)
+            plain = mujoco.MjModel.from_xml_string(form)
+            model, several = mjx.put_model(plain), round(job.seconds / h)
             empty = mjx.make_data(model)
 
             def march(qpos, qvel, model=model, several=several, empty=empty):
@@ -394,15 +420,20 @@ def mjx(count: int, steps: int = STEPS["four-bar"], lengths: tuple[float, ...] =
                 return jax.lax.fori_loop(0, several, lambda _, d: mjx.step(model, d), data).qpos
 
             begin = time.perf_counter()
-            program = jax.jit(jax.vmap(march)).lower(start, rates).compile()
+            program = jax.jit(jax.vmap(march)).lower(job.start, job.rates).compile()
             compiled = time.perf_counter() - begin
-            jax.block_until_ready(program(start, rates))
+            jax.block_until_ready(program(job.start, job.rates))
             begin = time.perf_counter()
-            found = np.asarray(jax.block_until_ready(program(start, rates)))
+            found = np.asarray(jax.block_until_ready(program(job.start, job.rates)))
             spent = time.perf_counter() - begin
-            error = np.max(np.linalg.norm(points(found[:some]) - ends["tight"], axis=1))
+            placed, points = mujoco.MjData(plain), []
+            for qpos in found[: len(job.tight)]:
+                placed.qpos[:] = qpos
+                mujoco.mj_kinematics(plain, placed)
+                points.append(placed.xpos[job.link + 1] + placed.xmat[job.link + 1].reshape(3, 3) @ job.offset)
+            error = np.max(np.linalg.norm(np.array(points) - job.tight, axis=1))
             say(f"  RK4, {h} s: error {error:.1e} m; {count * several / spent / 1e6:.3g} M steps/s, "
-                f"{count * seconds / spent:.4g} s of motion a second; compiled in {compiled:.0f} s; numbers are "
+                f"{count * job.seconds / spent:.4g} s of motion a second; compiled in {compiled:.0f} s; numbers are "
                 f"{found.dtype}")  # fmt: skip
 
 
@@ -432,19 +463,23 @@ def main() -> None:
     given = parser.parse_args()
     begin = time.perf_counter()
     if given.mjx_only:
-        mjx(given.mjx_only, STEPS["four-bar"] // 10, MJX_STEPS[:2])
+        mjx(mjx_job(given.mjx_only, STEPS["four-bar"] // 10, MJX_STEPS[:2]))
         return
-    jobs = pickle.loads(given.run.read_bytes()) if given.run else write(given.names, given.capability, given.quick)
+    if given.run:
+        jobs, asked = pickle.loads(given.run.read_bytes())
+    else:
+        jobs = write(given.names, given.capability, given.quick)
+        asked = mjx_job(MJX_MEMBERS) if given.mjx else None
     if given.write:
-        given.write.write_bytes(pickle.dumps(jobs))
+        given.write.write_bytes(pickle.dumps((jobs, asked)))
         return
     measure(jobs, Runner(alone=given.run is not None), given.quick)
     for name in given.names if given.xla else ():
         with tried(f"xla {name}"):
             xla(name)
-    if given.mjx:
+    if asked:
         with tried("MJX"):
-            mjx(MEMBERS["four-bar"])
+            mjx(asked)
     say(f"\nall in {time.perf_counter() - begin:.0f} s")
 
 

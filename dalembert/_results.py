@@ -97,6 +97,10 @@ class PoseError(AssemblyError):
         super().__init__(sentence)
 
 
+class BatchError(DalembertError):
+    """A machine whose motions are not marched in batches: `simulate` each."""
+
+
 class EquilibriumError(DalembertError):
     """No equilibrium was found: says why; `q` is the pose where the search ended."""
 

@@ -4,6 +4,7 @@ from dalembert._results import (
     ActuationWarning,
     AssemblyError,
     AssemblyWarning,
+    BatchError,
     ConversionWarning,
     DalembertError,
     DataWarning,
@@ -22,7 +23,8 @@ from dalembert._results import (
 )
 
 __all__ = [
-    "ActuationWarning", "AssemblyError", "AssemblyWarning", "ConversionWarning", "DalembertError", "DataWarning",
-    "EquilibriumError", "FileError", "LiftOffWarning", "ModelError", "PoseError", "PrecisionWarning", "RecordWarning",
-    "RedundancyWarning", "SimulationError", "SingularWarning", "SlackBeltWarning", "StiffnessWarning",
+    "ActuationWarning", "AssemblyError", "AssemblyWarning", "BatchError", "ConversionWarning", "DalembertError",
+    "DataWarning", "EquilibriumError", "FileError", "LiftOffWarning", "ModelError", "PoseError", "PrecisionWarning",
+    "RecordWarning", "RedundancyWarning", "SimulationError", "SingularWarning", "SlackBeltWarning",
+    "StiffnessWarning",
 ]  # fmt: skip

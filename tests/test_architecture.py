@@ -94,6 +94,7 @@ DIFFERENTIATING = {
     "systems/_rows.py": "the rows themselves",
     "equations.py": "rates of M, C and b along a motion",
     "formulations/_complementary.py": "rates of a complement",
+    "stabilise/_contradicting.py": "residuals by a machine's numbers: which of them redundant rows do not let change",
     "simulation/_march.py": "energy; it asks residuals whether a step has closed",
     "analysis/_state_space.py": "residuals once more: the rows of a linearisation",
     "analysis/_dimensions.py": "residuals and measurements by named dimensions",

@@ -409,48 +409,6 @@ def test_newtons_law_with_friction_may_gain_energy_and_is_refused():
     assert da.simulate(m, 0.02, samples=2).phases.impacts[0].energy_lost >= 0
 
 
-# ---- a slider with play in its guide ---------------------------------------------------------------------------------
-
-L1, L2, PLAY, SPEED = 0.153, 0.306, 1e-3, 150.0
-
-
-def crank(mu: float) -> da.Model:
-    """The slider-crank of Flores, Leine, Glocker (2010): the four corners of its slider in a guide with play."""
-    m = da.Model("crank", gravity=DOWN)
-    w2 = -SPEED * L1 / L2
-    starts = ((L1 / 2, 0), SPEED * L1 / 2, SPEED), ((L1 + L2 / 2, 0), SPEED * L1 / 2, w2), ((L1 + L2, 0), 0.0, 0.0)
-    numbers = zip(("crank", "rod", "slider"), (0.038, 0.038, 0.076), (7.4e-5, 5.9e-4, 2.7e-6), starts, strict=True)
-    A, B, C = (
-        m.body(name, mass=mass, inertia=J, position=at, velocity=(0, up), angular_velocity=w)
-        for name, mass, J, (at, up, w) in numbers
-    )
-    m.revolute("main", m.ground, A, at=(0, 0))
-    m.revolute("big", A, B, at=(L1, 0))
-    m.revolute("small", B, C, at=(L1 + L2, 0))
-    for x in (-1, 1):
-        for y in (-1, 1):
-            corner = (L1 + L2 + x * 0.025, y * 0.025)
-            wall = {"point": (0, y * (0.025 + PLAY)), "normal": (0, -y), "restitution": 0.4}
-            m.contact(f"corner{x:+d}{y:+d}", m.ground, C, at=corner, friction=mu, **wall)
-    return m
-
-
-def test_slider_crank_in_a_guide_with_play_and_friction():
-    """Until its bounces pile up, against time steps of first order; the data are those of the paper, μ 0.01, ε 0.4."""
-    t = 8e-3
-    s = da.simulate(crank(0.01), t, samples=[t])
-    assert len(s.phases.impacts) >= 3
-    assert s.energy_drift < 1e-9
-    assert all(i.energy_lost > 0 for i in s.phases.impacts)
-    angles = s.q[-1].reshape(3, 3)[:, 2]
-    errors = []
-    for dt in (8e-6, 2e-6):
-        motion = simulate_stepping(crank(0.01), t, dt=dt, every=round(t / dt))
-        errors.append(np.max(np.abs(np.asarray(motion.q)[-1].reshape(3, 3)[:, 2] - angles)))
-    assert errors[1] < 1e-3
-    assert errors[1] < errors[0]
-
-
 # ---- what is said ----------------------------------------------------------------------------------------------------
 
 

@@ -213,17 +213,31 @@ def test_a_rider_at_1_kHz_keeps_the_bicycle_upright():
     assert abs(upright["lean"][-1]) < 0.02 * np.max(np.abs(upright["lean"]))
 
 
-def test_a_filter_may_read_an_acceleration():
-    """A first-order filter of an acceleration sin t: z(t) in closed form, to 1e-9."""
+def test_a_filter_sets_nothing_and_may_read_an_acceleration(tmp_path):
+    """A first-order filter of an acceleration sin t: z(t) in closed form, to 1e-9. And what is counted up: the work of
+    the push, which is the kinetic energy; at 20 Hz the number of ticks. Also where nothing is measured, and from a
+    file."""
     m = cart()
     m.replace("u", value="2*sin(t)")
-    m.input("seen")
-    m.force("nothing", "cart", ("0*seen", 0))
-    m.controller("filter", states={"z": 0.0}, rates={"z": "(x.acceleration - z)/0.2"}, outputs={"seen": "z"})
-    solution = da.simulate(m, 2.0, rtol=1e-10, samples=11)
-    t, tau = np.asarray(solution.t), 0.2
-    exact = (np.sin(t) - tau * np.cos(t) + tau * np.exp(-t / tau)) / (1 + tau**2)
-    np.testing.assert_allclose(solution.measurements["filter.z"], exact, atol=1e-9)
+    m.measure("power", "power", "push")
+    m.controller("filter", states={"z": 0.0}, rates={"z": "(x.acceleration - z)/0.2"})
+    m.controller("meter", states={"work": 0.0}, rates={"work": "power"})
+    m.controller("clock", sample_rate=20.0, states={"n": 0.0}, updates={"n": "n + 1"})
+    da.save(m, tmp_path / "filter.yaml")
+    assert da.load(tmp_path / "filter.yaml") == m and repr(m.controllers["meter"]).endswith("of work")
+    for coordinates in ("absolute", "joint"):
+        solution = da.simulate(da.build(m, coordinates=coordinates), 2.0, rtol=1e-10, samples=11)
+        t, tau, found = np.asarray(solution.t), 0.2, solution.measurements
+        exact = (np.sin(t) - tau * np.cos(t) + tau * np.exp(-t / tau)) / (1 + tau**2)
+        np.testing.assert_allclose(found["filter.z"], exact, atol=1e-9)
+        np.testing.assert_allclose(found["meter.work"], 0.5 * MASS * (1 - np.cos(t)) ** 2, atol=1e-9)
+        np.testing.assert_array_equal(found["clock.n"], 1 + np.round(20.0 * t))
+    bare = da.Model("rotor")
+    bare.body("rotor", mass=1.0, inertia=1.0, angular_velocity=3.0)
+    bare.revolute("pin", bare.ground, "rotor", at=(0, 0))
+    bare.controller("sum", states={"angle": 0.0}, rates={"angle": "pin.angle_rate"})
+    found = da.simulate(bare, 1.0, samples=3).measurements
+    np.testing.assert_allclose(found["sum.angle"], [0.0, 1.5, 3.0], atol=1e-12)
 
 
 @functools.cache
@@ -629,6 +643,8 @@ WRONG = {
     "a sampled controller has updates": lambda: control(sample_rate=1.0, states={"z": 0}, rates={"z": "x"}),
     "updates are those of a sampled controller": lambda: control(states={"z": 0}, updates={"z": "x"}),
     "give rates= for its states z": lambda: control(states={"z": 0}),
+    "give outputs, the inputs that it sets, or states that it keeps": lambda: control(outputs=None),
+    "outputs must be names of inputs with formulas, not {}": lambda: control(outputs={}),
     "rates: that of state 'w' is missing": lambda: control(states={"z": 0, "w": 0}, rates={"z": "x"}),
     "rates: there is no state 'y'": lambda: control(states={"z": 0}, rates={"z": "x", "y": "x"}),
     "'z' is a state and a parameter": lambda: control(states={"z": 0}, rates={"z": "x"}, parameters={"z": 1}),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import re
 import warnings
 
 import jax
@@ -340,3 +342,32 @@ def test_measurements_are_in_files_tables_pictures_pages_and_reports(tmp_path):
     assert "measurements" in page and "tip.vx" in page
     report = da.report(solution, tmp_path / "report.html").read_text()
     assert "Measurements" in report
+
+
+def test_what_a_rule_picked_is_marked_wherever_it_is_shown(tmp_path):
+    """A door on two hinges: the upright load of one is open, its load across is not. The rule stands beside the number
+    in data, in the file, in the figure; the page and its curves say that a rule picked it."""
+    m = da.mechanism("door-two-hinges")
+    m.measure("up", "reaction", "top", component="Fz", frame="world")
+    m.measure("both", "formula", "2*up + 1", unit="N")
+    m.measure("energy", "energy", "leaf")
+    solution = da.simulate(m, 0.5, samples=5)
+    rule = solution.rule.describe(solution.machine)
+    again = da.open(solution.to_netcdf(tmp_path / "run.nc"))
+    for found in (solution.measurements, again.measurements):
+        for name, sure in (("up", False), ("both", False), ("energy.kinetic", True)):
+            assert found[name].attrs["unique"] is sure
+            assert found[name].attrs["rule"] == ("unique" if sure else rule)
+    figure = solution.plot("measurements")
+    styles = {line.get_label(): line.get_linestyle() for axis in figure.axes for line in axis.get_lines()}
+    assert {name for name, style in styles.items() if style == "--"} == {"up", "both"}
+    assert rule.split(",")[0] in figure.axes[0].get_title(loc="left")
+    page = solution.animate(tmp_path / "run.html").read_text()
+    scene = json.loads(re.search(r'<script type="application/json" id="scene">(.*?)</script>', page, re.S)[1])
+    curves = {
+        c["label"]: c.get("dashed", False) for p in scene["panels"] if "measure" in p["title"] for c in p["curves"]
+    }
+    assert curves == {"up (by rule)": True, "both (by rule)": True} | {
+        f"energy.{x}": False for x in ("kinetic", "potential", "total")
+    }
+    assert any(rule in note for note in scene["notes"])

@@ -13,7 +13,7 @@ from _helpers_thorough import everyday
 from test_bearing_friction import plane_rig
 
 import dalembert as da
-from dalembert.kernels import Compiled, Kernel, Unknown, flat
+from dalembert.kernels import Compiled, Kernel, Unknown, flat, widest
 from dalembert.simulation import Status, _loop, _native, project_all
 from dalembert.simulation._begin import begin
 from dalembert.stabilise import EXACT
@@ -275,7 +275,7 @@ def test_the_loop_is_python_too(monkeypatch):
         numbers = machine.values | {"last": 1, "ntimes": len(times), "steps": int(steps), "room": room}
         numbers |= {k: a.reshape(-1) for k, a in arrays.items()}
         numbers |= {n: _called(machine, n) for n in ("field", "close", "adapt", "weights", "saved")}
-        _loop.loop(1, **{k: numbers[k] for k in _native.ARGUMENTS})
+        _loop.loop(1, widest(), **{k: numbers[k] for k in _native.ARGUMENTS})
         rounds.append(room)
         return ends, out_t, out
 
@@ -288,7 +288,7 @@ def test_the_loop_is_python_too(monkeypatch):
 
 def _called(machine, name: str):
     """A kernel of a machine on NumPy arrays."""
-    code = machine.one if name in ("weights", "saved") else machine.many
+    code = next(c for c in (machine.many, machine.shown, machine.one) if name in c.kernels)
 
     def call(kept, inputs, outputs):
         code._calls[name](kept.ctypes.data, inputs.ctypes.data, outputs.ctypes.data)

@@ -181,6 +181,65 @@ def test_mirrored_assemblies_of_a_stewart_platform():
         assert np.min(np.max(np.abs(places - [x, y, -z]), axis=1)) < 1e-8
 
 
+def robot() -> da.Model:
+    """Six hinges in space: a shoulder with an offset, two links of 0.4 and 0.5 m, a wrist whose axes meet."""
+    model = da.Model("robot", space="space", gravity=(0, 0, -9.81))
+    joints = [((0, 0, 0), 2), ((0, 0, 0.4), 1), ((0, 0, 0.8), 1), ((0.4, 0.1, 0.8), 0), ((0.5, 0.1, 0.8), 1),
+              ((0.6, 0.1, 0.8), 0)]  # fmt: skip
+    centres = [(0, 0, 0.2), (0, 0.1, 0.6), (0.2, 0.1, 0.8), (0.45, 0.1, 0.8), (0.55, 0.1, 0.8), (0.9, 0.1, 0.8)]
+    before = model.ground
+    for k, ((at, axis), centre) in enumerate(zip(joints, centres, strict=True)):
+        link = model.body(f"link {k + 1}", mass=1.0, inertia=(0.01, 0.02, 0.03), position=centre)
+        model.revolute(f"J{k + 1}", before, link, at=at, axis=np.eye(3)[axis])
+        before = link
+    return model
+
+
+def about(axis: int, angle: float) -> np.ndarray:
+    R, (j, k) = np.eye(3), ((axis + 1) % 3, (axis + 2) % 3)
+    R[[j, j, k, k], [j, k, j, k]] = np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)
+    return R
+
+
+def robot_angles(p, R) -> list[list[float]]:
+    """All joint angles of the robot for a place and a rotation of its last link, in closed form: two shoulders, two
+    elbows, two wrists [Pieper 1968]."""
+    out = []
+    x, y, z = p - R @ [0.4, 0, 0]  # where the axes of the wrist meet
+    for side in (1, -1):
+        out_by = side * np.sqrt(x * x + y * y - 0.1**2)
+        q1 = np.arctan2(y, x) - np.arctan2(0.1, out_by)
+        bend = np.arcsin((0.4**2 + 0.5**2 - out_by**2 - (z - 0.4) ** 2) / (2 * 0.4 * 0.5))
+        for q3 in (bend, np.pi - bend):
+            # both links turned by q2 come to (out_by, z − 0.4)
+            a, b = 0.5 * np.cos(q3), 0.4 - 0.5 * np.sin(q3)
+            q2 = np.arctan2(out_by, z - 0.4) - np.arctan2(a, b)
+            W = (about(2, q1) @ about(1, q2 + q3)).T @ R
+            for q5 in (np.arccos(W[0, 0]), -np.arccos(W[0, 0])):
+                s = np.sign(q5)
+                q4, q6 = np.arctan2(s * W[1, 0], -s * W[2, 0]), np.arctan2(s * W[0, 1], s * W[0, 2])
+                out.append([q1, q2, q3, q4, q5, q6])
+    return out
+
+
+@pytest.mark.parametrize("coordinates", [pytest.param("absolute", marks=pytest.mark.thorough), "joint"])
+def test_all_eight_poses_of_a_robot_with_a_wrist(coordinates):
+    """A wrist that is folded to the other side has all points where they were, and is another pose."""
+    angles = [0.3, -0.5, 0.8, 0.4, 0.9, -0.2]
+    R = functools.reduce(np.matmul, [about(k, x) for k, x in zip((2, 1, 1, 0, 1, 0), angles, strict=True)])
+    elbow = [0.4 * np.sin(-0.5) + 0.5 * np.cos(0.3), 0.1, 0.4 + 0.4 * np.cos(-0.5) - 0.5 * np.sin(0.3)]
+    place = about(2, 0.3) @ elbow + R @ [0.4, 0, 0]
+    pose = da.solve_pose(
+        da.build(robot(), coordinates=coordinates), {"link 6.position": place, "link 6.rotation": R}, assemblies=True
+    )
+    found = np.array([[p.coordinates[f"J{k}.angle"] for k in range(1, 7)] for p in (pose, *pose.others)])
+    expected = np.array(robot_angles(place, R))
+    assert len(found) == len(expected) == 8
+    apart = np.abs(np.exp(1j * found[:, None]) - np.exp(1j * expected))
+    assert np.max(np.min(np.max(apart, axis=2), axis=0)) < 1e-9
+    assert np.min(np.max(np.abs(np.exp(1j * expected) - np.exp(1j * np.array(angles))), axis=1)) < 1e-12
+
+
 def test_families_where_motions_are_left():
     """A 3R arm with its tip held is a four-bar of sides 1, 1, 1, r: one family of poses for r = 1.39, as
     1 + 1.39 > 1 + 1 (Grashof), two for r = 0.5, where the shortest side goes full circle."""

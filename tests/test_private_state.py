@@ -36,16 +36,6 @@ def shapes(tree):
     return jax.tree_util.tree_structure(tree), [np.shape(x) for x in jax.tree_util.tree_leaves(tree)]
 
 
-def test_the_state_of_the_step_control_is_as_diffrax_makes_it():
-    """`fresh_state` writes down the state of a PIDController that has not begun."""
-    controller = diffrax.PIDController(rtol=1e-6, atol=1e-6)
-    _, made = controller.init(diffrax.ODETerm(lambda t, y, args: y), 0.0, 1.0, Y, 0.1, None, None, 5)
-    ours = _host.fresh_state(span(), plan_for("tsit5"))[1][0]
-    assert shapes(made) == shapes(ours), f"PIDController keeps another state in {VERSIONS}"
-    for a, b in zip(jax.tree_util.tree_leaves(made), jax.tree_util.tree_leaves(ours), strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=f"PIDController begins with another state in {VERSIONS}")
-
-
 @pytest.mark.parametrize("name", [n for n in INTEGRATORS if n != "radau5"])
 def test_the_state_of_a_solver_is_as_diffrax_makes_it(name):
     """`solver_state` writes down what a Runge–Kutta solver of Diffrax carries from step to step."""

@@ -133,21 +133,23 @@ def test_a_load_that_legs_cannot_share_is_proven():
 
 def three_legs(**leg):
     model = da.Model("stool", space="space", gravity=(0, 0, -10.0))
-    top = model.body("top", mass=100.0, inertia=(1, 1, 1), position=(0.9, 0, 0.5))
+    top = model.body("top", mass=100.0, inertia=(1, 1, 1), position=(1.0625, 0, 0.5))
     for k, (x, y) in enumerate([(-1, 0), (0.5, 0.8), (0.5, -0.8)]):
         model.point_in_plane(f"leg{k + 1}", model.ground, top, at=(x, y, 0), normal=(0, 0, 1), **leg)
     return model
 
 
-# moments about the line of legs 2 and 3: N₁·1.5 = −W·0.4
-LIFTED = "leg1 would have to pull 266.7 N: it lifts off"
+# moments about the line of legs 2 and 3: N₁·1.5 = −W·0.5625
+LIFTED = "leg1 would have to pull 375 N: it lifts off"
 
 
-def test_a_support_that_would_have_to_pull_is_named():
-    """The centre is 0.4 outside the base: 1000 N · 0.4/1.5."""
+def test_a_support_that_would_have_to_pull_is_named(tmp_path):
+    """The centre is 0.5625 outside the base: 1000 N · 0.5625/1.5; `check` alone says so, and in a shell."""
     there = da.check(three_legs(one_sided=True))
     assert there.lifts == (LIFTED,)
     assert LIFTED in str(there)
+    da.save(three_legs(one_sided=True), tmp_path / "stool.yaml")
+    assert LIFTED in in_process("check", str(tmp_path / "stool.yaml")).stdout
     assert da.check(three_legs()).lifts == ()  # two-sided as it was told
     assert found(three_legs(), push_only=["leg1"]).conflicts == (LIFTED,)
     assert found(three_legs(), push_only={"leg1": "-Fz"}).possible
@@ -340,6 +342,22 @@ def test_lift_off_is_said_with_its_time():
         one_sided.reactions("front")
     (text,) = da.check(cart(one_sided=True), t=0.7).lifts
     assert text == "rear would have to pull 20 N: it lifts off"
+
+
+def test_every_support_that_lifts_off_is_named():
+    """A cart that is pulled up at a quarter of its length: by hand N = W/2 − 3/4 F and W/2 − 1/4 F, F = 300 t. Names
+    that begin with the same word are still two supports."""
+    model = da.Model("cart", gravity=(0, -10.0))
+    body = model.body("cart", mass=10.0, inertia=1.0, position=(0, 0))
+    feet = {"left rear": -0.5, "left front": 0.5}
+    for name, x in feet.items():
+        model.point_on_line(name, model.ground, body, at=(x, 0), axis=(1, 0))
+    model.force("pull", body, ("0", "300*t"), at=(0.25, 0))
+    data = da.simulate(da.build(model), 0.8, samples=9).range("left rear", known=Known(push_only=list(feet)))
+    assert data.attrs["conflicts"] == (
+        "left front would have to pull 17.5 N: it lifts off, first at t = 0.3 s; "
+        "left rear would have to pull 2.5 N: it lifts off, first at t = 0.7 s"
+    )
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------

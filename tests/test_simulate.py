@@ -218,6 +218,26 @@ def test_classical_runge_kutta_is_of_order_four(four_bar):
     assert 3.7 < np.log2(error(0.02) / error(0.0025)) / 3 < 4.3
 
 
+def test_few_steps_are_refused(four_bar):
+    """A step is shortened before the error grows too large: 7 % are refused. By PI control that never shortens accepted
+    steps, as of Diffrax, 16 %."""
+    stats = da.simulate(four_bar, 10.0, rtol=1e-6, integrator="dopri8", samples=2).stats
+    assert stats["rejected"] <= 0.1 * stats["steps"]
+
+
+@pytest.mark.parametrize("integrator", ["tsit5", "dopri8"])
+def test_few_steps_are_refused_at_the_stability_limit(integrator):
+    """A damper sets the steps: 7 % at most are refused, by control without damping 16 to 20 %."""
+    model = da.Model("damped", gravity=(0, -9.81))
+    first, second = (model.body(n, mass=1.0, inertia=1 / 12, position=(x, 0)) for n, x in (("a", 0.5), ("b", 1.5)))
+    model.revolute("A", model.ground, first, at=(0, 0))
+    model.revolute("B", first, second, at=(1, 0))
+    model.spring_damper("damper", model.ground, second, at_i=(2, 1), at_j=(1.9, 0), stiffness=3e4, damping=3e3)
+    stats = da.simulate(model, 1.0, rtol=1e-3, integrator=integrator, samples=2).stats
+    assert stats["steps"] > 500  # a thousand: accuracy alone asks for fifty
+    assert stats["rejected"] <= 0.1 * stats["steps"]
+
+
 @pytest.mark.thorough
 def test_implicit_integrator_agrees(four_bar):
     explicit = da.simulate(four_bar, 0.5, rtol=1e-9, samples=2).q[-1]

@@ -30,8 +30,9 @@ MOST = 3840
 MORE = 0.1
 """Expected number of poses that are not found yet, at which the search ends."""
 SAME = 1e-5
-"""Poses whose centres of mass and joint points are nowhere farther apart than this, in machine sizes, are the same one:
-full turns, the sign of a quaternion, and a leg that is turned about its own axis make no difference."""
+"""Poses whose centres of mass and joint points are nowhere farther apart than this, in machine sizes, and whose hinges
+are turned alike, are the same one: full turns, the sign of a quaternion, and a leg between balls or universal joints
+that is turned about its own axis make no difference."""
 FAR = np.pi
 """Starts are displaced by up to this much, in machine sizes or radians: all over the space of poses. Of a planar 3-RPR
 they then find each of its six poses in 9 to 23 of 100 searches."""

@@ -24,7 +24,7 @@ from dalembert.analysis._dimensions import Dimension, Sensitivities, numbers_of,
 from dalembert.analysis._solvability import Release, Solver
 from dalembert.linalg import RANK_TOLERANCE, ZERO
 from dalembert.model import Model
-from dalembert.reactions import AbstractFlexibility, Instant, JointRows, Weighted
+from dalembert.reactions import UNITS, AbstractFlexibility, Instant, JointRows, Weighted
 from dalembert.simulation import Solution
 from dalembert.stabilise import State, assembled
 from dalembert.systems import AbstractSystem, build
@@ -36,6 +36,8 @@ INSTANTS = 41
 """Instants of a motion at which it is evaluated."""
 RIGID = 1e-12
 """Share of the largest compliance below which a direction is rigid."""
+STILL = 1e-13
+"""A velocity below this share of the given ones is rounding."""
 FITS = 1e-9
 """Share of the errors below which a misfit is rounding."""
 ROUNDING = 1e-11
@@ -228,7 +230,13 @@ def _states(model, state, t: float, instants: int) -> tuple[np.ndarray, Abstract
         return np.asarray(model.t)[picks], model.system, [State(model.q[k], model.v[k]) for k in picks]
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
-    return np.array([t], float), system, [assembled(system, q, v, t=t).state]
+    found = assembled(system, q, v, t=t).state
+    # of a start that its rows stop only rounding is left, which is no velocity
+    given, moving = (
+        np.abs(np.asarray(x)) / np.asarray(system.scale()) for x in (system.v0 if v is None else v, found.v)
+    )
+    still = moving <= STILL * np.max(given, initial=0.0)
+    return np.array([t], float), system, [State(found.q, np.where(still, 0.0, np.asarray(found.v)))]
 
 
 def _outputs(machine: AbstractSystem, measurements, hold) -> tuple[list[int], list[int]]:
@@ -391,7 +399,7 @@ def _answer(
         "component_label": ("component", [label for _, label in components]),
         "measurement": [c.name for c in channels],
         "error" if as_errors else "tolerance": ("dimension", sizes),
-        "component_units": ("component", [_unit(label) for _, label in components]),
+        "component_units": ("component", [UNITS.get(label, "") for _, label in components]),
         "force_size": ("component", lengths),
         "measurement_units": ("measurement", [c.unit for c in channels]),
     }
@@ -419,10 +427,6 @@ def _answer(
         name=system.name,
         system=system,
     )
-
-
-def _unit(label: str) -> str:
-    return "N" if label.startswith("F") else "N m" if label.startswith("M") else ""
 
 
 def _releases(fitted: list[_Fitted], sizes: np.ndarray, force: np.ndarray) -> tuple[ReleaseEffect, ...]:

@@ -20,6 +20,7 @@ from dalembert.formulations import Proximal
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule, Instant, MinimumNorm, RequireUnique, decide_loads, rule_of
 from dalembert.results import unique_channels
+from dalembert.simulation import slipping
 from dalembert.stabilise import State, consistent_state
 from dalembert.systems import AbstractSystem, Known, build, compiled_quickly
 
@@ -85,6 +86,12 @@ def linearise(
     if isinstance(inputs, Mapping):
         system = system.with_inputs({k: x for k, x in inputs.items() if x is not None})
     q, v = consistent_state(system, at, t=t)
+    given = None if at is None else at[1]
+    if names := slipping(system, t, State(q, system.v0 if given is None else given)):
+        raise DalembertError(
+            f"'{system.name}' cannot be linearised here: contact '{names[0]}' slips at these velocities, and as a row "
+            "it sticks. Give a state in which it rests; da.equilibrium finds one."
+        )
     system = decide_loads(system, (q, v), t=t)
     system, states = _opened(system, open, t, q, v)
     whole, start = system, State(np.asarray(q), np.asarray(v))
@@ -135,7 +142,7 @@ def _of_rest(rest: Equilibrium) -> tuple[AbstractSystem, State, float]:
     if any(np.any(np.asarray(x)) for x in rest.efforts.values()):
         names = ", ".join(f"'{n}'" for n in rest.efforts)
         raise DalembertError(
-            f"'{rest.name}' rests only because efforts hold {names}: as soon as it moves they are not told. Hold them "
+            f"'{rest.name}' rests only because efforts hold {names}: as soon as it moves they are not known. Hold them "
             "with drivers or springs in the model, or let unknown= find the inputs that hold them."
         )
     return rest.system, rest.state, float(rest.t)

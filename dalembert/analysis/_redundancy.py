@@ -13,7 +13,7 @@ from dalembert._results import AssemblyError, DalembertError
 from dalembert.analysis._check import Check, MotionCheck
 from dalembert.analysis._contradictions import Contradiction, contradiction_of, find_contradictions
 from dalembert.analysis._free import free_motions, unheld
-from dalembert.analysis._remarks import assumptions, nearly_redundant, sticking
+from dalembert.analysis._remarks import assumptions, nearly_redundant, slips, sticking
 from dalembert.analysis._solvability import Solvability, Solver, solve_solvability
 from dalembert.linalg import LARGE, RANK_TOLERANCE
 from dalembert.model import Model
@@ -76,7 +76,9 @@ def check(
             raise error  # a start too rough to be closed, not contradictory constraints
         here = here if loose is None else loose.found.state
         assert here is not None  # only a loosened machine fits
-    return _check(system, t, here, contradictions, reactions, ranges, loose)
+    given = State(here.q, system.v0 if v is None else v)
+    found = _check(system, t, here, contradictions, reactions, ranges, loose)
+    return replace(found, remarks=(*slips(system, t, given), *found.remarks))
 
 
 def _contradictions(system: AbstractSystem, t: float, q, v) -> tuple[State, tuple[Contradiction, ...]]:
@@ -125,9 +127,9 @@ def _check(
         found = _solvability(best, [i for i in (first, *others) if i is not best], values=determined)
         found_here = _solvability(first, [], values=False) if singular else None
         known = ranges if isinstance(ranges, Known) else Known()
-        if determined and system.m and (ranges or known or one_sided_limits(system.machine)):
+        if determined and system.machine.m and (ranges or known or one_sided_limits(system.machine)):
             every = PossibleSet.at(first.loaded, known)
-            lifts = every.empty()
+            lifts = tuple(x.text for x in every.empty())
             possible = every.found() if ranges or known else None
     friction, load_rule = (), None
     bodies = system.bodies

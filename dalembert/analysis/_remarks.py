@@ -1,5 +1,5 @@
-"""7 · analysis: what `check` remarks: joints that are nearly redundant, friction that sticks, and what is assumed about
-gears and belts."""
+"""7 · analysis: what `check` remarks: joints that are nearly redundant, friction that sticks, contacts that slip, and
+what is assumed about gears and belts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 from dalembert.linalg import LARGE
 from dalembert.reactions import Instant
-from dalembert.simulation import shared_efforts
+from dalembert.simulation import shared_efforts, slipping
 from dalembert.stabilise import State
 from dalembert.systems import AbstractSystem, BodySystem, compiled_quickly
 
@@ -83,6 +83,17 @@ def sticking(system: AbstractSystem, t: float, state: State) -> tuple[str, ...]:
             f"determine how the effort is shared{among}: it needs a rule, or less friction that sticks"
         )
     return tuple(out)
+
+
+def slips(system: AbstractSystem, t: float, given: State) -> tuple[str, ...]:
+    """Contacts that slip at the given velocities, which are rows here as if they stuck."""
+    names = slipping(system, t, given)
+    if not names:
+        return ()
+    return (
+        f"contact {_named(list(names))} slips at these velocities and is looked at as if it stuck: what it bears while "
+        "it slips is among the reactions of a motion (da.simulate)",
+    )
 
 
 def _named(names: list[str]) -> str:

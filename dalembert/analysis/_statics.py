@@ -205,11 +205,11 @@ def _found_remarks(found: Equilibrium) -> tuple[str, ...]:
     if here.generic.dependence.rank > here.dependence.rank:
         out.append(
             "this pose is singular: reactions that depend on each other here are open, and whether it is stable is "
-            "told by the motions that the joints allow to first order"
+            "decided by the motions that the joints allow to first order"
         )
     pulls = contact_remarks(found.system, float(found.t), found.q, np.asarray(found.lam))
     if not pulls and one_sided_limits(here.machine):  # else what slips
-        pulls = tuple(f"{x}: the machine does not rest so" for x in PossibleSet.at(here.loaded, Known()).empty())
+        pulls = tuple(f"{x.text}: the machine does not rest so" for x in PossibleSet.at(here.loaded, Known()).empty())
     return (*out, *pulls)
 
 

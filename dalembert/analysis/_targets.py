@@ -7,7 +7,7 @@ its name stays outside.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,6 +21,7 @@ from dalembert._typing import Array, Coordinates, Scalar, is_traced
 from dalembert.model import quaternion_of
 from dalembert.systems import (
     AbstractSystem,
+    BodySystem,
     Prescription,
     RowOwner,
     compiled_quickly,
@@ -173,8 +174,9 @@ class OfPose(AbstractTarget):
 
 
 class OfPoints(AbstractTarget):
-    """The places of all centres of mass and of all points of joints, in machine sizes: what tells assemblies apart. A
-    rod that is only turned about its own axis is the same."""
+    """The places of all centres of mass and of all points of joints, in machine sizes, and the angles of hinges, as
+    points of a circle: what tells assemblies apart. A rod between balls or universal joints that is only turned about
+    its own axis is the same; a wrist that is folded to the other side is not, though its points are."""
 
     def value(self, system, t, q):
         bodies = system.bodies
@@ -185,7 +187,21 @@ class OfPoints(AbstractTarget):
         for f in bodies.families:
             own = jax.vmap(lambda at, p: [x.p for x in marker_frames(space, at, p)])(f.gather(places), f.p)
             points += [x.ravel() for x in own]
-        return jnp.concatenate(points) / bodies.size
+        angles = [jnp.zeros(0)]
+        for (k, angle), members in _hinges(bodies).items():
+            f = bodies.families[k]
+            own = jax.vmap(lambda at, p, angle=angle: angle(*marker_frames(space, at, p)))(f.gather(places), f.p)
+            angles += [jnp.cos(own[members]), jnp.sin(own[members])]
+        return jnp.concatenate([jnp.concatenate(points) / bodies.size, *angles])
+
+
+def _hinges(bodies: BodySystem) -> dict[tuple[int, Callable], np.ndarray]:
+    """The joints whose only coordinate is an angle: for each family of rows its function, and which members."""
+    found: dict[tuple[int, Callable], list[int]] = {}
+    for joint in bodies.joints:
+        if [x.is_angle for x in joint.coordinates] == [True]:
+            found.setdefault((joint.family, joint.coordinates[0].function), []).append(joint.member)
+    return {k: np.array(members) for k, members in found.items()}
 
 
 def _lifted(system: AbstractSystem, q: Coordinates):

@@ -92,7 +92,7 @@ def statics(
             "--hold",
             metavar="NAME[=VALUE]",
             help="Hold a joint coordinate or a measured position (as it is, or at a value) by an effort, "
-            "which is told.",
+            "which is printed.",
         ),
     ] = None,
     unknown: Annotated[

@@ -233,9 +233,9 @@ class _Builder:
             del self.above[found], self.below[found]
             link = robot.links.pop(found)
             lost = " (its visual shapes are left out)" if link.pictures else ""
-            if combined(motions, self.size) is not None:
-                names = listed(m.name for m in motions)
-                robot.remarks.append(f"Link '{found}' has no mass: joints {names} act as one, without it{lost}.")
+            how = "are taken to be on one body" if combined(motions, self.size) is None else "act as one"
+            names = listed(m.name for m in motions)
+            robot.remarks.append(f"Link '{found}' has no mass: joints {names} {how}, without it{lost}.")
 
     def _between(self, name: str, in_loops: set[str]) -> bool:
         link, below = self.robot.links[name], self.below.get(name, [])

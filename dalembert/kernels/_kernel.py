@@ -174,6 +174,7 @@ class Compiled:
         codes = [code(k.written, lanes, piece, fused=fused()) for k in kernels]
         self.lanes, self.kernels = lanes, {k.name: k for k in kernels}
         self.kept = {c.name: c.kept for c in codes}
+        self.lasting = {c.name: c.lasting for c in codes}  # of those, what does not change from call to call
         self._load(*object_code([c.text for c in codes], lanes, effort))
 
     def _load(self, code: bytes, lapack: bool) -> None:
@@ -185,7 +186,8 @@ class Compiled:
         self._addresses = {n: (self.module.address(f"{n}.setup"), self.module.address(n)) for n in self.kept}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"lanes": self.lanes, "kernels": self.kernels, "kept": self.kept, "object_code": self.object_code}
+        written = ("lanes", "kernels", "kept", "lasting", "object_code")
+        return {k: getattr(self, k) for k in written}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

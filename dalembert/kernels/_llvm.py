@@ -52,11 +52,13 @@ class Written(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A function in LLVM's language, and how many numbers its setup keeps for it, with the room that it works in."""
+    """A function in LLVM's language, and how many numbers its setup keeps for it: with the room behind them that it
+    works in, and without."""
 
     name: str
     text: str
     kept: int
+    lasting: int
 
 
 def code(written: Written, lanes: int = 1, piece: int = PIECE, *, strided: bool = False, fused: bool = False) -> Code:
@@ -157,7 +159,7 @@ class _Writer:
         self.ends = [(a, [("%outputs", k)]) for k, a in enumerate(self.outputs)]
         self.base = "%inputs"
         main, more = self._routine(self.name, graph.main, ["%kept", "%inputs", "%outputs"])
-        return Code(self.name, "\n".join([*setup, *main]), len(kept) + max(room, more))
+        return Code(self.name, "\n".join([*setup, *main]), len(kept) + max(room, more), len(kept))
 
     # ---- pieces ----------------------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ def mechanism(name: str, **numbers) -> Model:
     """The model of a built-in mechanism; `numbers` are its own arguments, e.g. mechanism("n-four-bar", N=40).
 
     **Arguments**: `name`, one of `dalembert list`; a name that is not known is refused, with the nearest one.
+    `numbers`, what the mechanism itself takes.
 
     **Returns** a `Model`, which may be changed.
 

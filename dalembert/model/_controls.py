@@ -83,7 +83,7 @@ class Control:
 
     def __repr__(self) -> str:
         how = f"sampled at {self.sample_rate:g} Hz" if self.sample_rate is not None else "continuous"
-        return f"controller '{self.name}' ({how}) of {', '.join(self.outputs)}"
+        return f"controller '{self.name}' ({how}) of {', '.join(self.outputs or self.states)}"
 
 
 class Controller(Element):
@@ -96,7 +96,7 @@ class Controller(Element):
     run, the outputs are computed and held until the next, then `updates` gives the next value of each state.
     Controllers that tick together act in the order in which they are stated. Instead of a formula a Python function
     (t, y, z[, p]) by jax.numpy may be given, y what `reads` names, z the states; `rates` and `updates` may be one
-    function for all states.
+    function for all states. Without `outputs` it only keeps its states: a filter, or work that is counted up.
 
         >>> import dalembert as da
         >>> model = da.Model("cart")
@@ -115,7 +115,7 @@ class Controller(Element):
     section = "controllers"
     title = "Controller"
 
-    outputs: NamedFormulas
+    outputs: NamedFormulas | None = None
     states: Parameters | None = None
     rates: NamedFormulas | None = None
     updates: NamedFormulas | None = None
@@ -138,7 +138,9 @@ class Controller(Element):
         readings = self._readings(on)
         changes = self._changes(on, given, states, numbers, readings)
         outputs = {}
-        if not isinstance(self.outputs, Mapping) or not self.outputs:
+        if self.outputs is None and not states:
+            on.wrong("give outputs, the inputs that it sets, or states that it keeps.", "outputs")
+        elif self.outputs is not None and (not isinstance(self.outputs, Mapping) or not self.outputs):
             on.wrong(f"outputs must be names of inputs with formulas, not {self.outputs!r}.", "outputs")
         for name, value in self.outputs.items() if isinstance(self.outputs, Mapping) else ():
             key = getattr(name, "name", name)

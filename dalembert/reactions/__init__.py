@@ -31,11 +31,20 @@ from dalembert.reactions._rules import (
     Weighted,
 )
 from dalembert.reactions._transmitted import loads_of
-from dalembert.reactions._unique import LABELS, Direction, JointRows, Uniqueness, joint_rows, row_name, row_numbers
+from dalembert.reactions._unique import (
+    LABELS,
+    UNITS,
+    Direction,
+    JointRows,
+    Uniqueness,
+    joint_rows,
+    row_name,
+    row_numbers,
+)
 from dalembert.reactions._wrenches import Wrenches, joint_wrenches
 
 __all__ = [
-    "LABELS", "RULES", "AbstractFlexibility", "AbstractQuadraticRule", "AbstractReactionRule", "Bar", "Beam",
+    "LABELS", "RULES", "UNITS", "AbstractFlexibility", "AbstractQuadraticRule", "AbstractReactionRule", "Bar", "Beam",
     "Compliance", "Direction", "EquationSubset", "Instant", "JointRows", "Known", "Limit", "MinimumNorm",
     "OrthonormalMultipliers", "PenaltyLimit", "PossibleSet", "Pressing", "Range", "ReactionRanges", "RequireUnique",
     "RowElimination", "Uniqueness", "Weighted", "Worst", "Wrenches", "decide_loads", "joint_rows", "joint_wrenches",

@@ -11,7 +11,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.linalg import solves_cones
-from dalembert.reactions._unique import JointRows
+from dalembert.reactions._unique import UNITS, JointRows
 from dalembert.systems import AbstractSystem
 
 _THIRD = {"push": "pushes", "pull": "pulls"}
@@ -189,7 +189,7 @@ class _Reader:
         gaps = self._gaps(j)
         if len(gaps) != 1:
             raise DalembertError(
-                f"{field_}: '{name}' has {len(gaps)} rows on positions, so it is not said which of its components is "
+                f"{field_}: '{name}' has {len(gaps)} rows on positions, so it is not clear which of its components is "
                 f"meant; name it, {{'{name}': 'Fz'}}."
             )
         return self._spread(j, np.eye(len(j.rows))[gaps[0]]), 1.0
@@ -206,11 +206,11 @@ class _Reader:
             along = [self._spread(j, np.eye(len(j.rows))[k]) for k in range(len(j.rows)) if k not in self._gaps(j)]
         elif isinstance(component, str):
             normal = self.component(name, component, "friction")
-            forces = [x for x, has in zip(j.labels, j.transmitted, strict=True) if has and x.startswith("F")]
+            forces = [x for x, has in zip(j.labels, j.transmitted, strict=True) if has and UNITS.get(x) == "N"]
             along = [self.component(name, x, "friction") for x in forces if x != component.lstrip("-−")]
         else:
             raise DalembertError(
-                f"friction: it is not said which component of '{name}' presses; {{'{name}': ({mu:g}, 'Fz')}}."
+                f"friction: it is not clear which component of '{name}' presses; {{'{name}': ({mu:g}, 'Fz')}}."
             )
         pressing = Limit(name, f"{name} only pushes", normal[None], np.zeros(1), pulls="pull")
         return [pressing, *_at_most(name, _slips(name, mu), mu * normal, 0.0, along)]
@@ -219,7 +219,7 @@ class _Reader:
         j = self.joint(name)
         there = [x for x, has in zip(j.labels, j.transmitted, strict=True) if has]
         if not isinstance(given, Mapping):
-            given = {"F": given} if any(x.startswith("F") for x in there) else dict.fromkeys(there, given)
+            given = {"F": given} if any(UNITS.get(x) == "N" for x in there) else dict.fromkeys(there, given)
         out: list[Limit] = []
         for label, bound in given.items():
             what = f"strength of {label} of '{name}'"

@@ -19,7 +19,7 @@ from dalembert.linalg import GAP, ZERO, Cone, Conflict, ConvexSet, Dependence, E
 from dalembert.linalg import extremes as extremes_on
 from dalembert.reactions._instant import Instant
 from dalembert.reactions._known import Known, Limit, limits_of
-from dalembert.reactions._unique import JointRows, Uniqueness
+from dalembert.reactions._unique import UNITS, JointRows, Uniqueness
 from dalembert.systems import AbstractSystem
 
 OUTSIDE = 1e-6
@@ -28,6 +28,13 @@ ROUNDING = 1e-11
 """Share of the load below which an end is zero."""
 ASCENTS = 20
 """Steps of the search for the largest resultant."""
+
+
+class Sentence(NamedTuple):
+    """What the joints of these names cannot do, in words."""
+
+    joints: tuple[str, ...]
+    text: str
 
 
 class Range(NamedTuple):
@@ -116,7 +123,7 @@ class ReactionRanges:
     def outside(self, lam: np.ndarray) -> tuple[str, ...]:
         """What is violated by some multipliers, such as those that a rule picked; nothing if they are in the set."""
         assert self.set_ is not None
-        return self.set_.violated(lam)
+        return tuple(x.text for x in self.set_.violated(lam))
 
     def as_dict(self) -> dict:
         """Plain data, ready for JSON; None stands for an unbounded end."""
@@ -238,23 +245,23 @@ class PossibleSet:
             low, high = (0.0 if abs(x) * units[i] <= ROUNDING * self.load else x for x in (low, high))
             unique = bool(high - low <= ZERO * self.load / units[i])
             ranges[n][c] = Range(n, c, float(low), float(high), unique, *at)
-        conflicts = () if ends.empty is None else self.sentences(ends.empty)
+        conflicts = () if ends.empty is None else tuple(x.text for x in self.sentences(ends.empty))
         centre = None
         if not conflicts and ends.bounded:
             centre = self.multipliers(analytic_centre(self.set, ends.inside))
         return ReactionRanges(ranges, self.known, ends.gap, self.load, conflicts, centre, self)
 
-    def empty(self) -> tuple[str, ...]:
+    def empty(self) -> tuple[Sentence, ...]:
         """Sentences that say which joints cannot carry the load; none if some reactions are possible."""
         found = self.ends(np.zeros((0, len(self.lam))), np.zeros(0))
         return () if found.empty is None else self.sentences(found.empty)
 
-    def sentences(self, conflict: Conflict) -> tuple[str, ...]:
+    def sentences(self, conflict: Conflict) -> tuple[Sentence, ...]:
         """What cannot be, in words: joints that alone would have to do what they cannot, else several together."""
         alone = [x for x in self.limits if np.all(self._over_y(list(x.rows), list(x.at))[0] == 0.0)]
-        out = [text for x in alone if (text := _violation(x, self.lam, self.load))]
+        out = self._violations(alone, self.lam)
         if out:
-            return tuple(out)
+            return out
         single = [x for x in self.limits if len(x.rows) == 1 and not x.equal]
         cones = [x for x in self.limits if len(x.rows) > 1]
         equal = [x for x in self.limits if x.equal]
@@ -271,28 +278,33 @@ class PossibleSet:
             total = sum(w for _, w in taking)
             terms = " + ".join(f"{w / total:.4g}·{x.joint}" for x, w in taking)
             value = -size if word == "pull" else size
-            return (
+            text = (
                 f"{listed} cannot all {'push' if word == 'pull' else 'pull'}: {terms} = {_number(value)} N however the "
-                f"load is shared, so one of them {'lifts off' if word == 'pull' else 'goes slack'}",
+                f"load is shared, so one of them {'lifts off' if word == 'pull' else 'goes slack'}"
             )
-        return (
+            return (Sentence(tuple(names), text),)
+        text = (
             f"no sharing of the load respects all that is known ({'; '.join(dict.fromkeys(x.words for x, _ in taking))}"
-            f"): {_number(size)} N are missing",
+            f"): {_number(size)} N are missing"
         )
+        return (Sentence(tuple(names), text),)
 
-    def violated(self, lam: np.ndarray) -> tuple[str, ...]:
+    def violated(self, lam: np.ndarray) -> tuple[Sentence, ...]:
         """Which limits some multipliers violate, in words."""
-        return tuple(text for x in self.limits if (text := _violation(x, lam, self.load)))
+        return self._violations(self.limits, lam)
+
+    def _violations(self, limits: Sequence[Limit], lam: np.ndarray) -> tuple[Sentence, ...]:
+        return tuple(Sentence((x.joint,), text) for x in limits if (text := _violation(x, lam, self.load)))
 
     def worst(self, joint: str) -> Worst:
         """The largest resultant force: ascents along the direction of what was found, and a bound."""
         j = self.joints[joint]
         rows = self.components(joint)
-        forces = np.array([x.startswith("F") for x in j.labels]) if not j.in_rows else np.ones(len(rows), bool)
+        forces = np.array([UNITS[x] == "N" for x in j.labels]) if not j.in_rows else np.ones(len(rows), bool)
         rows = rows[forces]
         ends = self.ends(rows, np.ones(len(rows)))
         if ends.empty is not None:
-            raise DalembertError(f"No reactions are possible: {'; '.join(self.sentences(ends.empty))}.")
+            raise DalembertError(f"No reactions are possible: {'; '.join(x.text for x in self.sentences(ends.empty))}.")
         bound = np.maximum(np.abs(ends.lower), np.abs(ends.upper)) * self.load
         if not np.all(np.isfinite(bound)):
             return Worst(joint, np.inf, np.inf, np.full(len(self.lam), np.nan))

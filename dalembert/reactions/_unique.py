@@ -19,6 +19,8 @@ from dalembert.systems import AbstractSystem, Nature, compiled_quickly
 
 LABELS = {3: ("Fx", "Fy", "Mz"), 6: ("Fx", "Fy", "Fz", "Mx", "My", "Mz")}
 """Names of a wrench's components, in the plane and in space."""
+UNITS = dict.fromkeys(("Fx", "Fy", "Fz"), "N") | dict.fromkeys(("Mx", "My", "Mz"), "N m")
+"""Their units. Rows that are not one joint's have none."""
 
 
 @dataclass(frozen=True)

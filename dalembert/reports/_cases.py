@@ -30,7 +30,7 @@ from dalembert.view import (
 SHOWN = 10
 """Columns of what varies, at most, in a picture."""
 FEW = 10
-"""Below so many cases nothing is said of what depends on what."""
+"""Below so many cases it is not shown what depends on what."""
 
 
 def study_page(study: Study, path, best: str | None, largest: bool, play: int) -> Path:

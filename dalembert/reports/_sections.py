@@ -12,7 +12,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, Status
 from dalembert.analysis import Check, equilibrium, linearise
-from dalembert.reactions import LABELS, Known
+from dalembert.reactions import LABELS, UNITS, Known
 from dalembert.reports._graph import plot_graph
 from dalembert.reports._modes import damping_words, frequency_words, modes_summary, shares
 from dalembert.reports._statics import statics_summary
@@ -202,7 +202,7 @@ def _redundancy(found: Check) -> list:
         out.append(Words(f"{text}; below {found.tolerance:.0e} of the largest is zero (mass metric, unit rows)."))
     if found.m >= ROWS_ALONG:
         out.append(
-            Words("Of so many rows the rank is told at the start alone; da.check(solution) looks along a motion.")
+            Words("Of so many rows the rank is shown at the start alone; da.check(solution) looks along a motion.")
         )
     if found.motion is not None:
         m = found.motion
@@ -301,8 +301,7 @@ def _reactions(found: Check, solution: Solution, data, known: Known | None) -> l
         for label, y in zip(LABELS[values.shape[1]], values.T, strict=True):
             if label in components:
                 sure = Mark("unique", "unique") if components[label] else Mark("not unique: by the rule", "open")
-                unit = "N" if label.startswith("F") else "N m"
-                row = (joint, label, f"{y.min():.4g}", f"{y.max():.4g}", unit, sure)
+                row = (joint, label, f"{y.min():.4g}", f"{y.max():.4g}", UNITS[label], sure)
                 rows.append((*row, _possible(possible.get(label), components[label])) if ranged else row)
     where = "Force and torque of the joint on its second body, at its marker, along the joint's axes; over the motion."
     head = ("joint", "", "least", "largest", "", "determined")
@@ -425,7 +424,7 @@ def rest_section(system: AbstractSystem) -> Section:
     if reactions:
         blocks.append(Picture(found.plot(), f"{found.name} at rest", 60))
         rows = [
-            (r["joint"], c, f"{x:.4g}", "N" if c.startswith("F") else "N m",
+            (r["joint"], c, f"{x:.4g}", UNITS[c],
              Mark("unique", "unique") if r["unique"][c] else Mark("not unique: by the rule", "open"))
             for r in reactions for c, x in r["components"].items()
         ]  # fmt: skip

@@ -43,7 +43,7 @@ def summary(check: Check) -> list[str]:
     if check.misfit:
         gap = max(check.misfit.values())
         worst = ", ".join(f"{n} {g:.1e}" for n, g in sorted(check.misfit.items(), key=lambda x: -x[1])[:FEW])
-        lines.append(f"  closes only to {gap:.1e} of the machine's size ({worst}); the rest is said without that gap")
+        lines.append(f"  closes only to {gap:.1e} of the machine's size ({worst}); what follows leaves that gap out")
         if check.contradictions:
             enough = 10.0 ** math.ceil(math.log10(2 * gap))
             lines.append(

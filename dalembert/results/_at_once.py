@@ -44,27 +44,36 @@ def ask_all(solution: Solution, question: Callable, reached: np.ndarray) -> Any:
     varied = [np.any(x != x[0], axis=0) for x in rows]
     if any(v.any() for x, v in zip(leaves, varied, strict=True) if x.dtype.kind != "f"):
         return None  # what counts or chooses is a part of the code
-    own = [fixed(x[0]) & ~v for x, v in zip(rows, varied, strict=True)]
-    numbers, built_in = (np.concatenate([np.zeros(a), *x], axis=-1) for a, x in (((runs, 0), rows), (0, own)))
+    numbers = np.concatenate([np.zeros((runs, 0)), *rows], axis=-1)
+    shared = ~np.concatenate([np.zeros(0, bool), *varied])
     first = without_names(jax.tree_util.tree_map(lambda x: np.asarray(x)[0], methods))
     if describe(first).number is None:
         return None
     t, q, v = (np.asarray(x) for x in (solution.t, solution.q, solution.v))
     given = (t[0, 0], q[0, 0], v[0, 0])
+
+    def coded(built_in: np.ndarray):
+        return code_for_rows(question.__name__, lambda m, at: question(*m, *at), first, given, built_in)
+
+    def own(run: int) -> np.ndarray:
+        """What is built in where a run is asked alone."""
+        return np.concatenate([np.zeros(0, bool), *(fixed(x[run]) for x in rows)])
+
     try:
-        kernel, code = code_for_rows(
-            question.__name__, lambda m, at: question(*m, *at), first, given, built_in.astype(bool)
-        )
+        kernel, code = coded(own(0) & shared)
+        which, when = np.nonzero(np.arange(times) < reached[:, None])
+        out = np.full((runs, times, kernel.outputs), np.nan)
+
+        def some(code, run, at) -> None:
+            states = np.concatenate([t[run, at][:, None], q[run, at], v[run, at]], axis=1)
+            out[run, at] = code.rows(question.__name__, numbers[run], states)
+
+        with ThreadPoolExecutor(cores()) as pool:
+            parts = [slice(begin, begin + INSTANTS) for begin in range(0, len(which), INSTANTS)]
+            list(pool.map(lambda part: some(code, which[part], when[part]), parts))
+        # 0/0 is zero where the first zero is built in: as alone, so in a batch
+        for run in np.unique(which[~np.all(np.isfinite(out[which, when]), axis=1)]):
+            some(coded(own(run))[1], which[which == run], when[which == run])
     except Unknown:
         return None
-    which, when = np.nonzero(np.arange(times) < reached[:, None])
-    out = np.full((runs, times, kernel.outputs), np.nan)
-
-    def some(begin: int) -> None:
-        run, at = which[begin : begin + INSTANTS], when[begin : begin + INSTANTS]
-        states = np.concatenate([t[run, at][:, None], q[run, at], v[run, at]], axis=1)
-        out[run, at] = code.rows(question.__name__, numbers[run], states)
-
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(some, range(0, len(which), INSTANTS)))
     return kernel.unflatten(out)

@@ -158,7 +158,10 @@ def joined(solution: Solution, ask, joint: str, frame: str, regular, lengths, wr
         data[str(name)] = (("run", *x.dims), values[regular], x.attrs)
     shown = np.asarray(solution.t)[int(np.argmax(lengths))]
     coords = {k: c for k, c in like.coords.items() if k != "time"} | {"time": ("time", shown, like["time"].attrs)}
-    out = xr.Dataset(data, coords=coords, attrs=like.attrs)
+    # of counts and settings, those in which all runs agree
+    own_of_runs = {k for k, x in solution.stats.items() if np.ndim(x) and len(np.unique(np.asarray(x)[regular])) > 1}
+    attributes = {k: x for k, x in like.attrs.items() if k not in own_of_runs}
+    out = xr.Dataset(data, coords=coords, attrs=attributes)
     order = np.concatenate([np.flatnonzero(regular), np.flatnonzero(~regular)])
     rest = order[int(np.sum(regular)) :]
     if len(rest):

@@ -54,7 +54,7 @@ def add_measurements(results: Results, data: dict[str, Any], coords: dict[str, A
     """Add measurements, inputs and states of controllers to labelled data."""
     system = results.system
     control = system.control
-    if not system.measures and not control.sources:
+    if not system.measures and not control.sources and not control.size:
         return
     values, inputs = (np.array(x) for x in values_at(results.solution, results.observed))
     if system.measures:

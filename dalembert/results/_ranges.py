@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dalembert._results import DalembertError, LiftOffWarning, warn_caller
-from dalembert.reactions import LABELS, Known, PossibleSet, one_sided_limits
+from dalembert.reactions import LABELS, UNITS, Known, PossibleSet, one_sided_limits
 from dalembert.results._reactions import BAND_INSTANTS, FRAMES, need_joint
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def ranged(results: Results, joint: str, known: Known | None, frame: str, instan
             tables[name].append((i, np.where(small, 0.0, values) * there.load / units))
         outside = there.violated(lam)
         inside[i] = not outside
-        for text in there.sentences(ends.empty) if ends.empty is not None else outside:
+        for joints, text in there.sentences(ends.empty) if ends.empty is not None else outside:
             found_in = left if ends.empty is None else none
-            found_in.setdefault(text.partition(" ")[0], f"{text}, first at t = {float(t[k]):.6g} s")
+            found_in.setdefault(joints[0], f"{text}, first at t = {float(t[k]):.6g} s")
     data: dict[str, Any] = {}
     size = len(labels)
     for name, found in tables.items():
@@ -84,9 +84,8 @@ def ranged(results: Results, joint: str, known: Known | None, frame: str, instan
             table[i] = values if len(values) else 0.0  # an open contact
         data[name] = (("time", "component"), table)
     data["possible"], data["inside"] = ("time", possible), ("time", inside)
-    units = ["N" if x.startswith("F") else "N m" if x.startswith("M") else "" for x in labels]
     coords = {"time": ("time", t[picks], {"units": "s"}), "component": list(labels)}
-    coords["component_units"] = ("component", units)
+    coords["component_units"] = ("component", [UNITS.get(x, "") for x in labels])
     rule = results.rule.describe(results.machine)
     attrs = {"joint": joint, "frame": frame, "rule": rule, "duality_gap": gap}
     attrs |= {"conflicts": "; ".join(none.values()), "rule_leaves": "; ".join(left.values())}
@@ -150,8 +149,8 @@ def lifts(results: Results, known: Known | None = None) -> tuple[str, ...]:
     worst: dict[str, tuple[float, str]] = {}
     for k in times:
         at = possible_at(results, int(k), known)
-        for text in at[0].empty() if at is not None else ():
-            worst.setdefault(text.partition(" ")[0], (float(t[k]), text))
+        for joints, text in at[0].empty() if at is not None else ():
+            worst.setdefault(joints[0], (float(t[k]), text))
     return tuple(f"{text}, first at t = {at:.6g} s" for at, text in sorted(worst.values()))
 
 

@@ -21,7 +21,7 @@ from dalembert.simulation._stepping import Stepped, simulate_stepping
 from dalembert.simulation._steps import Mark
 from dalembert.simulation._sticking import Frictions, shared_efforts
 from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_constraint, simulate_switching
-from dalembert.simulation._touching import Closings, Held, contact_remarks, held_of
+from dalembert.simulation._touching import Closings, Held, contact_remarks, held_of, slipping
 
 __all__ = [
     "IMPULSE_RULE",
@@ -68,6 +68,7 @@ __all__ = [
     "simulate_stepping",
     "simulate_switching",
     "singular_positions",
+    "slipping",
     "statuses",
     "system_changes",
     "write_many",

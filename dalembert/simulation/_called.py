@@ -105,7 +105,7 @@ class AbstractCalled(abc.ABC):
     backwards: str
     """Why there is no way back."""
     apart: bool = False
-    """Whether values and changes are two calls: only so `jax.grad` gets as far as to be told that."""
+    """Whether values and changes are two calls: only then `jax.grad` gets to the sentence that refuses it."""
     machine: Numbers
     clock: Numbers
     room: int

@@ -256,7 +256,7 @@ class GpuMachine:
             inline: whether kernels are written into the loop; None decides by their size.
         """
         self.inline = machine.size <= INLINE if inline is None else inline
-        kernels = machine.many.kernels | machine.one.kernels
+        kernels = machine.kernels
         used = 1 + max((k for n in kernels.values() for k in _parameters(n.written.graph)), default=-1)
         S, A = machine.stages, machine.A
         chain = not np.any(A - np.diag(np.diag(A, -1), -1))
@@ -349,7 +349,7 @@ def march_many_on_gpu(
         room: instants that are saved of a member at most.
         saves: whether anything is.
         block: threads of a block.
-        report: is told the share of the members that is done, after each part.
+        report: is called with the share of the members that are done, after each part.
 
     Returns:
         (ends, times, states), as `_native.run` does.

@@ -14,7 +14,7 @@ from dalembert._runtime import compile_stopwatch
 from dalembert.simulation import _march, _native
 from dalembert.simulation._march import March, Plan, Problem, Span
 from dalembert.simulation._resume import solver_state
-from dalembert.simulation._steps import FixedSteps, Mark, step_to
+from dalembert.simulation._steps import FixedSteps, Mark, Predictive, step_to
 from dalembert.systems import compiled
 
 _jitted_march: Callable[..., March] = compiled(_march.march)
@@ -99,7 +99,8 @@ def _kept(out: March, saved: slice, going: bool) -> March:
     def cut(a):
         return np.array(np.asarray(a)[saved])
 
-    out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
+    if saved != slice(0, len(out.ts)):
+        out = dataclasses.replace(out, ts=cut(out.ts), ys=jax.tree_util.tree_map(cut, out.ys))
     return dataclasses.replace(out, y_end=(), controller=(), solver_state=None) if going else out
 
 
@@ -115,10 +116,8 @@ def _with_end(problem: Problem, out: March) -> March:
 def fresh_state(span: Span, plan: Plan):
     """Solver and controller state of a march that has not begun, so that begun and resumed ones compile once."""
     assert span.dt0 is not None  # without a controller of the caller's own
-    inner = (np.ones(()), np.zeros(()) if plan.integrator == "radau5" else np.ones(()), np.array(False))
-    if plan.fixed:
-        inner = FixedSteps.start(span.t0, span.dt0)
-    elif plan.ticks:
+    inner = FixedSteps.start(span.t0, span.dt0) if plan.fixed else Predictive.start()
+    if plan.ticks and not plan.fixed:
         inner = (inner, span.dt0)
     zero, carried = np.zeros((), int), _march.carried(plan, span.y0)
     bad, first = (zero, np.zeros(())), span.t0 + span.dt0

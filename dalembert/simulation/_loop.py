@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from dalembert.kernels import Function, Numbers, Whole, array, at, compile_text, translate
+from dalembert.kernels import Function, Numbers, Whole, array, at, compile_text, translate, widest
 
 BLOCK = 8
 """Numbers that are summed at once: they stay in the processor's registers. Rows of stages are multiples of it long."""
@@ -33,8 +33,36 @@ def combined(sums: Numbers, K: Numbers, shares: Numbers, rows: Whole, length: Wh
         k += 8
 
 
+def put(
+    saved: Function,
+    V: Whole,
+    waiting: Whole,
+    kl: Whole,
+    ny: Whole,
+    nx: Whole,
+    own: Numbers,
+    places: Numbers,
+    shown: Numbers,
+    rows: Numbers,
+    out: Numbers,
+):
+    """What is saved of `waiting` of V interpolated states, into their rows of `out`; lanes that are free repeat the
+    first."""
+    for lane in range(waiting, V):
+        for k in range(kl):
+            own[k * V + lane] = own[k * V]
+        for k in range(1 + ny):
+            places[k * V + lane] = places[k * V]
+    saved(own, places, shown)
+    for lane in range(waiting):
+        row = at(out, int(rows[lane]) * nx)
+        for k in range(nx):
+            row[k] = shown[k * V + lane]
+
+
 def loop(
     W: Whole,
+    V: Whole,
     first: Whole,
     last: Whole,
     ny: Whole,
@@ -64,6 +92,7 @@ def loop(
     kc: Whole,
     ka: Whole,
     ks: Whole,
+    kl: Whole,
     kept: Numbers,
     kept_careful: Numbers,
     ends: Numbers,
@@ -71,19 +100,25 @@ def loop(
     out: Numbers,
     scratch: Numbers,
 ):  # fmt: skip
-    """March the members first … last − 1 until each ends, pauses or fails; W of them at a time.
+    """March the members first … last − 1 until each ends, pauses or fails; W of them at a time. States are saved V at a
+    time, of any members.
 
     A member's row of `ends` is (t, next, y, state of the step control, result, accepted, rejected, saved), before and
-    after. `kept` has what the kernels keep for each member, `limits` what the step control has to know. `late` is 1 if
-    the last stage serves interpolation only: it is evaluated in steps in which a state is saved. Where number `noise`
-    of ẏ is not finite the state needs care; if `care` is 1 (one lane, one member) the function `careful` is called
-    there.
+    after. `kept` has what the kernels keep for each member (`kl` numbers of that for `saved` do not change), `limits`
+    what the step control has to know. `late` is 1 if the last stage serves interpolation only: it is evaluated in steps
+    in which a state is saved. Where number `noise` of ẏ is not finite the state needs care; if `care` is 1 (one lane,
+    one member) the function `careful` is called there.
     """
     width = 2 + ny + ns + 4
     wide = kf + kc + ka + ks
     long = (ny * W + 7) // 8 * 8  # of a row of K: a stage of all lanes
     # buffers of all lanes: what the kernels are given and what they return
-    lane_field = at(scratch, 0)
+    own = scratch  # what `saved` keeps for each of V states, those states (t, y), what is saved of them, and where
+    places = at(own, ks * V)
+    shown = at(places, (1 + ny) * V)
+    rows = at(shown, nx * V)
+    waiting = 0  # such states
+    lane_field = at(rows, V)
     lane_close = at(lane_field, kf * W)
     lane_adapt = at(lane_close, kc * W)
     given = at(lane_adapt, ka * W)  # of `adapt`: t0, t1, y0, y1, error, state, limits
@@ -93,8 +128,8 @@ def loop(
     sums = at(K, stages * long)  # of stages
     raw = at(sums, long)  # y at the end of a step, before projection
     share = at(raw, ny * W)  # of y0, y1 and each stage in an interpolated state
-    place = at(share, stages + 2)  # t and that state
-    who = at(place, 1 + ny)
+    place = at(share, stages + 2)  # where it is in the step
+    who = at(place, 1)
     y0 = at(given, 2 * W)
     y1 = at(given, (2 + ny) * W)
     state = at(given, (2 + 3 * ny) * W)
@@ -122,7 +157,7 @@ def loop(
                     given[(2 + 3 * ny + ns + k) * W + lane] = limits[k]
                 mine = at(kept, member * wide)
                 for k in range(kf + kc + ka):
-                    scratch[k * W + lane] = mine[k]
+                    lane_field[k * W + lane] = mine[k]
         if busy == 0:
             break
         # the stages; steps that were refused begin again with the first one that they had
@@ -190,22 +225,37 @@ def loop(
                     while count < ntimes and times[count] <= t1:
                         place[0] = (times[count] - t0) / (t1 - t0)
                         weights(share, place, share)
-                        place[0] = times[count]
-                        combined(sums, K, at(share, 2), stages, long, 1)
+                        places[waiting] = times[count]
                         for k in range(ny):
                             i = k * W + lane
-                            place[1 + k] = share[0] * y0[i] + share[1] * raw[i] + (t1 - t0) * sums[i]
-                        saved(projection, place, at(out, (member * room + count) * nx))
+                            total = 0.0
+                            for j in range(stages):
+                                total = total + share[2 + j] * K[j * long + i]
+                            between = share[0] * y0[i] + share[1] * raw[i] + (t1 - t0) * total
+                            places[(1 + k) * V + waiting] = between
+                        for k in range(kl):
+                            own[k * V + waiting] = projection[k]
+                        rows[waiting] = float(member * room + count)
+                        waiting += 1
+                        if waiting == V:
+                            put(saved, V, waiting, kl, ny, nx, own, places, shown, rows, out)
+                            waiting = 0
                         out_t[member * room + count] = times[count]
                         count += 1
                 for k in range(ny):
                     y0[k * W + lane] = y1[k * W + lane]
                 if steps == 1 and count < room:
-                    place[0] = verdict[W + lane]
+                    places[waiting] = verdict[W + lane]
                     for k in range(ny):
-                        place[1 + k] = y0[k * W + lane]
-                    saved(projection, place, at(out, (member * room + count) * nx))
-                    out_t[member * room + count] = place[0]
+                        places[(1 + k) * V + waiting] = y0[k * W + lane]
+                    for k in range(kl):
+                        own[k * V + waiting] = projection[k]
+                    rows[waiting] = float(member * room + count)
+                    waiting += 1
+                    if waiting == V:
+                        put(saved, V, waiting, kl, ny, nx, own, places, shown, rows, out)
+                        waiting = 0
+                    out_t[member * room + count] = verdict[W + lane]
                     count += 1
                 row[width - 1] = float(count)
             else:
@@ -223,6 +273,8 @@ def loop(
                 row[width - 4] = result
                 who[lane] = -1.0
                 busy = busy - 1
+    if waiting > 0:
+        put(saved, V, waiting, kl, ny, nx, own, places, shown, rows, out)
 
 
 _LOOPS: dict[int, Any] = {}
@@ -233,6 +285,8 @@ def loop_code(lanes: int):
     """The machine code of `loop` for so many lanes."""
     with _LOOPS_LOCK:
         if lanes not in _LOOPS:
-            texts = [translate(combined, unroll=True), translate(loop, W=lanes, combined="combined")]
+            called = {"combined": "combined", "put": "put"}
+            texts = [translate(combined, unroll=True), translate(put)]
+            texts.append(translate(loop, W=lanes, V=widest(), **called))
             _LOOPS[lanes] = compile_text(texts, 1, 2, passes=True)
         return _LOOPS[lanes]

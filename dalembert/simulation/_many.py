@@ -17,7 +17,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from dalembert._results import AssemblyError, AssemblyWarning, DalembertError, SingularWarning, Status, warn_caller
+from dalembert._results import (
+    AssemblyError,
+    AssemblyWarning,
+    BatchError,
+    DalembertError,
+    SingularWarning,
+    Status,
+    warn_caller,
+)
 from dalembert._typing import Array
 from dalembert.formulations import AbstractFormulation, Proximal
 from dalembert.io import write_runs
@@ -292,7 +300,7 @@ class _Batch:
         self.t0, self.t_end, self.dt, self.rtol, self.atol = settings
         system = machine.system
         if isinstance(machine.rule, RowElimination) and system.bodies is system:
-            raise DalembertError(
+            raise BatchError(
                 "simulate_many does not march without the rows that RowElimination drops; take another rule, or "
                 "simulate each member."
             )
@@ -423,7 +431,7 @@ class _Batch:
         lanes = 1 if elsewhere else widest()  # for one member too: its bits do not depend on the others
         code = _native.machine_for(problem, span, self.plan, lanes, built_in, len(self.along), elsewhere)
         if isinstance(code, str):
-            raise DalembertError(f"simulate_many cannot march this: {code}. Use jax.vmap over da.simulate instead.")
+            raise BatchError(f"simulate_many cannot march this: {code}. Use jax.vmap over da.simulate instead.")
         begin, room = self._begin(code, span), max(len(self.times), 1)
         limits = np.array([span.t1, np.inf, _march.COUNTED, self.plan.max_steps, *tolerances], float)
         if elsewhere:
@@ -612,7 +620,7 @@ def _made(name: str, function, parameters, given, built_in, *own) -> tuple[Kerne
     try:
         return code_for_rows(name, function, parameters, given, built_in, *own)
     except Unknown as reason:
-        raise DalembertError(
+        raise BatchError(
             f"simulate_many cannot be used here: the equations contain {reason}. Use jax.vmap over da.simulate instead."
         ) from None
 

@@ -36,8 +36,8 @@ from dalembert._results import Status
 from dalembert._typing import Array
 from dalembert.equations import Equations, assemble_known, residuals
 from dalembert.formulations import AbstractFormulation
-from dalembert.simulation._radau import Predictive, Radau5, fresh
-from dalembert.simulation._steps import FixedSteps, ends
+from dalembert.simulation._radau import Radau5, fresh
+from dalembert.simulation._steps import DAMPING, FixedSteps, Predictive, ends
 from dalembert.stabilise import AbstractStabilisation, State
 from dalembert.systems import AbstractSystem, compiled, compiled_quickly, wrapped
 
@@ -121,10 +121,6 @@ class Problem:
         q, v = self.formulation.unpack(self.system, t, q, w, memory)
         return q, v, work[:2]
 
-    def project(self, t, y):
-        """(q, v, work) behind y, moved onto the constraints."""
-        return _project(self, t, y)
-
     def on_constraints(self, t, q, v):
         """An interpolated state projected onto the constraints, after those controllers that are sampled there."""
         q, v = self.stabilisation.project_saved(self.system, t, q, v)
@@ -191,23 +187,18 @@ def first_sample(system: AbstractSystem, formulation: AbstractFormulation, t, st
 
 
 @compiled
-def _project(problem: Problem, t, y):
-    q, v, work = problem.state(t, y)
-    state = problem.stabilisation.project(problem.system, t, q, v)
-    return state.q, state.v, work
-
-
-@compiled
 def _settle(problem: Problem, t, y):
     system, formulation = problem.system, problem.formulation
-    q, v, _ = problem.project(t, y)
-    q = sampled(system, formulation, t, q, v)
+    q, v, _ = problem.state(t, y)
+    (q, v), Phi, phi = problem.stabilisation.closed(system, t, q, v)
+    if system.control.sampled:
+        q = sampled(system, formulation, t, q, v)
+        Phi, phi = residuals(system, t, q, v)
     _, _, work, (memory, integral) = y
     w, memory = formulation.repack(system, t, q, v, memory)
     y = (q, w, work, (memory, integral))
     if not problem.stabilisation.exact or system.m == 0:
         return y, jnp.array(True)
-    Phi, phi = residuals(system, t, q, v)
     speed = 1.0 + jnp.max(jnp.abs(v) / system.scale(), initial=0.0)
     gap = jnp.max(jnp.abs(phi) / problem.sizes) / speed
     if system.m_holonomic:
@@ -557,9 +548,9 @@ class March:
 def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
     """One call of Diffrax, from t0 until t1, a pause or a failure; `times` is used when plan.save is "times"."""
     solver = _solver(plan)
-    implicit = isinstance(solver, diffrax.AbstractImplicitSolver)
+    implicit = isinstance(solver, diffrax.AbstractImplicitSolver | Radau5)
     # an implicit step evaluates at states that are as good as its end
-    loop = "none" if implicit or isinstance(solver, Radau5) else "lax" if plan.adjoint == "forward" else "bounded"
+    loop = "none" if implicit else "lax" if plan.adjoint == "forward" else "bounded"
     loop = loop if plan.careful else "ask"
     problem = prepared(problem, span, plan, loop)
     controller = step_control(plan, span.rtol, span.atol, implicit) if plan.controller is None else plan.controller
@@ -569,8 +560,6 @@ def march(problem: Problem, span: Span, plan: Plan, times: jax.Array) -> March:
         roots: Any = optimistix.Chord
         roots = roots(rtol=rtol, atol=atol, norm=_error_norm)  # numbers that may be traced
         solver = eqx.tree_at(lambda s: s.root_finder, solver, roots, is_leaf=lambda x: x is None)
-    if isinstance(solver, Radau5) and not plan.fixed and plan.controller is None:
-        controller = Predictive(span.rtol, span.atol, _controlled_error)
     limits = (jnp.asarray(x) for x in (span.t1, span.pause_at, span.pause_after, span.most))
     watched = Watched(controller, problem, *map(jax.lax.stop_gradient, limits), foreign=plan.controller is not None)
     if isinstance(solver, Radau5):
@@ -637,11 +626,11 @@ def prepared(problem: Problem, span: Span, plan: Plan, loop: str) -> Problem:
 
 
 def step_control(plan: Plan, rtol, atol, implicit: bool = False) -> diffrax.AbstractStepSizeController:
-    """The step control of a march: fixed steps, or PI; the default of Diffrax (I) oscillates at the stability limit."""
+    """The step control of a march."""
     if plan.fixed:
         return FixedSteps()
     rtol, atol = (rtol, atol) if implicit else (_local(x) for x in (rtol, atol))
-    return diffrax.PIDController(rtol=rtol, atol=atol, pcoeff=0.2, icoeff=0.5, norm=_controlled_error, factormax=5.0)
+    return Predictive(rtol, atol, _controlled_error, 0.0 if implicit else DAMPING)
 
 
 @jax.custom_jvp

@@ -33,6 +33,7 @@ from dalembert.kernels import (
     describe,
     flat,
     remembered,
+    widest,
 )
 from dalembert.simulation import _march
 from dalembert.simulation._loop import BLOCK, loop, loop_code
@@ -183,12 +184,11 @@ class Machine:
             of("close", close, given, (t, y, error)),
             of("adapt", lambda p, x: adapt(plan, order, p, x), given, (t, t, y, y, error, state, limits)),
         ]
-        single = [
-            of("saved", lambda p, x: saved(plan, p, x), given, (t, y)),
-            of("weights", lambda p, x: _weights(solver, S, p, x), (), t),
-        ]
+        shown = of("saved", lambda p, x: saved(plan, p, x), given, (t, y))
+        share = of("weights", lambda p, x: _weights(solver, S, p, x), (), t)
         self.size = sum(k.nodes for k in lanes_of)
-        self.many, self.one = Compiled(lanes_of, lanes), Compiled(single, 1)
+        # states are saved in as many lanes as there are, whatever they are marched in: with the same bits
+        self.many, self.shown, self.one = Compiled(lanes_of, lanes), Compiled([shown], widest()), Compiled([share], 1)
         self._connect()
 
     def _connect(self) -> None:
@@ -196,19 +196,21 @@ class Machine:
         self.loop = loop_code(self.lanes)
         types = [ctypes.c_int64 if kind == "Whole" else ctypes.c_void_p for kind in ARGUMENTS.values()]
         self.run = self.loop.function("loop", *types)
-        self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.one, "saved")]
-        self.saved, S, lanes = self.one.kernels["saved"], self.stages, self.lanes
+        self.parts = [(self.many, "field"), (self.many, "close"), (self.many, "adapt"), (self.shown, "saved")]
+        self.saved, S, lanes, V = self.shown.kernels["saved"], self.stages, self.lanes, self.shown.lanes
         kf, kc, ka, ks = self.counts
         ny, ns, nl, W = self.y_tree.size, self.state_tree.size, len(LIMITS), lanes
         row = -(-ny * W // BLOCK) * BLOCK
-        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl) * W + (S + 1) * row + S + ny + 8
+        self.scratch = (kf + kc + ka + 8 + 8 * ny + 2 * ns + nl) * W + (S + 1) * row + S + 8
+        self.scratch += V * (ks + ny + self.saved.outputs + 2)
         self.values: dict[str, int] = {"first": 0, "ny": ny, "ns": ns, "nl": nl, "nx": self.saved.outputs, "stages": S}
         # of a method whose last stage is at the end of the step, and counts neither there nor in the error
         self.values["late"] = int(self.b[-1] == self.e[-1] == 0.0 and np.array_equal(self.A[-1], self.b))
         self.values |= {"kf": kf, "kc": kc, "ka": ka, "ks": ks}
         self.values |= {k: getattr(self, k).ctypes.data for k in ("A", "b", "e", "c")}
         self.values |= {k: self.many.module.address(k) for k in ("field", "close", "adapt")}
-        self.values |= {k: self.one.module.address(k) for k in ("saved", "weights")}
+        self.values |= {"saved": self.shown.module.address("saved"), "weights": self.one.module.address("weights")}
+        self.values["kl"] = self.shown.lasting["saved"]
         self.values |= {"careful": self.values["field"], "care": 0, "kept_careful": 0, "noise": self.noise}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,6 +226,7 @@ class Machine:
             "state_tree",
             "size",
             "many",
+            "shown",
             "one",
             "noise",
         )
@@ -234,13 +237,17 @@ class Machine:
         self._connect()
 
     @property
+    def kernels(self) -> dict[str, Kernel]:
+        return self.many.kernels | self.shown.kernels | self.one.kernels
+
+    @property
     def counts(self) -> list[int]:
         """How many numbers each kernel keeps."""
         return [compiled.kept[name] for compiled, name in self.parts]
 
     def forget(self) -> None:
         """Forget the graphs: they take more memory than the code that was made of them."""
-        for kernel in (*self.many.kernels.values(), *self.one.kernels.values()):
+        for kernel in self.kernels.values():
             kernel.drop_graph()
 
     def kept(self, parameters: np.ndarray) -> np.ndarray:
@@ -267,7 +274,10 @@ class _Row:
         self.structure = jax.tree_util.tree_structure(self.structure)
 
     def row(self, tree) -> np.ndarray:
-        return np.concatenate([np.asarray(x, float).ravel() for x in jax.tree_util.tree_leaves(tree)])
+        out = np.empty(self.size)
+        for x, (i, j, shape, _) in zip(jax.tree_util.tree_leaves(tree), self.parts, strict=True):
+            out[i:j] = np.reshape(x, -1) if shape else x
+        return out
 
     def tree(self, row: np.ndarray):
         before = row.shape[:-1]
@@ -275,7 +285,7 @@ class _Row:
         return jax.tree_util.tree_unflatten(self.structure, out)
 
 
-ARGUMENTS = {k: p.annotation for k, p in inspect.signature(loop).parameters.items() if k != "W"}
+ARGUMENTS = {k: p.annotation for k, p in inspect.signature(loop).parameters.items() if k not in ("W", "V")}
 _MACHINES: dict[Any, Machine | Careful | str] = {}
 KEPT = 64
 """Machines that stay in memory."""
@@ -433,13 +443,20 @@ def _first_end(span: Span) -> float:
     return float(min(span.t0 + span.dt0, span.t1))
 
 
+def _aligned(count: int) -> np.ndarray:
+    """So many zeros from where a line of the processor's cache begins: lanes that lie across two take twice as long."""
+    room = np.zeros(count + 8)
+    first = -room.__array_interface__["data"][0] % 64 // 8
+    return room[first : first + count]
+
+
 def run(machine: Machine, kept, ends, limits, times, steps: bool, room: int, careful: tuple | None = None):
     """Run the loop over all members in `ends`, here and now; (ends, times, states)."""
     # the loop reads plain rows: a column of a table, say, would be read with its neighbours
     times, limits, ends = (np.ascontiguousarray(x, float) for x in (times, limits, ends))
     members = len(ends)
     out_t, out = np.full((members, room), np.inf), np.zeros((members, room, machine.saved.outputs))
-    scratch = np.zeros(machine.scratch)
+    scratch = _aligned(machine.scratch)
     # a copy: the kernels work behind what they keep
     kept = kept.copy() if len(kept) == members else np.array(np.broadcast_to(kept, (members, kept.shape[1])), order="C")
     values = machine.values | {"last": members, "ntimes": len(times), "steps": int(steps), "room": room}
@@ -475,7 +492,7 @@ def _as_march(machine: Machine, problem, span: Span, plan: Plan, times, ends, ou
     result = int(result)
     paused = result == PAUSED
     status = status_of(result, int(state[3]))
-    ys = machine.saved.unflatten(out[0])
+    ys = tuple(map(np.ascontiguousarray, machine.saved.unflatten(out[0])))  # q, v, work: each for itself
     ts = out_t[0]
     if plan.save == "steps":
         start = jax.tree_util.tree_map(np.asarray, problem.state(span.t0, span.y0))

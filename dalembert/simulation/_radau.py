@@ -18,9 +18,6 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import lu_factor, lu_solve
 
-SAFETY = 0.9
-"""Share of the step that the error estimate would allow."""
-
 FILTERED = 5.0
 """How many times its tolerance an error may be that is only in stiff components, which decay within the next step."""
 
@@ -195,42 +192,6 @@ class Radau5(diffrax.AbstractAdaptiveSolver):
             return jnp.where(newton.good, error, jnp.inf)
 
         return z, state, estimate
-
-
-class Predictive(diffrax.AbstractStepSizeController):
-    """Gustafsson's step control [HW IV.8, eq. 8.25]: follows the trend of the error, and shortens accepted steps, too.
-
-    The controllers of Diffrax never do the latter, so that growing errors end in refused steps. After a refused step
-    the step does not grow. State: 1 over the last accepted error, its step (or 0), whether a step was refused since.
-    """
-
-    rtol: Any
-    atol: Any
-    norm: Callable[[Any], jax.Array]
-
-    def wrap(self, direction):
-        return self
-
-    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
-        return t0 + dt0, (jnp.ones(()), jnp.zeros(()), jnp.array(False))
-
-    def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        last, last_h, refused = controller_state
-
-        def relative(before, after, error):
-            return error / (self.atol + self.rtol * jnp.maximum(jnp.abs(before), jnp.abs(after)))
-
-        error = jax.lax.stop_gradient(self.norm(jax.tree_util.tree_map(relative, y0, y1_candidate, y_error)))
-        h, keep = t1 - t0, error < 1.0
-        plain = jnp.maximum(error, 1e-10) ** (-1.0 / error_order)
-        longer = jax.lax.stop_gradient(h) / jnp.where(last_h > 0, last_h, 1.0)
-        trend = longer * jnp.maximum(error * last, 1e-10) ** (-1.0 / error_order)
-        factor = jnp.where(keep & (last_h > 0), jnp.minimum(plain, plain * trend), plain)
-        factor = jnp.minimum(SAFETY * jnp.clip(factor, 0.25, 5.0), jnp.where(keep & refused, 1.0, 5.0))
-        last = jnp.where(keep, 1.0 / jnp.maximum(error, 1e-2), last)
-        state = (last, jnp.where(keep, jax.lax.stop_gradient(h), last_h), ~keep)
-        start = jnp.where(keep, t1, t0)
-        return keep, start, start + h * factor, jnp.array(False), state, diffrax.RESULTS.successful
 
 
 class _Stages(eqx.Module):

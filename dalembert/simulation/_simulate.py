@@ -149,12 +149,12 @@ def simulate(
     t0, rtol = 0.0 if t0 is None else t0, RTOL if rtol is None else rtol
     traced = dt is not None and is_traced(system, state)
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, traced)
+    control = system.control
     if not is_traced(t0, t_end):
-        control = system.control
         # through the class: Equinox makes a module of each bound method, which takes a tenth of a call without motion
         for sentence in type(control).not_covered(control, float(t0), float(t_end)):
             warn_caller(f"{system.name}: {sentence}", DataWarning)
-    if system.touches or not system.phases_stated:
+    if system.in_parts:
         settings = {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "engine": engine}
         settings |= {"stepsize_controller": stepsize_controller, "event": event}
         settings |= {} if max_steps is None else {"max_steps": max_steps}
@@ -171,8 +171,9 @@ def simulate(
         finally:
             getattr(report, "close", lambda: None)()
         return solution if singular == "pass" else _stop_at_singular(solution, throw)
-    system = sampled_from(system, t0, dt)
-    if system.control.sampled:
+    sampled = control.sampled
+    if sampled:
+        system = sampled_from(system, t0, dt)
         times = system.control.at_ticks(times, jnp if is_traced(system, times) else np)
         plan = dataclasses.replace(plan, ticks=True)
         if isinstance(plan.controller, diffrax.StepTo):
@@ -190,7 +191,7 @@ def simulate(
     xp = jnp if traced else np  # on the host NumPy is much quicker than JAX for single numbers
     start_at, end = xp.asarray(t0, float), xp.asarray(t_end, float)
     first = xp.asarray(first_step(start_at, end, xp) if dt is None else dt, float)
-    first = first_tick(system, start_at, first) if dt is None else first
+    first = first_tick(system, start_at, first) if sampled and dt is None else first
     if isinstance(plan.controller, diffrax.StepTo):  # it knows
         first = None
     errors = (xp.asarray(rtol, float), xp.asarray(rtol if atol is None else atol, float))
@@ -289,7 +290,8 @@ def _reported(problem, span: Span, plan: Plan, times: np.ndarray, progress) -> l
 
 def _mark_of(parts: list[March]) -> Mark:
     """Where the march can be continued; None if it was under the control of the caller's own objects."""
-    return jax.tree_util.tree_map(np.asarray, parts[-1].controller[4])
+    mark = parts[-1].controller[4]
+    return mark if parts[-1].engine == "native" else jax.tree_util.tree_map(np.asarray, mark)
 
 
 def _is_number(value) -> bool:
@@ -303,7 +305,7 @@ def _is_whole(value) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _rising_times(save, t0, t_end) -> np.ndarray:
+def _rising_times(save, t0, t_end, known: bool) -> np.ndarray:
     try:
         times = np.asarray(save, float)
     except (TypeError, ValueError):
@@ -312,27 +314,34 @@ def _rising_times(save, t0, t_end) -> np.ndarray:
         raise DalembertError(
             f"samples={save!r} is unknown; use a number of times, an array of times (not empty), 'steps' or 'dense'."
         )
+    if known and t0 <= times[0] and times[-1] <= t_end and np.all(times[1:] >= times[:-1]):  # most are
+        return times
     wrong = ~np.isfinite(times)
     wrong[1:] |= np.diff(times) < 0
-    if not is_traced(t0, t_end):
+    if known:
         wrong |= (times < t0) | (times > t_end)
     if np.any(wrong):
         first = int(np.argmax(wrong))
-        within = "" if is_traced(t0, t_end) else f" within [{t0:g}, {t_end:g}]"
+        within = "" if not known else f" within [{t0:g}, {t_end:g}]"
         raise DalembertError(f"samples= must be rising times{within}; number {first + 1} of them is {times[first]:g}.")
     return times
 
 
 def plan_of(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, traced: bool) -> tuple[Plan, Any]:
+    some = is_traced(rtol, atol, dt, save, t0, t_end)  # asked of all at once: most runs are not traced
+
+    def unknown(*values) -> bool:
+        return some and is_traced(*values)
+
     for name, value in (("rtol", rtol), ("atol", atol), ("dt", dt)):
-        if value is not None and not is_traced(value) and not (_is_number(value) and value > 0):
+        if value is not None and not unknown(value) and not (_is_number(value) and value > 0):
             raise DalembertError(f"{name}={value} must be a positive number.")
     for name, value in (("start", t0), ("end", t_end)):
-        if not is_traced(value) and not _is_number(value):
+        if not unknown(value) and not _is_number(value):
             raise DalembertError(f"The {name} of the run must be a number, in seconds, not {value!r}.")
-    if not is_traced(t0, t_end) and not t_end > t0:
+    if not unknown(t0, t_end) and not t_end > t0:
         raise DalembertError(f"The end of the run, {t_end:g} s, must be later than its start, {t0:g} s.")
-    if dt is not None and not is_traced(dt, t0, t_end) and dt > (1 + 1e-12) * (t_end - t0):
+    if dt is not None and not unknown(dt, t0, t_end) and dt > (1 + 1e-12) * (t_end - t0):
         raise DalembertError(f"dt={dt:g} s is longer than the whole run of {t_end - t0:g} s; give a shorter step.")
     if max_steps is not None and not (_is_whole(max_steps) and 0 < max_steps <= _march.COUNTED):
         raise DalembertError(
@@ -340,7 +349,7 @@ def plan_of(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, trac
         )
     integrator = chosen.integrator
     if integrator is None:
-        integrator = _march.default_integrator(1e-6 if is_traced(rtol) else rtol)
+        integrator = _march.default_integrator(1e-6 if unknown(rtol) else rtol)
     kind = INTEGRATORS[integrator] if chosen.solver is None else type(chosen.solver)
     if dt is None and chosen.controller is None and not _march.estimates_error(kind):
         raise DalembertError(f"integrator='{integrator}' has no error estimate; give a fixed step with dt=.")
@@ -354,17 +363,17 @@ def plan_of(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, trac
             raise DalembertError(
                 f"samples={save} must be a positive number of times, an array of times, 'steps' or 'dense'."
             )
-        known = not is_traced(t0, t_end)
+        known = not unknown(t0, t_end)
         times = (np if known else jnp).linspace(t0, t_end, 201 if save is None else int(save))
     else:
-        times = save if is_traced(save) else _rising_times(save, t0, t_end)
+        times = save if unknown(save) else _rising_times(save, t0, t_end, not unknown(t0, t_end))
     default = {"times": 10_000_000, "steps": 4096, "dense": 4096}[kind]
     # reverse mode keeps checkpoints for at most max_steps; of fixed steps their number is known beforehand
-    traced = traced or is_traced(t0, t_end, dt, rtol, save)
+    traced = traced or unknown(t0, t_end, dt, rtol, save)
     if chosen.derivative == "reverse" and kind == "times" and (traced or dt is None):
         default = 100_000
     max_steps = default if max_steps is None else int(max_steps)
-    if dt is not None and not is_traced(t0, t_end, dt):
+    if dt is not None and not unknown(t0, t_end, dt):
         _refuse_steps(dt, t0, t_end, max_steps)
     own = {"solver": chosen.solver, "controller": chosen.controller, "event": chosen.event}
     return Plan(integrator, dt is not None, kind, max_steps, chosen.derivative, **own, derivative=chosen.adjoint), times

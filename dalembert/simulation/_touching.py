@@ -26,7 +26,7 @@ from dalembert.simulation._parts import PartMarch, earliest, is_inside, quoted, 
 from dalembert.simulation._phases import ContactPhases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
-from dalembert.stabilise import State, assembled
+from dalembert.stabilise import CHANGED, State, assembled
 from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, rows_among_all
 
 BEYOND = 1e-10
@@ -617,6 +617,16 @@ def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tup
     if inside:
         out.append(f"beyond the limit of one-sided joints that were open at the start: {', '.join(map(repr, inside))}")
     return tuple(out)
+
+
+def slipping(system: AbstractSystem, t: float, given: State) -> tuple[str, ...]:
+    """The closed contacts with friction that slip at the given velocities; as rows of the system they stick."""
+    if not np.any(np.asarray(system.frictions())[list(system.closed)]):
+        return ()
+    contacts = Closings(system, None, None, None)
+    here = contacts.now(t, given)
+    slips = np.linalg.norm(here.slip, axis=1) > CHANGED * here.slip_speeds
+    return tuple(n for n, x in zip(contacts.names, slips & contacts.rough & system.closed, strict=True) if x)
 
 
 def touching_between(run: Callable[..., Solution], solution: Solution, times: np.ndarray) -> State:

@@ -51,7 +51,7 @@ class _Program:
 
     def __init__(self, machine: Machine):
         self.machine = machine
-        kernels = machine.many.kernels | machine.one.kernels
+        kernels = machine.kernels
         self.functions = {name: as_jax(k.written) for name, k in kernels.items()}
         self.run = compiled(self._run)
 

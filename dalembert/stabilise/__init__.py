@@ -5,6 +5,7 @@ Equations (5b.1)–(5b.6): docs/theory/stabilise.md.
 
 from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._closing import Closing, free_neighbours, sizes_of
+from dalembert.stabilise._contradicting import guarded
 from dalembert.stabilise._correct import NoStabilisation, Projection, VelocityFilter
 from dalembert.stabilise._feedback import PI, Baumgarte
 from dalembert.stabilise._loosen import Loosened, check_tolerance, loosened
@@ -19,7 +20,6 @@ from dalembert.stabilise._start import (
     closed_near,
     consistent_state,
     correction_sentence,
-    guarded,
     nearest,
     open_rows,
     row_sizes,

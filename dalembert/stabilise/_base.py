@@ -7,8 +7,8 @@ from typing import Any, Self
 import equinox as eqx
 import jax.numpy as jnp
 
-from dalembert._typing import Coordinates, Rows, Scalar, Velocities
-from dalembert.equations import Equations
+from dalembert._typing import Coordinates, HolonomicRows, Rows, Scalar, Velocities
+from dalembert.equations import Equations, residuals
 from dalembert.systems import AbstractSystem, State
 
 
@@ -27,6 +27,13 @@ class AbstractStabilisation(eqx.Module):
     def project(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> State:
         """The state after an accepted step; quaternions are always kept at unit length."""
         return State(system.retract(q, jnp.zeros(system.n)), v)
+
+    def closed(
+        self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities
+    ) -> tuple[State, HolonomicRows, Rows]:
+        """The state after an accepted step with its residuals Φ and φ, for a method that has them already."""
+        state = self.project(system, t, q, v)
+        return state, *residuals(system, t, *state)
 
     def project_saved(self, system: AbstractSystem, t: Scalar, q: Coordinates, v: Velocities) -> State:
         """The same for a state that was interpolated between two steps, which is farther off the constraints."""

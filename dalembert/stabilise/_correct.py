@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from equinox.internal import unvmap_any
 
-from dalembert._typing import Array, Scalar
+from dalembert._typing import Array, HolonomicRows, Rows, Scalar
 from dalembert.equations import LEAST, ROUNDED, Equations, assemble_known, residuals, softened
 from dalembert.stabilise._base import AbstractStabilisation
 from dalembert.stabilise._start import row_sizes
@@ -19,6 +19,8 @@ from dalembert.systems import AbstractSystem, State
 HELD, OPEN = 3e-6, 1e-12
 """Least damping of a correction over the usual margin: directions with σ below 2e-3 of the usual one are not corrected,
 as long as their violation is at most `OPEN` (relative to the machine)."""
+SHUT = 1e-15
+"""Violation (of the machine's size, and of its speed) below which no third correction follows: it would be rounding."""
 
 
 class Projection(AbstractStabilisation):
@@ -53,9 +55,13 @@ class Projection(AbstractStabilisation):
         return softened(gap, jnp.maximum(LEAST, HELD * self.usual * small))
 
     def project(self, system, t, q, v):
-        if system.m == 0:
-            return State(system.retract(q, jnp.zeros(system.n)), v)
-        return self._along_frozen(system, t, q, v)[0] if self.frozen else self._moving(system, t, q, v)
+        return self.closed(system, t, q, v)[0]
+
+    def closed(self, system, t, q, v):
+        if system.m == 0 or not self.frozen:
+            state = State(system.retract(q, jnp.zeros(system.n)), v) if system.m == 0 else self._moving(system, t, q, v)
+            return state, *residuals(system, t, *state)
+        return self._along_frozen(system, t, q, v)[:3]
 
     def project_saved(self, system, t, q, v):
         """Beside a singular position directions that are frozen too far off close φ slowly: there with new ones."""
@@ -67,20 +73,31 @@ class Projection(AbstractStabilisation):
             return jax.lax.cond(unvmap_any(off), lambda: again(off, carry), lambda: carry)
 
         def again(off, carry):
-            found = self._along_frozen(system, t, *carry[0])
+            state, _, _, left = self._along_frozen(system, t, *carry[0])
+            found = state, left
             return jax.tree_util.tree_map(lambda x, y: jnp.where(off, x, y), found, carry)
 
         return jax.lax.fori_loop(0, 2, closer, (State(q, v), jnp.asarray(jnp.inf)))[0]
 
-    def _along_frozen(self, system, t, q, v) -> tuple[State, Scalar]:
-        """The corrected state, and how far it is off (relative to the machine)."""
+    def _along_frozen(self, system, t, q, v) -> tuple[State, HolonomicRows, Rows, Scalar]:
+        """The corrected state, its Φ and φ, and how far it is off (relative to the machine)."""
         equations = assemble_known(system, t, q, v)  # h and Γ are not used: the compiler drops them
         correct = _corrector(system, equations, self._damping(system, equations))
         sizes = row_sizes(system, equations)
         Phi, phi = equations.Phi, equations.phi
         open_q, open_v = (x > ROUNDED for x in equations.violations(system.scale()))
+        rows, speeds = 1.0 / sizes, 1.0 / system.scale()  # once, and not in each correction
 
         def corrected(c, carry):  # a loop: the residuals are compiled once
+            more = (c < 2) | ~shut(*carry[1:])
+            return jax.lax.cond(unvmap_any(more), lambda: again(c, more, carry), lambda: carry)
+
+        def shut(v, Phi, phi):
+            speed = 1.0 + jnp.max(jnp.abs(v) * speeds, initial=0.0)
+            position = jnp.max(jnp.abs(Phi) * rows[: len(Phi)], initial=0.0)
+            return (position <= SHUT) & (jnp.max(jnp.abs(phi) * rows) <= SHUT * speed)
+
+        def again(c, more, carry):
             q, v, Phi, phi = carry
             dq, dv = correct(Phi, phi)
             dq, dv = jnp.where(open_q, dq, 0.0), jnp.where(open_q | open_v, dv, 0.0)
@@ -90,10 +107,11 @@ class Projection(AbstractStabilisation):
             # the first velocity correction would use directions of the uncorrected position
             wait = (c == 0) & (self.corrections > 1)
             q, v = system.retract(q, dq), jnp.where(wait, v, v + dv)
-            return q, v, *residuals(system, t, q, v)
+            found = q, v, *residuals(system, t, q, v)
+            return jax.tree_util.tree_map(lambda x, y: jnp.where(more, x, y), found, carry)
 
         q, v, Phi, phi = jax.lax.fori_loop(0, self.corrections, corrected, (q, v, Phi, phi))
-        return State(q, v), jax.lax.stop_gradient(jnp.maximum(_gap(Phi, sizes), _gap(phi, sizes)))
+        return State(q, v), Phi, phi, jax.lax.stop_gradient(jnp.maximum(_gap(Phi, sizes), _gap(phi, sizes)))
 
     def _moving(self, system, t, q, v) -> State:
         for _ in range(self.corrections if system.m_holonomic else 0):

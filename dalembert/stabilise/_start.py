@@ -9,14 +9,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from dalembert._results import AssemblyError, DalembertError, Status
 from dalembert._typing import Array, Coordinates, HolonomicRows, Rows, Scalar, is_traced
 from dalembert.equations import ROUNDED, Equations, assemble_known, residuals, softened
-from dalembert.linalg import RANK_TOLERANCE, BlockMass, BlockRows, factorise
+from dalembert.linalg import BlockMass, BlockRows, factorise
 from dalembert.model import Model
+from dalembert.stabilise._contradicting import guarded, left_null, nan_in_reverse, stuck
 from dalembert.stabilise._reach import out_of_reach
 from dalembert.systems import AbstractSystem, State, build, compiled_quickly, in_double, require_float64
 
@@ -256,21 +256,13 @@ def _corrected(system, t, q, q_found, v, free) -> tuple[Assembled, Array | None,
     return found, None if C is None else C[-1], (Phi_before[0], phi_before[-1])
 
 
-UNSOLVABLE = 1e-6
-"""A change of the constraints contradicts them if its share in combinations of rows that no motion changes is above
-this: rounding leaves 1e-12, a change of one of two redundant joints a good part of 1."""
-POISON = 1e7
-"""What a reverse derivative adds along such combinations, in sizes of the cotangent. In a sum over consistent
-changes it cancels, at a loss of accuracy of 1e-9; in a single contradictory one it remains."""
-
-
 @_finish.def_jvp
 def _finish_jvp(primals, tangents):
     """The derivative of `_finish` where there is one.
 
     A change of parameters under which redundant constraints contradict each other has none: C δq = −∂Φ/∂p δp has no
     solution. Forward derivatives are then NaN. Reverse ones do not know the direction of the change: they are NaN for a
-    parameter that no consistent change moves (`_stuck`); else a reverse derivative is right, to 1e-9, for each
+    parameter that no consistent change moves (`stuck`); else a reverse derivative is right, to 1e-9, for each
     consistent sum of parameters, and of the order of `POISON` for others.
     """
     tangents = (_without_stuck(primals, tangents[0]), *tangents[1:])
@@ -286,7 +278,7 @@ def _finish_jvp(primals, tangents):
     positions, velocities = (jnp.zeros(len(b)) if d is None else d for b, d in zip(before, d_before, strict=True))
     given = [jnp.ravel(x) for x in jax.tree_util.tree_leaves(tangents) if eqx.is_inexact_array(x)]
     given = [x / jnp.minimum(jnp.min(system.scale()), 1.0) for x in given]
-    nulls = [jax.lax.stop_gradient(_left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
+    nulls = [jax.lax.stop_gradient(left_null(system, C[:m], sizes[:m])) for m in (h, system.m)]
     rows = [positions / sizes[:h], velocities / sizes]
     state = State(*guarded(nulls, [d_state.q, d_state.v], rows, jnp.concatenate(given)))
     return found, eqx.tree_at(lambda f: f.state, d_found, state)
@@ -304,11 +296,11 @@ def _without_stuck(primals, change):
         return change
     equations = assemble_known(system, t, q, v)
     h, sizes = system.m_holonomic, row_sizes(system, equations)[: system.m_holonomic]
-    null = _left_null(system, equations.C[:h] * free, sizes)
-    for slots_of_one, stuck in zip(moved, _stuck(system, t, q, null, sizes, moved), strict=True):
+    null = left_null(system, equations.C[:h] * free, sizes)
+    for slots_of_one, fixed in zip(moved, stuck(system, t, q, null, sizes, moved), strict=True):
         for slot in slots_of_one:
             if _differentiated(slot, change):
-                change = slot.set(change, _nan_in_reverse(stuck, slot.get(change)))
+                change = slot.set(change, nan_in_reverse(fixed, slot.get(change)))
     return change
 
 
@@ -317,95 +309,6 @@ def _differentiated(slot, change) -> bool:
         return slot.get(change) is not None
     except (TypeError, AttributeError, ValueError):  # there is no change of this array
         return False
-
-
-def _stuck(system, t, q, null, sizes, parameters) -> list[Array]:
-    """For each of some parameters whether every change of these that keeps redundant rows consistent leaves it alone.
-
-    Φ changes by D δp; what no motion can make up for is Zᵀ D δp. A number of p is left alone by all δp with Zᵀ D δp = 0
-    if its unit vector lies in the span of the rows of ZᵀD.
-    """
-
-    def residual(values):
-        there = system
-        for slots, value in zip(parameters, values, strict=True):
-            for slot in slots:
-                there = slot.set(there, value)
-        return there.position_residual(t, q) / sizes
-
-    values = [slots[0].get(system) for slots in parameters]
-    flat, back = ravel_pytree(values)
-    D = jax.jacfwd(lambda x: residual(back(x)))(flat)
-    A, lengths = null.T @ D, jnp.linalg.norm(D, axis=0)
-    # a change that the rows do not notice, or of which only rounding is left, contradicts nothing
-    A = jnp.where(jnp.max(jnp.abs(A), axis=0) > UNSOLVABLE * lengths, A / jnp.where(lengths > 0, lengths, 1.0), 0.0)
-    _, s, Vt = jnp.linalg.svd(A, full_matrices=False)
-    kept = jnp.where((s > UNSOLVABLE * jnp.max(s, initial=0.0))[:, None], Vt, 0.0)
-    alone = jnp.sum(kept**2, axis=0) > 1 - UNSOLVABLE
-    return [jnp.all(x) for x in jax.tree_util.tree_leaves(back(jnp.where(alone, 1.0, 0.0)))]
-
-
-def _nan_in_reverse(when, x):
-    """x; its cotangent is NaN where `when` is."""
-    shape = jnp.shape(x)
-    return jax.lax.custom_linear_solve(
-        lambda y: y,
-        jnp.ravel(x),
-        lambda _, y: y,
-        lambda _, y: jnp.where(when, jnp.nan, y),
-    ).reshape(shape)
-
-
-def guarded(nulls: list, states: list, rows: list, given: Array) -> Sequence[Array]:
-    """Changes of a state that follow from changes of rows, where these do not contradict each other.
-
-    `nulls` holds for each change of rows an orthonormal basis Z of the combinations that no motion changes (a column
-    for each row, some of them zero), `given` the changes of all that is given: what rounding is measured by.
-    """
-    # in one vector: to transpose it, JAX needs all or none of the changes to depend on what is differentiated
-    changes = (*states, *rows, given)
-    lengths = np.cumsum([len(x) for x in changes])[:-1].tolist()
-
-    def in_parts(function):
-        def whole(_, x):
-            parts = jnp.split(x, lengths)
-            count = len(states)
-            own, others = function(nulls, parts[:count], parts[count:-1], parts[-1])
-            return jnp.concatenate([*own, *others, parts[-1]])
-
-        return whole
-
-    x = jax.lax.custom_linear_solve(
-        lambda x: x, jnp.concatenate(changes), in_parts(_unless_contradicting), in_parts(_poisoned)
-    )
-    return jnp.split(x, lengths)[: len(states)]
-
-
-def _unless_contradicting(nulls, states, rows, given):
-    """The changes of the state, or NaN where the changes of the rows contradict each other."""
-    rounding = 1e-6 * jnp.max(jnp.abs(given), initial=0.0)
-    bad = jnp.array(False)
-    for Z, d in zip(nulls, rows, strict=True):
-        size = jnp.max(jnp.abs(d), initial=0.0) + rounding
-        bad = bad | (jnp.max(jnp.abs(Z.T @ d), initial=0.0) > UNSOLVABLE * size)
-    return [jnp.where(bad, jnp.nan, x) for x in states], rows
-
-
-def _poisoned(nulls, states, rows, given):
-    """Cotangents of the state as they are; to rows, along combinations that no motion changes, a large multiple."""
-    size = POISON * jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in states]))
-    return states, [
-        w + size * Z @ (1.0 + 0.5 * jnp.sin(jnp.arange(Z.shape[1]) + 1.0)) for Z, w in zip(nulls, rows, strict=True)
-    ]
-
-
-def _left_null(system, C, sizes):
-    """Z (m × m) with ZᵀĈ = 0 on rows Ĉ over their sizes: an orthonormal basis; its other columns are zero."""
-    if not len(C):
-        return jnp.zeros((0, 0))
-    U, values, _ = jnp.linalg.svd(C * system.scale() / sizes[:, None])
-    values = jnp.concatenate([values, jnp.zeros(len(C))])[: len(C)]
-    return U * (values <= RANK_TOLERANCE * jnp.max(values))
 
 
 def _unless_rounding(correction, gap):

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from dalembert._results import DalembertError, SimulationError, Status
+from dalembert._results import DalembertError, Status
 from dalembert._typing import Array
 from dalembert.analysis import Linearisation, equilibrium, kinematics, linearise
 from dalembert.equations import assemble, assemble_known
@@ -136,7 +136,7 @@ class Machine:
     def alone(self) -> bool:
         """Whether a motion is found by `simulate` alone, event by event: contacts, dry friction that sticks. It has no
         derivatives then, and is in no batch."""
-        return not self.task.driven and (bool(self.system.touches) or not self.system.phases_stated)
+        return not self.task.driven and self.system.in_parts
 
     @found_once
     def free(self) -> np.ndarray | None:
@@ -264,7 +264,7 @@ def transmits(system: AbstractSystem, k: int) -> bool:
 
 
 def _shifted(system: AbstractSystem, state: State, shifts: Mapping[str, Any]) -> State:
-    """The same motion of the bodies as they were, told of other points as their centres of mass."""
+    """The same motion of the bodies as they were, with other points of them as their centres of mass."""
     bodies = system.bodies
     assert bodies is not None
     d, q, v = bodies.kinematics.d, jnp.asarray(state.q, float), jnp.asarray(state.v, float)
@@ -613,8 +613,6 @@ class Asked:
                     return ended.status.message
             if self.at_rest or self.modes:
                 equilibrium(system, start, t=self.machine.task.t0)
-        except SimulationError as error:
-            return str(error)
         except DalembertError as error:
             return str(error)
         return "Its numbers or their derivatives are not finite: it passes a singular position."

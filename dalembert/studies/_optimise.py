@@ -119,8 +119,8 @@ def optimise(
     first = search.first(start)
     if method == "global":
         first, message = _by_evolution(search, first, seed, max_iterations, client)
-        found, said = _by_scipy(search, first, "slsqp", max_iterations)
-        return search.optimum(found, f"{message} Then {said[0].lower()}{said[1:]}", method, began)
+        found, ending = _by_scipy(search, first, "slsqp", max_iterations)
+        return search.optimum(found, f"{message} Then {ending[0].lower()}{ending[1:]}", method, began)
     found, message = best_of(search, first, method, starts, seed, max_iterations)
     return search.optimum(found, message, method, began)
 

@@ -176,7 +176,8 @@ class Run:
                     submit(waiting.pop())
                 if not running and alone:
                     submit(alone.pop(0))
-                with contextlib.suppress(distributed.TimeoutError, TimeoutError, distributed.CancelledError):
+                late = contextlib.suppress(distributed.TimeoutError, TimeoutError, distributed.CancelledError)
+                with late, client.as_current():
                     distributed.wait(list(running), timeout=ALOUD, return_when="FIRST_COMPLETED")
                 lonely = self._watch(client, lonely)
                 for future in [f for f in running if f.done()]:
@@ -200,7 +201,7 @@ class Run:
                     with contextlib.suppress(Exception):
                         future.release()
         except (OSError, RuntimeError, distributed.TimeoutError, distributed.CancelledError) as error:
-            raise self._gone() from error  # what a worker or the disk fails with is told otherwise
+            raise self._gone() from error  # errors of a worker or of the disk are reported elsewhere
         finally:
             with contextlib.suppress(Exception):
                 if client.status == "running":
@@ -253,7 +254,8 @@ def local_cluster(workers: int) -> Iterator[Any]:
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
         )
         try:
-            with distributed.Client(cluster) as client:
+            # not the client that a process uses by default: what else it does with Dask is no business of a study
+            with distributed.Client(cluster, set_as_default=False) as client:
                 yield client
         finally:
             with contextlib.suppress(Exception):
@@ -265,7 +267,7 @@ def connected(address: str) -> Iterator[Any]:
     """A client of a cluster that runs."""
     distributed = need("distributed")
     try:
-        client = distributed.Client(address, timeout=ANSWERS)
+        client = distributed.Client(address, timeout=ANSWERS, set_as_default=False)
     except (OSError, ValueError, distributed.TimeoutError) as error:
         raise DalembertError(
             f"There is no Dask scheduler at {address} ({type(error).__name__}); start one: dask scheduler."

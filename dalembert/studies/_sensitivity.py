@@ -91,7 +91,7 @@ class Varied:
         return self.correlation * np.outer(self.deviation, self.deviation)
 
     def drawn(self, shares: np.ndarray) -> np.ndarray:
-        """Designs for points of the unit cube, correlated as is said (by a Gaussian copula)."""
+        """Designs for points of the unit cube, correlated as given (by a Gaussian copula)."""
         from scipy.stats import norm
 
         if not np.array_equal(self.correlation, np.eye(len(self.design))):

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from dalembert._results import DalembertError, did_you_mean
+from dalembert._results import BatchError, DalembertError, did_you_mean
 from dalembert.io import read_from_text, text_of
 from dalembert.model import Model
 from dalembert.studies._measure import Measure
 from dalembert.studies._run import Run, connected, local_cluster, machines_of
 from dalembert.studies._store import FORMAT, MANIFEST, Store, need
-from dalembert.studies._tasks import BATCH, CANNOT, COMMON, SINGLE, Machines, Simulation, measures, task_of
+from dalembert.studies._tasks import BATCH, COMMON, SINGLE, Machines, Simulation, measures, task_of
 from dalembert.studies._vary import MODEL, START, Cases, Normal, Uniform, cases_of, check_names
 from dalembert.systems import State, build
 
@@ -68,7 +68,7 @@ def study(
       name), `coordinates`, `device`; `engine="single"` marches one by one, with any integrator; at rest `t`, `find`,
       `hold`, `rule`; of modes `t`, `rest`, `anywhere`, `rule`.
     - `out`: the folder. If it holds this study, what is missing is computed; if it holds another one, what differs is
-      told by name, and nothing is touched.
+      named, and nothing is touched.
     - `chunk`: cases that are computed and written together; by default as many as fit into 256 MiB, at most 2048.
     - `workers`: processes of this machine (in a script under `if __name__ == "__main__":`); `client`: a client of a
       Dask cluster. By default chunks run in this process, on all cores.
@@ -367,12 +367,12 @@ def _engine(here: Machines, cases: Cases) -> str:
         known = task.system.parameters()
         own = State(*(np.asarray(x, float)[None] for x in (task.system.q0, task.system.v0)))
         one = Cases(1, {n: np.asarray(known[n], float)[None] for n in cases.values}, {}, own)
+        if task.machine is None:
+            return SINGLE
         try:
             task.compute(one)
-        except DalembertError as error:
-            if str(error).startswith(CANNOT):
-                return SINGLE
-            raise
+        except BatchError:
+            return SINGLE
     return BATCH
 
 

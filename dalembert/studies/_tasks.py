@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dalembert._results import DalembertError, Status
+from dalembert._results import BatchError, DalembertError, Status
 from dalembert.analysis import equilibrium, kinematics, linearise
 from dalembert.model import Model
 from dalembert.simulation import Solution, prepare, simulate, simulate_many
@@ -26,8 +26,6 @@ FAILED = "error"
 """Status of a case that was refused; the sentence says why."""
 BATCH, SINGLE = "batch", "single"
 """How motions are computed: all of a chunk at once (`simulate_many`), or one by one (`simulate`)."""
-CANNOT = ("simulate_many cannot", "simulate_many does not", "Friction '")
-"""How refusals of whole machines begin, not of members."""
 
 
 @dataclass
@@ -227,8 +225,13 @@ class Simulation(Motion):
         keys = ("t0", "integrator", "rtol", "atol", "dt", "max_steps")
         self.given = {k: self.settings[k] for k in keys if self.settings.get(k) is not None}
         self.machine = None
-        if self.settings.get("engine", BATCH) == BATCH:
+        device = self.settings.get("device", "cpu")
+        if self.settings.get("engine", SINGLE if self.system.in_parts else BATCH) == BATCH:
             self.machine = prepare(self.system, rule=self.settings.get("rule"), t=self.given.get("t0", 0.0))
+        elif device != "cpu":
+            raise DalembertError(
+                f"device={device!r}: motions of '{self.system.name}' are found one by one, on the processor."
+            )
 
     def bytes_of_a_case(self) -> int:
         """Rows of numbers of the machine, and states at all times, several times over."""
@@ -260,9 +263,9 @@ class Simulation(Motion):
                     try:
                         with _quiet():
                             self._batch(cases, np.array([k]), found)
+                    except BatchError:  # of the whole machine, not of this case
+                        raise
                     except DalembertError as error:
-                        if str(error).startswith(CANNOT):
-                            raise
                         found.status[k], found.message[k] = FAILED, _sentence(error)
         return found
 

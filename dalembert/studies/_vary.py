@@ -241,8 +241,8 @@ def _loads(name: str, given: Mapping) -> Cases:
 def _together(axes: list[_Axis]) -> list[_Axis]:
     lengths = {a.name: a.cases.count for a in axes}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"'{n}' has {k}" for n, k in lengths.items())
-        raise DalembertError(f"With combine='list' all lists need the same length: {told}.")
+        counts = ", ".join(f"'{n}' has {k}" for n, k in lengths.items())
+        raise DalembertError(f"With combine='list' all lists need the same length: {counts}.")
     _refuse_twice(axes)
     values, labels = ({k: x for a in axes for k, x in getattr(a.cases, t).items()} for t in ("values", "labels"))
     states = next((a.cases.states for a in axes if a.cases.states is not None), None)
@@ -258,7 +258,7 @@ def _drawn(drawn: Mapping[Any, Uniform | Normal], count: int | None, sampling: s
     how: dict[str, Any] = {"seed": seed}  # in newer versions of scipy also called rng
     if sampling == "latin":
         unit = qmc.LatinHypercube(size, **how).random(count)
-    elif sampling == "sobol":  # a power of two is drawn whole, so that nothing is told about its balance
+    elif sampling == "sobol":  # a power of two is drawn whole, or SciPy warns of its balance
         power = max(int(count) - 1, 0).bit_length()
         unit = qmc.Sobol(size, **how).random_base2(power)[:count]
     else:

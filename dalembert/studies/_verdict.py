@@ -2,8 +2,8 @@
 
 With J the derivatives of all measured numbers, each by its amplitude, and S the sizes of the parameters, a change δp
 leaves no trace in the data if J δp = 0 (rank of J S). A parameter is determined if no such change moves it, and not at
-all if it can change alone. The combinations that are determined span the row space of J: each is told with as few
-members as possible.
+all if it can change alone. The combinations that are determined span the row space of J: each is stated with as
+few members as possible.
 """
 
 from __future__ import annotations

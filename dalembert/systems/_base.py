@@ -509,6 +509,11 @@ class AbstractSystem(Named):
         return ()
 
     @property
+    def in_parts(self) -> bool:
+        """Whether its motion is found in parts, from event to event: contacts, dry friction that sticks."""
+        return bool(self.touches) or not self.phases_stated
+
+    @property
     def closed(self) -> tuple[bool, ...]:
         """Which of them are rows now."""
         return ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from dalembert._results import DalembertError, did_you_mean
 from dalembert.view._figure import check_figure, save_figure
-from dalembert.view._scene import CURVES, geometry_of, measured_curves, moving, points_of, scene_of
+from dalembert.view._scene import CURVES, geometry_of, measured_curves, moving, picked_channels, points_of, scene_of
 from dalembert.view._undetermined import determined, windows
 
 MOST = 8
@@ -92,10 +92,7 @@ def _measurements(data, names: str | Sequence[str] | None = None) -> Any:
     wanted = _wanted(labels, names)
     by_unit = {unit: {x: y for x, y in curves.items() if x in wanted} for unit, curves in by_unit.items()}
     by_unit = {unit: curves for unit, curves in by_unit.items() if curves}
-    picked = set()
-    if "channel_rule" in data.coords:
-        rules = zip(data["channel"].values, data["channel_rule"].values, strict=True)
-        picked = {str(x) for x, rule in rules if str(rule) != "unique"} & set(wanted)
+    picked = picked_channels(data) & set(wanted)
     figure, axes = _figure(len(by_unit), 1, (9, 1.2 + 2.8 * len(by_unit)))
     for axis, (unit, curves) in zip(axes[:, 0], by_unit.items(), strict=True):
         _curves(axis, data["time"].values, curves, "")

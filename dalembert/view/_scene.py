@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +112,7 @@ def scene_of(data, *, traces=None, frames: int = 2000) -> Scene:
     times = data["time"].values
     if len(times) == 0:
         raise DalembertError("This result holds no saved times: there is nothing to show.")
-    found = windows(data) if "violation" in data else ()  # at all saved times; of poses none is told
+    found = windows(data) if "violation" in data else ()  # at all saved times; none of poses
     step = max(1, math.ceil(len(times) / frames))
     if step > 1:
         data = data.isel(time=np.unique(np.append(np.arange(0, len(times), step), len(times) - 1)))
@@ -569,7 +570,7 @@ class _Maker:
         for unit, curves in measured_curves(self.data).items():
             curves = {k: y for k, y in curves.items() if np.any(np.isfinite(y))}
             if curves:
-                panels.append(_panel("measurements", unit, curves))
+                panels.append(_panel("measurements", unit, curves, by_rule=picked_channels(self.data)))
         if "violation" not in self.data:  # poses, not a motion
             return panels
         energy = {k: self.data[f"energy_{k}"].values for k in ("kinetic", "potential", "total")}
@@ -597,6 +598,14 @@ def measured_curves(data) -> dict[str, dict[str, np.ndarray]]:
                 unit = "" if units is None else str(data[units].values[k])
                 found.setdefault(unit, {}).setdefault(name, data[variable].values[:, k])
     return found
+
+
+def picked_channels(data) -> set[str]:
+    """The channels of measurements that the rigid-body model does not determine: a rule picked them."""
+    if "channel_rule" not in data.coords:
+        return set()
+    rules = zip(data["channel"].values, data["channel_rule"].values, strict=True)
+    return {str(x) for x, rule in rules if str(rule) != "unique"}
 
 
 def moving(curves: dict[str, np.ndarray], size: float) -> dict[str, np.ndarray]:
@@ -633,15 +642,19 @@ def _hull_points(clouds) -> np.ndarray:
     return np.array(out)
 
 
-def _panel(title: str, unit: str, curves: dict[str, np.ndarray]) -> dict[str, Any]:
-    """A small plot: the curves that move most."""
+def _panel(title: str, unit: str, curves: dict[str, np.ndarray], by_rule: Collection[str] = ()) -> dict[str, Any]:
+    """A small plot: the curves that move most; dashed what a rule picked."""
     ranked = sorted(curves, key=lambda c: -float(np.ptp(np.nan_to_num(curves[c]))))[:MOST_CURVES]
     shown = [c for c in curves if c in ranked]
     more = f", {len(shown)} of {len(curves)}" if len(shown) < len(curves) else ""
     return {
         "title": title + more,
         "unit": unit,
-        "curves": [{"label": c, "y": curves[c], "c": CURVES[k % len(CURVES)]} for k, c in enumerate(shown)],
+        "curves": [
+            {"label": f"{c} (by rule)" if c in by_rule else c, "y": curves[c], "c": CURVES[k % len(CURVES)]}
+            | ({"dashed": True} if c in by_rule else {})
+            for k, c in enumerate(shown)
+        ],
     }
 
 

@@ -110,7 +110,7 @@ def _lost(data) -> tuple[list[str], np.ndarray]:
 
 
 def _lower_rank(data, T: int) -> np.ndarray:
-    """Times of lower rank than others; of a motion in parts, whose rows come and go, none is told."""
+    """Times of lower rank than others; of a motion in parts, whose rows come and go, none."""
     if "rank" not in data or "time" not in data["rank"].dims or "phase_start" in data or T == 0:
         return np.zeros(T, bool)
     rank = data["rank"].values
