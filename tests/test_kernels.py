@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 
 import equinox as eqx
 import jax
@@ -229,6 +230,16 @@ def test_what_computes_no_result_is_left_out():
     assert "sin" not in kernel.written.graph.op and "mul" in kernel.written.graph.op
     doubled, more = kernel.unflatten(Compiled([kernel]).call("used", np.zeros(0), np.array([3.0, 1.0, 2.0])))
     assert doubled == 6.0 and more.tolist() == [4.0, 2.0, 3.0]
+
+
+def test_arrays_that_were_pickled():
+    """An array that comes from another process has a dtype of its own, equal to that of others: no reason to refuse
+    it, and leave the machine to XLA, which rounds otherwise."""
+    a = pickle.loads(pickle.dumps(np.array([2.0, 3.0])))
+    assert a.dtype == np.dtype(float) and a.dtype is not np.dtype(float)
+    kernel = Kernel.of("pickled", lambda p, x: p * jnp.sin(x), a, a)
+    found = kernel.unflatten(Compiled([kernel]).call("pickled", a, a))
+    np.testing.assert_allclose(found, a * np.sin(a), rtol=1e-15)
 
 
 @pytest.mark.parametrize("operation", [jnp.add, jnp.subtract, jnp.multiply])

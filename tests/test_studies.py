@@ -336,6 +336,50 @@ def test_a_closed_loop_on_processes(whole_loops, request, where, chunk, tmp_path
     same(whole_loops.dataset, loops(tmp_path, chunk=chunk, **given).dataset)
 
 
+def lamp() -> da.Model:
+    """A bar on a spring about its pin."""
+    model = da.Model("lamp", gravity=(0, -9.81))
+    bar = model.body("bar", mass=3.0, inertia=0.2, position=(0.4, 0))
+    pin = model.revolute("pin", model.ground, bar, at=(0, 0))
+    model.joint_spring("spring", pin, stiffness=40.0)
+    model.measure("load", "reaction", pin, frame="world")
+    model.measure("end", "point", bar, at=(0.8, 0.1))
+    return model
+
+
+def driven_lamp() -> da.Model:
+    model = lamp()
+    model.driver("motor", "pin", da.functions.polynomial([0.0, 1.0]))
+    model.measure("effort", "effort", "motor")
+    return model
+
+
+TASKS = {
+    "statics": (lamp, ["end.x", "load.Fy", "stable", "stiffness(1)"], {"task": "statics"}),
+    "modes": (lamp, ["frequency(1)", "damping(1)", "growth"], {"task": "modes", "rest": True}),
+    "kinematics": (driven_lamp, ["rms(effort)", "final(end.ax)", "effort"], {"task": "kinematics", "t_end": 0.5}),
+    "one by one": (lamp, ["final(end.x)", "peak(load.Fx, load.Fy)"], {"t_end": 0.3, "engine": "single"}),
+    "at once": (lamp, ["final(end.x)", "peak(load.Fx, load.Fy)", "end.ax"], {"t_end": 0.3}),
+}
+
+
+@pytest.mark.parametrize(
+    "task", [*list(TASKS)[:1], *(pytest.param(name, marks=pytest.mark.thorough) for name in list(TASKS)[1:])]
+)
+def test_other_tasks_on_processes(cluster, task, tmp_path):
+    """Vectors vary, which come to a worker as arrays that were pickled."""
+    make, measure, options = TASKS[task]
+    vary = {"bar.mass": Uniform(2.0, 4.0), "pin.point_j": Normal([-0.4, 0.0], [0.02, 0.02])}
+    options |= {"count": 8, **({"samples": 6} if "t_end" in options else {})}
+    one, two, three = (
+        study(make(), vary, measure, out=tmp_path / name, **options, **given).dataset.load()
+        for name, given in (("one", {}), ("two", {"chunk": 3}), ("three", {"chunk": 3, "client": cluster}))
+    )
+    assert one["status"].values.tolist() == ["done"] * 8
+    same(one, two)
+    same(one, three)
+
+
 def test_the_device_arrives(tmp_path, monkeypatch):
     """A study asks for batches on the device that it is given (here a processor stands in its place)."""
     from dalembert.studies import _tasks
