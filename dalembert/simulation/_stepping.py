@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, SimulationError
 from dalembert._typing import Array, is_traced
 from dalembert.equations import assemble_known
 from dalembert.model import Model
@@ -29,23 +29,33 @@ from dalembert.systems import AbstractSystem, all_closed, build, compiled, compi
 if TYPE_CHECKING:
     import xarray as xr
 
-SWEEPS, EXACT = 400, 1e-12
-"""The most sweeps over the contacts of a step, and the relative change of the impulses that ends them."""
+SWEEPS, ROUNDS, EXACT = 200, 30, 1e-12
+"""The most sweeps over the contacts before a step of Newton's method, the most such rounds in a time step, and the
+relative change of the impulses that ends them."""
+DAMPED = 1e-12
+"""Damping of Newton's steps: contacts that share a load leave their matrix singular."""
 CLOSED = 1e-10
 """A gap up to this share of the machine's size is closed: rounding would open what rests for a step."""
+SOLVED = 1e-4
+"""The largest residual of a step that is taken."""
 SINGULAR = 1e-10
 """Directions below this share of the largest are dependent."""
 
 
 class Stepped(eqx.Module):
     """A motion by time steps: times, coordinates, velocities, and the impulses of each contact (as pushes) summed since
-    the saved time before. `names` are those of the contacts, and `dataset` is all of it with names and units."""
+    the saved time before. `names` are those of the contacts, and `dataset` is all of it with names and units.
+
+    `residual`: what the equations of impulses are off by, over the impulses, or the joints, over the machine's size,
+    the largest since the saved time before. Outside jit and vmap a run that ends with more than 1e-4 is refused.
+    """
 
     system: AbstractSystem
     t: Array
     q: Array
     v: Array
     impulse: Array
+    residual: Array
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,7 +126,7 @@ def simulate_stepping(
     **Arguments**: `system`: a model or a system; `t_end`, `t0`, `dt`: in seconds (the last step ends at or after
     t_end); `state`: the start (q, v); `every`: of how many steps one is saved.
 
-    **Returns** `Stepped`: t, q, v and impulses, and `dataset` with names and units.
+    **Returns** `Stepped`: t, q, v, impulses, residual, and `dataset` with names and units.
 
         >>> import dalembert as da
         >>> from dalembert.simulation import simulate_stepping
@@ -160,8 +170,24 @@ def simulate_stepping(
         tuple(t.tied for t in touches),
     )
     numbers = (jnp.asarray(t0, float), jnp.asarray(dt, float), jnp.asarray(q, float), jnp.asarray(v, float))
-    t, q, v, impulse = _marched(whole, sides, count, every, *numbers, mu, jnp.asarray(restitution))
-    return Stepped(system, t, q, v, impulse)
+    found = Stepped(system, *_marched(whole, sides, count, every, *numbers, mu, jnp.asarray(restitution)))
+    if not is_traced(found.residual):
+        _refuse_unsolved(found)
+    return found
+
+
+def _refuse_unsolved(found: Stepped) -> None:
+    """Refuse a motion of which a step was not solved."""
+    wrong = np.flatnonzero(~(np.asarray(found.residual) <= SOLVED))
+    if not len(wrong):
+        return
+    t, after = np.asarray(found.t), int(wrong[0])
+    raise SimulationError(
+        f"'{found.system.name}': between t = {t[after - 1]:.6g} s and {t[after]:.6g} s no impulses of the contacts and "
+        "no places of the bodies were found that meet all rows: a driver moves on against them, friction jams, or dt "
+        "is too long. Give a shorter dt=, or look at the contacts there.",
+        found,
+    )
 
 
 def _refuse_open_angles(system: AbstractSystem) -> None:
@@ -181,17 +207,17 @@ def _refuse_open_angles(system: AbstractSystem) -> None:
 @compiled
 def _marched(system, sides: _Sides, count: int, every: int, t0, dt, q, v, mu, restitution):
     def one(carry, _):
-        t, q, v, total, former = carry
-        q, v, impulse = _step(system, sides, t, dt, q, v, mu, restitution, former)
-        return (t + dt, q, v, total + impulse[: len(sides.normal)], impulse), None
+        t, q, v, total, most, former = carry
+        q, v, impulse, left = _step(system, sides, t, dt, q, v, mu, restitution, former)
+        return (t + dt, q, v, total + impulse[: len(sides.normal)], jnp.maximum(most, left), impulse), None
 
     def saved(carry, _):
-        carry = (*carry[:3], nothing, carry[4])
+        carry = (*carry[:3], nothing, jnp.zeros(()), carry[5])
         carry, _ = jax.lax.scan(one, carry, length=every)
-        return carry, carry[:4]
+        return carry, carry[:5]
 
     nothing = jnp.zeros(len(sides.normal))
-    start = (t0, q, v, nothing)
+    start = (t0, q, v, nothing, jnp.zeros(()))
     first = jnp.zeros(len(sides.normal) + sum(map(len, sides.tied)))
     _, found = jax.lax.scan(saved, (*start, first), length=count)
     return tuple(jnp.concatenate([a[None], b]) for a, b in zip(start, found, strict=True))
@@ -226,7 +252,7 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
     before = sign * phi[normal]
     size = 1.0 if system.bodies is None else system.bodies.size
     active = sign * e.Phi[normal] <= CLOSED * size
-    lam = _impulses(W, offset, before, active, mu, restitution, former, sides.tied)
+    lam, left = _impulses(W, offset, before, active, mu, restitution, former, sides.tied)
     after = free + P @ (G.T @ lam)
     q = system.retract(middle, 0.5 * dt * after)
     for _ in range(2):  # what drifts open, and what overlaps
@@ -238,11 +264,17 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
         Minv = jnp.linalg.inv(e.M)
         S = C @ Minv @ C.T + jnp.diag(1.0 - wanted)
         q = system.retract(q, -Minv @ C.T @ (_inverse(S) @ (wanted * e.Phi)))
-    return q, after, lam
+        open_ = jnp.max(jnp.abs(e.Phi[both[both < len(e.Phi)]]), initial=0.0) / size  # before the last correction
+    return q, after, lam, jnp.maximum(left, open_)
 
 
 def _impulses(W, offset, before, active, mu, restitution, former, tied):
-    """The impulses by Gauss–Seidel: each contact in turn onto its half line and its cone."""
+    """The impulses that meet λ = project(λ − W λ − offset), each on its half line, friction in its cone; and what is
+    left of that, over the largest.
+
+    Gauss–Seidel, each contact in turn, comes near from anywhere, but ever more slowly the more unlike the masses are
+    and the higher they are stacked; Newton's method on the same equations ends it, wherever it comes nearer.
+    """
     n, size = len(before), len(offset)
     most = max((len(rows) for rows in tied), default=0)
     # the tied rows of each contact; where it has fewer than others, a row of zeros at the end
@@ -253,33 +285,65 @@ def _impulses(W, offset, before, active, mu, restitution, former, tied):
     W, offset = jnp.pad(W, ((0, 1), (0, 1))), jnp.pad(offset, (0, 1))
     diagonal, tangential = jnp.diagonal(W), jnp.asarray(place)
     back = restitution * jnp.minimum(before, 0.0)
+    there = active & (diagonal[:n] > 0)
+    scale = jnp.where(there, diagonal[:n], 1.0)
+    across = jnp.maximum(jnp.sum(diagonal[tangential], axis=1), 1e-300)
+    holds = jnp.isinf(mu)
+    coefficient = jnp.where(holds, 0.0, mu)
+
+    def normal(k, lam, rate):
+        return jnp.where(there[k], jnp.maximum(0.0, lam[k] - (rate + back[k]) / scale[k]), 0.0)
+
+    def friction(k, lam, slip, own):
+        """In the cone of a push `own`."""
+        at = tangential[k]
+        wanted = jnp.where(at < size, lam[at] - slip / across[k][..., None], 0.0)
+        length = jnp.sqrt(jnp.sum(wanted**2, axis=-1) + 1e-300)
+        share = jnp.where(holds[k], jnp.where(own > 0, 1.0, 0.0), jnp.minimum(1.0, coefficient[k] * own / length))
+        return wanted * share[..., None]
 
     def push(k, lam):
-        rate = W[k] @ lam + offset[k] + back[k]
-        there = active[k] & (diagonal[k] > 0)
-        own = jnp.where(there, jnp.maximum(0.0, lam[k] - rate / jnp.where(there, diagonal[k], 1.0)), 0.0)
+        own = normal(k, lam, W[k] @ lam + offset[k])
         lam = lam.at[k].set(own)
         if not most:
             return lam
         at = tangential[k]
-        slip = W[at] @ lam + offset[at]
-        wanted = jnp.where(at < size, lam[at] - slip / jnp.maximum(jnp.sum(diagonal[at]), 1e-300), 0.0)
-        length = jnp.sqrt(jnp.sum(wanted**2) + 1e-300)
-        limit = jnp.where(own > 0, jnp.where(jnp.isinf(mu[k]), jnp.inf, mu[k] * own), 0.0)
-        return lam.at[at].set(wanted * jnp.minimum(1.0, limit / length))
+        return lam.at[at].set(friction(k, lam, W[at] @ lam + offset[at], own))
 
-    def sweep(lam):
-        return jax.lax.fori_loop(0, n, push, lam)
+    def projected(lam):
+        """All contacts at once."""
+        rate, every = W @ lam + offset, jnp.arange(n)
+        own = normal(every, lam, rate[:n])
+        out = jnp.zeros(size + 1).at[:n].set(own)
+        return out.at[tangential].set(friction(every, lam, rate[tangential], own)) if most else out
+
+    def left(lam):
+        return jnp.max(jnp.abs(projected(lam) - lam), initial=0.0) / (jnp.max(jnp.abs(lam), initial=0.0) + 1e-300)
+
+    def swept(lam):
+        def one(carry):
+            k, lam, _ = carry
+            new = jax.lax.fori_loop(0, n, push, lam)
+            return k + 1, new, jnp.max(jnp.abs(new - lam), initial=0.0) / (jnp.max(jnp.abs(new), initial=0.0) + 1e-300)
+
+        return jax.lax.while_loop(lambda x: (x[0] < SWEEPS) & (x[2] > EXACT), one, (0, lam, jnp.asarray(jnp.inf)))[1]
+
+    def newton(lam):
+        r = projected(lam) - lam
+        J = jax.jacfwd(projected)(lam) - jnp.eye(size + 1)
+        return projected(lam - jnp.linalg.solve(J.T @ J + DAMPED * jnp.eye(size + 1), J.T @ r))
 
     def go(carry):
         k, lam, _ = carry
-        new = sweep(lam)
-        return k + 1, new, jnp.max(jnp.abs(new - lam), initial=0.0) / (jnp.max(jnp.abs(new), initial=0.0) + 1e-300)
+        lam = swept(lam)
+        near, ended = left(lam), newton(lam)
+        better = (near > 10 * EXACT) & (left(ended) < near)
+        return k + 1, jnp.where(better, ended, lam), jnp.where(better, left(ended), near)
 
     def on(carry):
-        k, _, change = carry
-        return (k < SWEEPS) & (change > EXACT)
+        k, _, far = carry
+        return (k < ROUNDS) & (far > 10 * EXACT)
 
     first = jnp.append(former, 0.0)
-    _, lam, _ = jax.lax.while_loop(on, go, (0, first, jnp.asarray(jnp.inf)))
-    return lam[:size]
+    _, lam, far = jax.lax.while_loop(on, go, (0, first, jnp.asarray(jnp.inf)))
+    return lam[:size], far
