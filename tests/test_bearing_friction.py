@@ -367,7 +367,7 @@ def test_dry_friction_by_a_load_that_is_not_unique(coordinates):
     door sticks. To the march's 1e-8 in v, which N and so θ̈ follow."""
     model = da.mechanism("door-two-hinges")
     for hinge in ("top", "bottom"):
-        model.dry_friction(f"{hinge}_rubs", hinge, coulomb=0.5, radius=0.03)
+        model.dry_friction(f"{hinge}_rubs", hinge, coulomb=0.5, radius=0.3)
     system = da.build(model, coordinates=coordinates)
     with pytest.raises(da.errors.DalembertError, match=r"'top_rubs' depends on Fx, Fy of joint 'top'.*name a rule"):
         da.simulate(system, 1.0)
@@ -379,7 +379,7 @@ def test_dry_friction_by_a_load_that_is_not_unique(coordinates):
     loads = np.linalg.norm(data["reaction_force_in_joint"].sel(axis=["x", "y"]).values, axis=2)[moving]
     J = leaf.inertia[2, 2] + leaf.mass * float(leaf.position[:2] @ leaf.position[:2])
     spin = data["angular_acceleration"].sel(body="leaf", axis="z").values
-    np.testing.assert_allclose(J * spin[moving], -0.5 * 0.03 * np.sum(loads, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(J * spin[moving], -0.5 * 0.3 * np.sum(loads, axis=1), rtol=1e-6)
     np.testing.assert_allclose(spin[~moving], 0.0, atol=1e-9)
     assert solution.rule.describe(solution.machine).startswith("weighted minimum norm")
 

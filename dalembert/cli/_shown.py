@@ -28,9 +28,6 @@ def tell_written(paths: list[Path | None], quiet: bool) -> None:
 
 def summary_of(solution) -> dict:
     """How a motion went: what `--json` prints of it."""
-    from dalembert.view import in_words, windows
-
-    marked = solution.results.instants.marked.any()
     stats = {k: (float(v) if isinstance(v, float) else int(v)) for k, v in solution.stats.items()}
     phases = solution.phases
     contact = {}
@@ -51,9 +48,18 @@ def summary_of(solution) -> dict:
         "energy_drift": solution.energy_drift,
         "redundancy": solution.redundancy,
         "reaction_rule": solution.rule.describe(solution.machine),
-        "not_determined": in_words(windows(solution.dataset)) if marked else [],
+        "not_determined": _not_determined(solution),
         **contact,
     }
+
+
+def _not_determined(solution) -> list[str]:
+    """When which reactions are not determined; pictures and tables are loaded only to say so."""
+    if not solution.results.instants.marked.any():
+        return []
+    from dalembert.view import in_words, windows
+
+    return in_words(windows(solution.dataset))
 
 
 def print_summary(report: dict, solution) -> None:

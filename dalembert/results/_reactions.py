@@ -17,7 +17,6 @@ from dalembert._results import (
 from dalembert.reactions import LABELS, RequireUnique
 from dalembert.simulation import owners_of
 from dalembert.systems import AbstractSystem, BodySystem
-from dalembert.view import when, windows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,6 +48,8 @@ def need_frame(frame: str) -> None:
 
 def unique_words(dataset: xr.Dataset, joint: str | None = None) -> str:
     """That reactions (or those of one joint) are unique, and when they are not determined."""
+    from dalembert.view import when, windows  # pictures are loaded by who asks for words about them
+
     found = [w for w in windows(dataset, joint) if w.joints]
     return f"unique, but not determined at {when(found)}" if found else "unique"
 
