@@ -9,11 +9,16 @@ and fitted by
 
 in the least-squares sense, with weights |u − u₀|³ ~ 1/noise. u₀, the position, is where the smallest singular value,
 with the sign of the side, is zero. What the sides are off the fit says how well c₀ and p are known.
+
+A residue that is lost in its error may still be large beside a distance of 1e-8. Which components grow at all does not
+depend on the loads, since λ grows along the vector that C loses: it is seen on a machine of other masses.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -36,9 +41,13 @@ PROBE, INSIDE = 3.0, 0.8
 """Distance of the two sides that are looked at first, and the share of their σ below which a position is between."""
 CLOSED = 1e-9
 """Largest violation of a side that counts, and of its rates relative to the speed."""
+BELIEVED = 1e-6
+"""Relative error up to which a reaction component counts as known."""
 NO_POLE, POLE = 10.0, 1e3
-"""A residue of up to so many times its own error is none, one of more than so many is one; between the two it counts as
-an error, as what rounding of the machine's dimensions changes falls with the distance as well."""
+"""A residue of up to so many times its own error is not seen, one of more than so many is one; between the two it
+counts as an error, as what rounding of the machine's dimensions changes falls with the distance as well."""
+OTHER = 0.3
+"""Largest relative difference of the other masses."""
 ROUNDED = 1e-12
 """A residue's error is at least this share of the largest one: rounding turns the direction in which reactions grow."""
 MISSED = 3e-6
@@ -69,6 +78,18 @@ class Sides:
     position: np.ndarray  # u₀
     sigma: np.ndarray  # the smallest σ at the instant, from its sides
     unresolved: np.ndarray  # the relative error of the distance to the position
+    path: _Path
+
+    @functools.cached_property
+    def of_other_masses(self) -> list[Observation] | None:
+        """The observables of a machine of other masses on the same path; None of one without named masses."""
+        system = self.path.solution.system
+        names = [name for name in system.slots() if name.endswith(".mass")]
+        if not names:
+            return None
+        now = system.parameters()
+        other = {name: np.asarray(now[name]) * (1.0 + OTHER * np.cos(1.0 + k * k)) for k, name in enumerate(names)}
+        return self.path.of(system.replace(other)).along(self.nodes)
 
     def smooth(self, get: Get) -> tuple[np.ndarray, np.ndarray]:
         """What has no pole: its value and error."""
@@ -76,19 +97,31 @@ class Sides:
 
     def estimate(self, get: Get) -> Estimate:
         """What may have a pole."""
-        values = self._values(get)
         value, error = self.smooth(get)
-        (with_pole, off), (residue, open_) = _fitted(self.nodes, values, self.reach, 3, self.position, pole=True)
+        (with_pole, off), (residue, open_) = self._with_pole(self._values(get))
         away = _wide(np.maximum(np.abs(self.position), 1e-300), residue)
         part = np.abs(residue) / away
-        largest = np.max(np.abs(residue.reshape(len(residue), -1)), axis=1, initial=0.0)
-        open_ = np.maximum(open_, _wide(ROUNDED * largest, residue))
         pole = (np.abs(residue) > POLE * open_) & (part > error)
         known = pole & _wide(self.unresolved < 1.0, residue)
-        doubtful = np.where(np.abs(residue) > NO_POLE * open_, part, NO_POLE * open_)
-        error = np.where(pole, off, np.maximum(error, doubtful))
+        unseen = np.maximum(part, NO_POLE * open_ / away)
+        matters = ~pole & (unseen > BELIEVED * np.abs(value))
+        grows = self.grows(get) if matters.any() else matters
+        error = np.where(pole, off, np.maximum(error, np.where(matters & grows, unseen, NO_POLE * open_)))
         value = np.where(known, with_pole, value)
         return Estimate(value, np.where(pole & ~known, np.inf, error), np.where(known, part, 0.0))
+
+    def grows(self, get: Get) -> np.ndarray:
+        """Components that grow towards the position under some loads."""
+        if self.of_other_masses is None:
+            return np.ones(np.shape(get(self.at[0])), bool)
+        residue, open_ = self._with_pole(np.stack([np.asarray(get(x)) for x in self.of_other_masses]))[1]
+        return np.abs(residue) > NO_POLE * open_
+
+    def _with_pole(self, values: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Value and residue, each with its error."""
+        found, (residue, open_) = _fitted(self.nodes, values, self.reach, 3, self.position, pole=True)
+        largest = np.max(np.abs(residue.reshape(len(residue), -1)), axis=1, initial=0.0)
+        return [found, (residue, np.maximum(open_, _wide(ROUNDED * largest, residue)))]
 
     def _values(self, get: Get) -> np.ndarray:
         return np.stack([np.asarray(get(x)) for x in self.at])
@@ -129,8 +162,9 @@ def sides_of(solution, rule, found: Observation, which: np.ndarray, rank: int) -
     if not good.any():
         return beside, None
     at = [jax.tree_util.tree_map(lambda x: x[good], x) for x in at]
-    rest = (x[good] for x in (reach, position, np.abs(sigma), unresolved))
-    return beside, Sides(path.which[good], at, nodes[:, good], *rest)
+    reach, position, sigma, unresolved = (x[good] for x in (reach, position, np.abs(sigma), unresolved))
+    path, nodes = path.only(good), nodes[:, good]
+    return beside, Sides(path.which, at, nodes, reach, position, sigma, unresolved, path)
 
 
 def weakest(values: np.ndarray, rank: int) -> np.ndarray:
@@ -153,9 +187,14 @@ class _Path:
         at_rest = rates / np.maximum(self._size(rates), 1e-300)[:, None]
         self.heading = np.where(self.speed[:, None] > 0, self.v, at_rest)
 
+    def of(self, system) -> _Path:
+        """The same path of a machine of other numbers."""
+        out = copy.copy(self)
+        out.solution = dataclasses.replace(self.solution, system=system)
+        return out
+
     def only(self, these: np.ndarray) -> _Path:
-        out = object.__new__(_Path)
-        out.__dict__ |= self.__dict__
+        out = copy.copy(self)
         for name in ("which", "t", "q", "v", "speed", "vdot", "closed", "heading"):
             setattr(out, name, getattr(self, name)[these])
         return out

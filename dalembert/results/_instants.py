@@ -15,12 +15,10 @@ import jax
 import numpy as np
 
 from dalembert.linalg import RANK_TOLERANCE, WEAK
-from dalembert.results._continued import Sides, observed, sides_of, weakest
+from dalembert.results._continued import BELIEVED, Sides, observed, sides_of, weakest
 from dalembert.results._observe import Observation, observe_all
 from dalembert.systems import compiled_for_each
 
-BELIEVED = 1e-6
-"""Relative change under perturbation up to which a reaction component counts as known."""
 SAFETY = 30.0
 """A perturbed state is one sample of what rounding does."""
 PERTURBATION = 1e-14
