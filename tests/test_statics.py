@@ -305,6 +305,7 @@ def test_trim_by_an_input(coordinates):
     np.testing.assert_allclose(jax.jit(jax.jacfwd(found))(2.0), G * 0.5 * math.cos(0.3), rtol=1e-10)
 
 
+@pytest.mark.thorough  # a hundred equilibria
 def test_a_path_along_an_input():
     """u = m g l cos a all the way; more than m g l it cannot carry: up over both limit points it comes back."""
     most = 2.0 * G * 0.5
