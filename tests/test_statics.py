@@ -305,6 +305,17 @@ def test_trim_by_an_input(coordinates):
     np.testing.assert_allclose(jax.jit(jax.jacfwd(found))(2.0), G * 0.5 * math.cos(0.3), rtol=1e-10)
 
 
+@pytest.mark.thorough  # a hundred equilibria
+def test_a_path_along_an_input():
+    """u = m g l cos a all the way; more than m g l it cannot carry: up over both limit points it comes back."""
+    most = 2.0 * G * 0.5
+    path = da.quasistatic(da.build(levered(), coordinates="joint"), {"u": (1.0, 1.2 * most)})
+    assert not path.reached and "came back to its start" in path.message
+    np.testing.assert_allclose(path.values["u"], most * np.cos(path.measured("pin.angle")), atol=1e-11)
+    np.testing.assert_allclose([x.values["u"] for x in path.limits], [most, -most], rtol=1e-12)
+    assert "beyond, it finds no rest" in str(path) and len(path.special) == 2
+
+
 @BOTH
 def test_an_effort_holds_what_it_must(coordinates):
     """Work: the effort along a held number is the slope of the energy along it, here of the tip's height."""
