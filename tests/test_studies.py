@@ -254,6 +254,22 @@ def test_alternative_models(tmp_path):
     assert abs(both["final(tip.x)"][0] - both["final(tip.x)"][2]) > 1e-3
 
 
+def test_what_alternative_models_measure(tmp_path):
+    """A number that is a reaction in one model and none in another is unique there; other units are refused."""
+    models = {"pin": pendulum(), "formula": pendulum()}
+    models["pin"].measure("load", "reaction", "pin", component="Fx", frame="world")
+    models["formula"].measure("load", "formula", "3.0 * tip.x", unit="N")
+    for names in (("pin", "formula"), ("formula", "pin")):
+        both = {name: models[name] for name in names}
+        found = study(both, {"rod.mass": [1.0]}, ["final(load)"], 0.1, out=tmp_path / names[0], samples=3).dataset
+        assert found["unique final(load)"].values.tolist() == [True, True]
+        assert found["final(load)"].attrs["units"] == "N" and np.all(np.isfinite(found["final(load)"]))
+    models["formula"].measure("push", "formula", "3.0 * tip.x", unit="m")
+    models["pin"].measure("push", "formula", "3.0 * tip.x", unit="N")
+    with pytest.raises(DalembertError, match="'final.push.' is in m in model 'formula', in N in others"):
+        study(models, {"rod.mass": [1.0]}, ["final(push)"], 0.1, out=tmp_path / "x", samples=3)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -273,6 +289,11 @@ def test_alternative_models(tmp_path):
         ({"chunk": 0}, "chunk= is a number of cases"),
         ({"workers": 0}, "workers= is a number of processes"),
         ({"measure": {"rod.mass": "final(tip.x)"}}, "'rod.mass' is also the name of what varies"),
+        ({"measure": {"reached": "final(tip.x)"}}, "'reached' is what a study itself keeps"),
+        ({"measure": {"..": "final(tip.x)"}}, "'..' is no name that a file can have"),
+        ({"vary": {"time": {"early": {"rod.mass": 1.0}}}}, "'time' cannot be kept: the dataset has another 'time'"),
+        ({"vary": {"a/b": {"x": {"rod.mass": 1.0}}, "a_b": {"y": {"rod.inertia": 1.0}}}}, "has another 'a_b'"),
+        ({"vary": {"model": {"x": {"rod.mass": 1.0}}}}, "'model' is the name under which whole models vary"),
     ],
 )
 def test_mistakes_are_told_by_name(given, words, tmp_path):
@@ -484,6 +505,29 @@ def test_a_disk_that_is_full_at_any_write(tmp_path, monkeypatch):
             assert there.sum() >= part.status()["done"]
         same(wanted, study(pendulum(), vary, measure, task=task, out=folder, chunk=2).dataset)
     assert k == 8  # the manifest, then for each of two chunks its mass, its states and its line; no case has a message
+
+
+def test_what_is_read_while_it_is_written_is_whole(tmp_path, monkeypatch):
+    """After each file that is written: a case with a status has its numbers and its sentence, in a dataset that was
+    opened now, and in one that was opened before."""
+    from dalembert.studies._store import Store
+
+    vary, real, before = {"rod.mass": [1.0, 2.0, 3.0]}, Store._write_bytes, []
+    task = lambda system: {1.0: 5.0, 3.0: 7.0}[float(system.parameters()["rod.mass"])]  # noqa: E731
+    wanted = study(pendulum(), vary, ["x"], task=task, out=tmp_path / "whole", chunk=1).dataset.load()
+    assert wanted["status"].values.tolist() == ["done", "error", "done"]
+
+    def looked_at(store, path, data):
+        before.extend([open_study(store.folder).dataset] if store.exists else [])
+        real(store, path, data)
+        for found in (open_study(store.folder).dataset, *before[-1:]):
+            found = found.load()
+            there = np.flatnonzero(found["status"].values != "waiting")
+            same(wanted.isel(case=there), found.isel(case=there))
+
+    monkeypatch.setattr(Store, "_write_bytes", looked_at)
+    study(pendulum(), vary, ["x"], task=task, out=tmp_path / "seen", chunk=1)
+    assert len(before) == 9  # two numbers, a sentence, three states and three lines
 
 
 def test_another_study_is_refused_by_what_changed(tmp_path, monkeypatch):

@@ -165,7 +165,7 @@ class Run:
             if piece.kills < KILLS:
                 alone.append(piece)
                 return
-            found = self.here.first.empty(1)
+            found = self.here.empty(1)
             found.status[0], found.message[0] = status, sentence
             take(piece, found)
 
