@@ -412,12 +412,56 @@ def test_the_device_arrives(tmp_path, monkeypatch):
         return real(*args, device="cpu", **options)
 
     monkeypatch.setattr(_tasks, "simulate_many", many)
+    monkeypatch.setattr(_tasks, "device", lambda: None)
     masses = {"rod.mass": [1.0, 2.0, 3.0]}
     found = study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "a", chunk=2, device="gpu", **SETTINGS)
-    assert asked[-2:] == ["gpu", "gpu"] and set(asked) == {"gpu"} and found.plan["settings"]["device"] == "gpu"
+    assert asked == ["cpu", "gpu", "gpu"] and found.plan["settings"]["device"] == "gpu"
     asked.clear()
     same(found.dataset, study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "b", **SETTINGS).dataset)
     assert set(asked) == {"cpu"}
+
+
+def no_gpu() -> bool:
+    from dalembert.kernels import device
+
+    try:
+        device()
+    except DalembertError:
+        return True
+    return False
+
+
+@pytest.mark.skipif(not no_gpu(), reason="this machine has a GPU")
+def test_workers_without_a_gpu_fail_no_case(cluster, tmp_path):
+    """The client needs none; where a worker lacks it no case is marked, and the study can go on elsewhere."""
+    masses = {"rod.mass": [1.0, 2.0, 3.0]}
+    with pytest.raises(DalembertError, match="NVIDIA"):
+        study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path, device="gpu", client=cluster, **SETTINGS)
+    found = open_study(tmp_path)
+    assert found.status()["done"] == 0 and found.dataset["status"].values.tolist() == ["waiting"] * 3
+
+
+@pytest.mark.skipif(no_gpu(), reason="this machine has no GPU")
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_gpu_workers(cluster, chunk, tmp_path):
+    """Bit for bit what this process computes on the GPU; what a processor computes but for rounding, which grows."""
+    gpu = motions(tmp_path / "here", device="gpu").dataset
+    same(gpu, motions(tmp_path / "there", device="gpu", chunk=chunk, client=cluster).dataset)
+    own = motions(tmp_path / "cpu").dataset
+    np.testing.assert_allclose(gpu["final(tip.x)"], own["final(tip.x)"], atol=1e-9)
+
+
+@pytest.mark.thorough
+def test_another_device_on_workers(cluster, tmp_path):
+    """A program of XLA in the place of a GPU's: the device arrives at the workers, and their numbers come back."""
+    own, there = (
+        study(
+            pendulum(), {"rod.mass": [1.0, 2.0, 3.0]}, ["final(tip.x)"], 0.5, out=tmp_path / name, **given, **SETTINGS
+        )
+        for name, given in (("a", {}), ("b", {"device": "jax", "client": cluster, "chunk": 2}))
+    )
+    np.testing.assert_allclose(there.dataset["final(tip.x)"], own.dataset["final(tip.x)"], atol=1e-9)
+    assert there.status()["done"] == 3 and there.status()["failed"] == 0
 
 
 def test_a_chunk_fits_into_memory():

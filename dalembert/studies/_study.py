@@ -112,7 +112,8 @@ def study(
         check_names(cases, t.system, len(models) > 1)
     _refuse_clashes(cases, here)
     if word == Simulation.word and "engine" not in plan["settings"]:
-        plan["settings"]["engine"] = _engine(here, cases)
+        here_alone = {k: x for k, x in plan["settings"].items() if k != "device"}  # which only workers may have
+        plan["settings"]["engine"] = _engine(machines_of(plan | {"settings": here_alone}, function), cases)
         here = machines_of(plan, function)
     plan["chunk"] = _chunk(chunk, here, cases.count)
     plan["hashes"] = _hashes(plan)

@@ -16,6 +16,7 @@ import numpy as np
 
 from dalembert._results import BatchError, DalembertError, Status
 from dalembert.analysis import equilibrium, kinematics, linearise
+from dalembert.kernels import device
 from dalembert.model import Model
 from dalembert.simulation import Solution, prepare, simulate, simulate_many
 from dalembert.studies._measure import OF_COURSES, Courses, Measure, parsed, rows_of
@@ -253,6 +254,8 @@ class Simulation(Motion):
     def compute(self, cases: Cases) -> Found:
         if self.machine is None:
             return super().compute(cases)
+        if self.settings.get("device") == "gpu":
+            device()  # where there is none no case has failed: the study ends with a sentence
         found = self.empty(cases.count)
         good = self._possible(cases, found)
         if len(good):
