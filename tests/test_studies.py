@@ -254,6 +254,22 @@ def test_alternative_models(tmp_path):
     assert abs(both["final(tip.x)"][0] - both["final(tip.x)"][2]) > 1e-3
 
 
+def test_what_alternative_models_measure(tmp_path):
+    """A number that is a reaction in one model and none in another is unique there; other units are refused."""
+    models = {"pin": pendulum(), "formula": pendulum()}
+    models["pin"].measure("load", "reaction", "pin", component="Fx", frame="world")
+    models["formula"].measure("load", "formula", "3.0 * tip.x", unit="N")
+    for names in (("pin", "formula"), ("formula", "pin")):
+        both = {name: models[name] for name in names}
+        found = study(both, {"rod.mass": [1.0]}, ["final(load)"], 0.1, out=tmp_path / names[0], samples=3).dataset
+        assert found["unique final(load)"].values.tolist() == [True, True]
+        assert found["final(load)"].attrs["units"] == "N" and np.all(np.isfinite(found["final(load)"]))
+    models["formula"].measure("push", "formula", "3.0 * tip.x", unit="m")
+    models["pin"].measure("push", "formula", "3.0 * tip.x", unit="N")
+    with pytest.raises(DalembertError, match="'final.push.' is in m in model 'formula', in N in others"):
+        study(models, {"rod.mass": [1.0]}, ["final(push)"], 0.1, out=tmp_path / "x", samples=3)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -273,6 +289,11 @@ def test_alternative_models(tmp_path):
         ({"chunk": 0}, "chunk= is a number of cases"),
         ({"workers": 0}, "workers= is a number of processes"),
         ({"measure": {"rod.mass": "final(tip.x)"}}, "'rod.mass' is also the name of what varies"),
+        ({"measure": {"reached": "final(tip.x)"}}, "'reached' is what a study itself keeps"),
+        ({"measure": {"..": "final(tip.x)"}}, "'..' is no name that a file can have"),
+        ({"vary": {"time": {"early": {"rod.mass": 1.0}}}}, "'time' cannot be kept: the dataset has another 'time'"),
+        ({"vary": {"a/b": {"x": {"rod.mass": 1.0}}, "a_b": {"y": {"rod.inertia": 1.0}}}}, "has another 'a_b'"),
+        ({"vary": {"model": {"x": {"rod.mass": 1.0}}}}, "'model' is the name under which whole models vary"),
     ],
 )
 def test_mistakes_are_told_by_name(given, words, tmp_path):
@@ -391,12 +412,56 @@ def test_the_device_arrives(tmp_path, monkeypatch):
         return real(*args, device="cpu", **options)
 
     monkeypatch.setattr(_tasks, "simulate_many", many)
+    monkeypatch.setattr(_tasks, "device", lambda: None)
     masses = {"rod.mass": [1.0, 2.0, 3.0]}
     found = study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "a", chunk=2, device="gpu", **SETTINGS)
-    assert asked[-2:] == ["gpu", "gpu"] and set(asked) == {"gpu"} and found.plan["settings"]["device"] == "gpu"
+    assert asked == ["cpu", "gpu", "gpu"] and found.plan["settings"]["device"] == "gpu"
     asked.clear()
     same(found.dataset, study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path / "b", **SETTINGS).dataset)
     assert set(asked) == {"cpu"}
+
+
+def no_gpu() -> bool:
+    from dalembert.kernels import device
+
+    try:
+        device()
+    except DalembertError:
+        return True
+    return False
+
+
+@pytest.mark.skipif(not no_gpu(), reason="this machine has a GPU")
+def test_workers_without_a_gpu_fail_no_case(cluster, tmp_path):
+    """The client needs none; where a worker lacks it no case is marked, and the study can go on elsewhere."""
+    masses = {"rod.mass": [1.0, 2.0, 3.0]}
+    with pytest.raises(DalembertError, match="NVIDIA"):
+        study(pendulum(), masses, ["final(tip.x)"], 0.5, out=tmp_path, device="gpu", client=cluster, **SETTINGS)
+    found = open_study(tmp_path)
+    assert found.status()["done"] == 0 and found.dataset["status"].values.tolist() == ["waiting"] * 3
+
+
+@pytest.mark.skipif(no_gpu(), reason="this machine has no GPU")
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_gpu_workers(cluster, chunk, tmp_path):
+    """Bit for bit what this process computes on the GPU; what a processor computes but for rounding, which grows."""
+    gpu = motions(tmp_path / "here", device="gpu").dataset
+    same(gpu, motions(tmp_path / "there", device="gpu", chunk=chunk, client=cluster).dataset)
+    own = motions(tmp_path / "cpu").dataset
+    np.testing.assert_allclose(gpu["final(tip.x)"], own["final(tip.x)"], atol=1e-9)
+
+
+@pytest.mark.thorough
+def test_another_device_on_workers(cluster, tmp_path):
+    """A program of XLA in the place of a GPU's: the device arrives at the workers, and their numbers come back."""
+    own, there = (
+        study(
+            pendulum(), {"rod.mass": [1.0, 2.0, 3.0]}, ["final(tip.x)"], 0.5, out=tmp_path / name, **given, **SETTINGS
+        )
+        for name, given in (("a", {}), ("b", {"device": "jax", "client": cluster, "chunk": 2}))
+    )
+    np.testing.assert_allclose(there.dataset["final(tip.x)"], own.dataset["final(tip.x)"], atol=1e-9)
+    assert there.status()["done"] == 3 and there.status()["failed"] == 0
 
 
 def test_a_chunk_fits_into_memory():
@@ -484,6 +549,29 @@ def test_a_disk_that_is_full_at_any_write(tmp_path, monkeypatch):
             assert there.sum() >= part.status()["done"]
         same(wanted, study(pendulum(), vary, measure, task=task, out=folder, chunk=2).dataset)
     assert k == 8  # the manifest, then for each of two chunks its mass, its states and its line; no case has a message
+
+
+def test_what_is_read_while_it_is_written_is_whole(tmp_path, monkeypatch):
+    """After each file that is written: a case with a status has its numbers and its sentence, in a dataset that was
+    opened now, and in one that was opened before."""
+    from dalembert.studies._store import Store
+
+    vary, real, before = {"rod.mass": [1.0, 2.0, 3.0]}, Store._write_bytes, []
+    task = lambda system: {1.0: 5.0, 3.0: 7.0}[float(system.parameters()["rod.mass"])]  # noqa: E731
+    wanted = study(pendulum(), vary, ["x"], task=task, out=tmp_path / "whole", chunk=1).dataset.load()
+    assert wanted["status"].values.tolist() == ["done", "error", "done"]
+
+    def looked_at(store, path, data):
+        before.extend([open_study(store.folder).dataset] if store.exists else [])
+        real(store, path, data)
+        for found in (open_study(store.folder).dataset, *before[-1:]):
+            found = found.load()
+            there = np.flatnonzero(found["status"].values != "waiting")
+            same(wanted.isel(case=there), found.isel(case=there))
+
+    monkeypatch.setattr(Store, "_write_bytes", looked_at)
+    study(pendulum(), vary, ["x"], task=task, out=tmp_path / "seen", chunk=1)
+    assert len(before) == 9  # two numbers, a sentence, three states and three lines
 
 
 def test_another_study_is_refused_by_what_changed(tmp_path, monkeypatch):

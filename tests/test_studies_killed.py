@@ -291,6 +291,16 @@ def test_a_case_that_kills_the_study_itself(tmp_path):
     assert open_study(tmp_path / "study").dataset["status"].values.tolist() == ["done", "done", "killed", "done"]
 
 
+@pytest.mark.thorough
+def test_a_script_that_each_process_would_run_anew(tmp_path):
+    """Without the line that Python asks for, its processes end at once: a sentence says so."""
+    text = DEADLY.replace('if __name__ == "__main__":\n    ', "").replace("chunk=4", "chunk=4, workers=1")
+    (tmp_path / "script.py").write_text(f"import sys\nsys.path.insert(0, {str(HERE)!r})\n{text}")
+    with process(tmp_path / "script.py", tmp_path / "study") as run:
+        _, told = run.communicate(timeout=PATIENCE)
+        assert run.returncode == 1 and 'must stand under `if __name__ == "__main__":`' in told, told
+
+
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str):
     """A file system in memory; None where none can be mounted."""

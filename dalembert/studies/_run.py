@@ -165,7 +165,7 @@ class Run:
             if piece.kills < KILLS:
                 alone.append(piece)
                 return
-            found = self.here.first.empty(1)
+            found = self.here.empty(1)
             found.status[0], found.message[0] = status, sentence
             take(piece, found)
 
@@ -250,9 +250,15 @@ def local_cluster(workers: int) -> Iterator[Any]:
         "distributed.admin.tick.limit": "1h",
     }
     with dask.config.set(quiet):
-        cluster = distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-        )
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            )
+        except RuntimeError as error:
+            raise DalembertError(
+                f"The processes of a study did not start ({error}) Each of them runs the script from its beginning: "
+                'what computes must stand under `if __name__ == "__main__":`.'
+            ) from None
         try:
             # not the client that a process uses by default: what else it does with Dask is no business of a study
             with distributed.Client(cluster, set_as_default=False) as client:

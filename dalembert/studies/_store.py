@@ -146,6 +146,7 @@ class Store:
 
         data = xr.open_zarr(self.folder / DATA, consolidated=False, chunks=None)
         names = [*data.attrs.pop("coordinates", []), "status", "message"]
+        data["status"].load()  # before all others, which may be written meanwhile: they are there where it is
         texts = {
             n: x.astype(object) for n, x in data.variables.items() if x.dtype.kind == "T"
         }  # as xarray expects them
@@ -208,8 +209,8 @@ class Store:
     def write(self, chunk: int, first: int, found: Found, wall: float, session: str) -> None:
         """A finished chunk, whole or not at all."""
         columns = dict(found.numbers)
-        columns["status"] = np.array(found.status, object)
         columns["message"] = np.array(found.message, object)
+        columns["status"] = np.array(found.status, object)  # last: where it is there, the others are
         for name, values in columns.items():
             files = self._encoded(name, first, values)
             try:

@@ -112,14 +112,15 @@ def study(
         check_names(cases, t.system, len(models) > 1)
     _refuse_clashes(cases, here)
     if word == Simulation.word and "engine" not in plan["settings"]:
-        plan["settings"]["engine"] = _engine(here, cases)
+        here_alone = {k: x for k, x in plan["settings"].items() if k != "device"}  # which only workers may have
+        plan["settings"]["engine"] = _engine(machines_of(plan | {"settings": here_alone}, function), cases)
         here = machines_of(plan, function)
     plan["chunk"] = _chunk(chunk, here, cases.count)
     plan["hashes"] = _hashes(plan)
     with store.locked():
         if not store.exists:
             units = _units(here, cases)
-            store.create(plan, cases, here.first.layout(), here.first.times, units)
+            store.create(plan, cases, here.layout(), here.first.times, units)
     return _go(store, plan, cases, function, workers, client, progress)
 
 
@@ -340,10 +341,22 @@ def _described(given: Any) -> Any:
 
 
 def _refuse_clashes(cases: Cases, here: Machines) -> None:
-    taken = {"case", "time", "status", "message"} | {n.replace("/", "_") for n in (*cases.values, *cases.labels)}
-    for name in here.first.layout():
+    """Refuse what could not stand in one dataset: names that are there twice, or that no file may have."""
+    taken = {"case", "time", "status", "message", *([f"{START} q", f"{START} v"] if cases.states is not None else [])}
+    for name in (*cases.values, *cases.labels):
+        own = name.replace("/", "_")
+        if own in taken:
+            raise DalembertError(
+                f"vary: '{name}' cannot be kept: the dataset has another '{own}'. Give one another name."
+            )
+        if not own.strip(". ") or own == "zarr.json":
+            raise DalembertError(f"vary: '{name}' is no name that a file can have; give it another one.")
+        taken.add(own)
+    for name in here.layout():
         if name in taken:
             raise DalembertError(f"measure: '{name}' is also the name of what varies; name it, {{'other name': …}}.")
+        if not name.strip(". ") or name == "zarr.json":
+            raise DalembertError(f"measure: '{name}' is no name that a file can have; give it another one.")
 
 
 def _units(here: Machines, cases: Cases) -> dict[str, str]:

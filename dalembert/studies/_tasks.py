@@ -16,6 +16,7 @@ import numpy as np
 
 from dalembert._results import BatchError, DalembertError, Status
 from dalembert.analysis import equilibrium, kinematics, linearise
+from dalembert.kernels import device
 from dalembert.model import Model
 from dalembert.simulation import Solution, prepare, simulate, simulate_many
 from dalembert.studies._measure import OF_COURSES, Courses, Measure, parsed, rows_of
@@ -96,11 +97,12 @@ class Task(ABC):
         out: dict[str, tuple[tuple[str, ...], str, str]] = {}
         for m in self.measure:
             out[m.name] = (("time",) if m.course else (), "f8", self.unit(m))
-            if self.may_be_open(m):
-                out[f"unique {m.name}"] = ((), "?", "")
-        if self.has_end:
-            out["reached"] = ((), "f8", "s")
-        return out
+        own = {f"unique {m.name}": ((), "?", "") for m in self.measure if self.may_be_open(m)}
+        own |= {"reached": ((), "f8", "s")} if self.has_end else {}
+        for name in own:
+            if name in out:
+                raise DalembertError(f"measure: '{name}' is what a study itself keeps; name it, {{'other name': …}}.")
+        return out | own
 
     def unit(self, m: Measure) -> str:
         return ""
@@ -252,6 +254,8 @@ class Simulation(Motion):
     def compute(self, cases: Cases) -> Found:
         if self.machine is None:
             return super().compute(cases)
+        if self.settings.get("device") == "gpu":
+            device()  # where there is none no case has failed: the study ends with a sentence
         found = self.empty(cases.count)
         good = self._possible(cases, found)
         if len(good):
@@ -476,20 +480,42 @@ class Machines:
     def first(self) -> Task:
         return next(iter(self.tasks.values()))
 
+    def layout(self) -> dict[str, tuple[tuple[str, ...], str, str]]:
+        """The variables of all models; what has another unit in another model is refused by name."""
+        out: dict[str, tuple[tuple[str, ...], str, str]] = {}
+        for model, task in self.tasks.items():
+            for name, kind in task.layout().items():
+                unit, other = out.setdefault(name, kind)[2], kind[2]
+                if unit != other:
+                    raise DalembertError(
+                        f"measure: '{name}' is in {other or '1'} in model '{model}', in {unit or '1'} in others; "
+                        "measure the same in all of them."
+                    )
+        return out
+
+    def empty(self, count: int) -> Found:
+        """Room for a chunk; what a model does not ask (whether a number is unique) is so."""
+        found = self.first.empty(count)
+        for name, (_, kind, _) in self.layout().items():
+            if kind == "?":
+                found.numbers[name] = np.zeros(count, bool)
+        return found
+
     def compute(self, cases: Cases, threads: int | None = None) -> Found:
         """All cases of a chunk, each by its own model."""
         for task in self.tasks.values():
             task.threads = threads
         if len(self.tasks) == 1:
             return self.first.compute(cases)
-        found = self.first.empty(cases.count)
+        found = self.empty(cases.count)
         for name, task in self.tasks.items():
             rows = np.flatnonzero(cases.labels["model"] == name)
             part = task.compute(cases.part(rows)) if len(rows) else None
             for j, k in enumerate(rows if part else ()):
                 assert part is not None
-                for key, x in part.numbers.items():
-                    found.numbers[key][k] = x[j]
+                for key in found.numbers:
+                    known = part.numbers.get(key)  # a model of which it is no question determines it
+                    found.numbers[key][k] = known[j] if known is not None else part.status[j] == Status.done.name
                 found.status[k], found.message[k] = part.status[j], part.message[j]
         return found
 

@@ -221,6 +221,8 @@ def _loads(name: str, given: Mapping) -> Cases:
     """Named sets of parameters; what one set leaves out it has to say too, as all of them have the same names."""
     if not given:
         raise DalembertError(f"'{name}': there is no case in it.")
+    if name == MODEL:
+        raise DalembertError(f"'{MODEL}' is the name under which whole models vary; give the cases another one.")
     first = next(iter(given))
     columns: dict[str, list] = {}
     for label, values in given.items():
