@@ -415,11 +415,12 @@ def test_limits_of_measured_positions(space, coordinates, what, end, tmp_path):
     da.save(model, tmp_path / "model.yaml")
     again = da.load(tmp_path / "model.yaml")
     assert da.simulate(da.build(again, coordinates=coordinates), 0.5, samples=6).phases.impacts[0].t == first.t
-    # an elastic one: at rest it yields by the load over its stiffness, and a bit more for its smooth beginning
-    soft = da.simulate(da.build(trapdoor(space, what, stiffness=1e5, damping=1e4, **end), coordinates=coordinates), 3.0)
+    # an elastic one: at rest it yields until k δ^1.5 is its load
+    soft = da.simulate(da.build(trapdoor(space, what, stiffness=1e5, damping=1e3, **end), coordinates=coordinates), 3.0)
     (limit,) = end.values()
     load = G / 2 * math.cos(math.pi / 6) / rate
-    assert 0.5 < abs(soft.measurements[what].values[-1] - limit) / (load / 1e5) < 30
+    yields = (load / 1e5) ** (2 / 3)  # 1.3e-3, over which the load changes by as much
+    assert abs(soft.measurements[what].values[-1] - limit) == pytest.approx(yields, rel=1e-2)
 
 
 def test_limits_of_measurements_are_refused_with_a_reason():
@@ -1041,7 +1042,7 @@ def test_slider_in_a_guide_with_play():
 def test_slider_crank_of_flores_leine_and_glocker():
     """With its friction, by events against an own time stepper, until two corners rest on the guide for the first time
     after 14 impacts; and time steps of the package against both."""
-    dt, until, every = 2e-6, 9.2e-3, 1500
+    dt, until, every = 4e-6, 9.2e-3, 750
     at = np.array([3e-3, 6e-3, 9e-3, 9.14e-3])
     s = da.simulate(crank(corners=True, friction=0.01), until, samples=at)
     rest = s.phases.of("corner11")[-1]
@@ -1051,18 +1052,16 @@ def test_slider_crank_of_flores_leine_and_glocker():
     assert all(i.energy_lost > 0 for i in s.phases.impacts)
     assert s.energy_drift < 1e-9
     angles, speeds = (x.reshape(-1, 3, 3)[:, :, 2] for x in (s.q, s.v))
-    coarse, own, smooth = (
-        own_stepper(at[-1] + h, h, THICK, mu)[np.rint(at / h).astype(int) - 1]
-        for h, mu in ((4 * dt, 0.01), (dt, 0.01), (dt, 0.0))
-    )
+    coarse, own = (own_stepper(at[-1] + h, h, THICK, 0.01)[np.rint(at / h).astype(int) - 1] for h in (4 * dt, dt))
     assert np.max(np.abs(own[:, 0] - angles)) < 2e-4  # at most 1e-3 was asked for
     assert np.max(np.abs(own[:, 0] - angles)) < 0.5 * np.max(np.abs(coarse[:, 0] - angles))
-    # friction is felt
-    assert np.all(np.abs(own[:, 1] - speeds)[:, 0] < 0.5 * np.abs(smooth[:, 1] - speeds)[:, 0])
+    # friction is felt by the crank's speed
+    smooth = own_stepper(at[0], dt, THICK, 0.0)[-1, 1, 0]
+    assert abs(own[0, 1, 0] - speeds[0, 0]) < 0.5 * abs(smooth - speeds[0, 0])
     motion = simulate_stepping(crank(corners=True, friction=0.01), at[2], dt=dt, every=every)
     stepped = np.asarray(motion.q)[1:].reshape(-1, 3, 3)[:, :, 2]
     assert np.max(np.abs(stepped - own[:3, 0])) < 2e-4
-    assert np.max(np.abs(stepped - angles[:3])) < 2e-4
+    assert np.max(np.abs(stepped - angles[:3])) < 5e-4
 
 
 def pin_in_play(kind: str, space: str) -> da.Model:
@@ -1147,6 +1146,9 @@ def test_the_command_line_tells_of_contacts(tmp_path):
 def test_bad_input_gets_a_sentence():
     with pytest.raises(DalembertError, match=r"restitution must be from 0 to 1, not 1.5"):
         ball().replace("floor", restitution=1.5)
+    for law in ("hertz", None):
+        with pytest.raises(DalembertError, match=rf"impact={law!r} is unknown; use 'newton' or 'poisson'"):
+            ball().replace("floor", impact=law)
     with pytest.raises(ModelError, match=r"'floor' starts 0.3 beyond its limit"):
         m = ball()
         m.replace("ball", position=(0, -0.2))
@@ -1157,6 +1159,7 @@ def test_bad_input_gets_a_sentence():
         ({"lower": 0.5, "upper": 1.0, "restitution": 0.5}, r"'ends' starts 0.5 beyond its limit"),
         ({"lower": -1.0, "restitution": 2.0}, r"restitution must be from 0 to 1, not 2"),
         ({"lower": -1.0, "restitution": 0.5, "stiffness": 1.0}, r"not both"),
+        ({"lower": -1.0, "restitution": 0.5, "impact": "hertz"}, r"impact='hertz' is unknown"),
     ):
         m = rail()
         with pytest.raises((ModelError, DalembertError), match=match):

@@ -6,8 +6,9 @@ The shortest x with E x = e that is pushed by contacts, x = x₀ + Gᵀp, where 
 
 The first row of a contact in G is its normal, the others are tangential. x are accelerations, or jumps of velocities;
 friction whose slip is given has pₜ = μ pₙ e with a known e. The problem is not symmetric, so it may have no solution or
-several [Painlevé 1895]. All choices of what opens, sticks and slips are tried for few contacts; each of them is a
-system of linear equations (in space, where directions of slip are unknown, with these as unknowns).
+several [Painlevé 1895]. All choices of what opens, sticks and slips are tried for few contacts, for many those
+that a search meets; each of them is a system of linear equations (in space, where directions of slip are unknown, with
+these as unknowns).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ TURNED = 1e-9
 """Sine of the angle between friction and slip that counts as zero."""
 SWEEPS = 200
 """Of Gauss–Seidel, for a guess of directions in space."""
+EXCHANGES = 60
+"""Choices that are tried from one guess."""
 CUTS = 60
 """Tangents to friction cones that are added while the best share of a load is looked for."""
 
@@ -103,39 +106,71 @@ class Coulomb:
         if not self.agrees:
             return []
         each = [[x for x in self.choices(k) if (k, *x[:2]) not in banned] for k in range(self.count)]
-        several = int(np.prod([float(len(x)) for x in each], initial=1.0)) <= most
+        if int(np.prod([float(len(x)) for x in each], initial=1.0)) > most:
+            one = self.searched(each)
+            return [] if one is None else [one]
         found: list[Pushed] = []
-        for choices in itertools.product(*each) if several else self.guesses(each):
-            new = self._tried(choices)
-            if new is None or not self.meets(new, False):
-                continue
-            new = self.shared_best(new)
-            if not self.meets(new):
-                continue
-            if not any(self.same(new, old) for old in found):
+        for choices in itertools.product(*each):
+            new = self.accepted(self._tried(choices))
+            if new is not None and not any(self.same(new, old) for old in found):
                 found.append(new)
-            if not several:
-                break
         return found
+
+    def accepted(self, found: Pushed | None) -> Pushed | None:
+        """A solution of one choice, with the best share, if it meets the whole law."""
+        if found is None or not self.meets(found, False):
+            return None
+        found = self.shared_best(found)
+        return found if self.meets(found) else None
 
     def same(self, a: Pushed, b: Pushed) -> bool:
         gap = np.max(np.abs(a.w - b.w) / self.size[:, None], initial=0.0)
         return bool(gap <= SAME * self.top + 4 * np.max(self.still, initial=0.0))
 
+    def searched(self, each) -> Pushed | None:
+        """One solution: of guesses, each improved as long as that leads to another choice (Newton's method on the law
+        as equations, whose derivative is that of one choice). What does not slip in it sticks, if it can."""
+        for guess in self.guesses(each):
+            choices, seen = guess, set()
+            while choices not in seen and len(seen) < EXCHANGES:
+                seen.add(choices)
+                tried = self._tried(choices)
+                found = self.accepted(tried)
+                if found is not None:
+                    return self.held(each, found)
+                if tried is None:
+                    break
+                tried = self.shared_best(tried)
+                choices = self.read_off(each, tried.p * self.size[:, None], tried.w / self.size[:, None])
+        return None
+
+    def held(self, each, found: Pushed) -> Pushed:
+        """The same with all contacts sticking that do not slip, if that meets the law."""
+        still = np.linalg.norm(found.w[:, 1:], axis=1) / self.size <= self.still + PRESSED * self.top
+        choices = tuple(STICK if x.tight and still[k] and STICK in each[k] else x for k, x in enumerate(found.choices))
+        other = self.accepted(self._tried(choices)) if choices != found.choices else None
+        return found if other is None else other
+
     def guesses(self, each):
-        """Choices read off Gauss–Seidel's sweeps over the contacts, more and more of them."""
+        """All that may stick does; then choices read off Gauss–Seidel's sweeps over the contacts, more and more."""
+        yield tuple(x[0] for x in each)
         p = np.zeros((self.count, self.width))
         for sweeps in (10, 100, 1000):
             p = self.swept(p, sweeps)
-            chosen = []
-            for k in range(self.count):
-                force = float(np.linalg.norm(p[k, 1:]))
-                tight = p[k, 0] > self.least[k] + 1e-9 * self.top
-                holds = force < self.mu[k] * p[k, 0] * (1 - 1e-9) if p[k, 0] > 0 else False
-                fits = [x for x in each[k] if x.tight == tight and (x.stick == holds or len(each[k]) == 2)]
-                along = [x for x in fits if not x.e or float(np.dot(x.e, p[k, 1:])) >= 0]
-                chosen.append((along or fits or each[k])[0])
-            yield tuple(chosen)
+            yield self.read_off(each, p, np.zeros_like(p))
+
+    def read_off(self, each, p: np.ndarray, w: np.ndarray) -> tuple[Choice, ...]:
+        """What pushes and rates of contacts suggest that each of them does."""
+        p = p - w  # rows are of length 1
+        chosen = []
+        for k in range(self.count):
+            force = float(np.linalg.norm(p[k, 1:]))
+            tight = p[k, 0] > self.least[k] + 1e-9 * self.top
+            holds = force < self.mu[k] * p[k, 0] * (1 - 1e-9) if p[k, 0] > 0 else False
+            fits = [x for x in each[k] if x.tight == tight and (x.stick == holds or len(each[k]) == 2)]
+            along = [x for x in fits if not x.e or float(np.dot(x.e, p[k, 1:])) >= 0]
+            chosen.append((along or fits or each[k])[0])
+        return tuple(chosen)
 
     def swept(self, p: np.ndarray, sweeps: int) -> np.ndarray:
         """Pushes after some sweeps: each contact in turn onto its half line and its cone."""

@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from dalembert._results import DalembertError
-from dalembert.model._arguments import ANYTHING, Flag, Form, Impact, JointName, Name, Number, Place, Positive
+from dalembert.model._arguments import ANYTHING, IMPACTS, Flag, Form, Impact, JointName, Name, Number, Place, Positive
 from dalembert.model._frames import Body, Marker
 from dalembert.model._functions import Function
 from dalembert.model._placed import Bearing, Constraint, Input, JointCoordinate, Link, Look, Placed
@@ -295,6 +295,8 @@ class AbstractTouching(Joint, abstract=True):
                 key = "impact" if self.restitution is None else "restitution"
                 on.wrong(f"{key} belongs to a one-sided joint; give {on.arg(self.by)} too.", key)
             return {}
+        if self.impact not in IMPACTS:
+            on.wrong(f"impact={self.impact!r} is unknown; use 'newton' or 'poisson'.", "impact")
         found = on.number("restitution", default=0.0, negative=False)
         if found > 1:
             on.wrong(f"restitution must be from 0 to 1, not {found:g}: an impact gives no energy.", "restitution")
