@@ -288,8 +288,7 @@ def loop_code(lanes: int):
     """The machine code of `loop` for so many lanes."""
     with _LOOPS_LOCK:
         if lanes not in _LOOPS:
-            called = {"combined": "combined", "put": "put"}
             texts = [translate(combined, unroll=True), translate(put)]
-            texts.append(translate(loop, W=lanes, V=widest(), **called))
+            texts.append(translate(loop, W=lanes, V=widest(), combined="combined", put="put"))
             _LOOPS[lanes] = compile_text(texts, 1, 2, passes=True)
         return _LOOPS[lanes]

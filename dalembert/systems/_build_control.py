@@ -29,7 +29,7 @@ def controls_of(
         numbers: dict = dict(x.numbers) | (placed(model.space, x.markers) if len(x.markers) == 2 and not target else {})
         law = law_of_measurement(x, model.space, number.__getitem__)
         channels = tuple(c._replace(level=level_of(name, known)) for name, c in zip(x.names, x.channels, strict=True))
-        arrays = {k: np.asarray(value, float) for k, value in numbers.items()}  # a batch has a row of each
+        arrays: dict = {k: np.asarray(value, float) for k, value in numbers.items()}  # a batch has a row of each
         measures.append(Measure(x.name, channels, x.groups, law, blocks, arrays, target))
     return tuple(measures), _control(model, number)
 
