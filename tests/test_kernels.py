@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+import re
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ from dalembert.equations import assemble
 from dalembert.kernels import Compiled, Kernel, flat, widest
 from dalembert.kernels._eliminate import Elimination, order
 from dalembert.kernels._graph import Graph
+from dalembert.kernels._llvm import code
 from dalembert.linalg._saddle import ROUNDING
 from dalembert.systems import without_names
 
@@ -163,6 +165,50 @@ def test_pieces_compute_what_one_piece_computes(piece, effort, lanes):
         for lane in range(lanes):
             expected = flat(loops(parameters, tuple(inputs[lane])))
             np.testing.assert_allclose(out[:, lane], expected, rtol=1e-12, atol=1e-14)  # fused operations, 18 rounds
+
+
+def branches(parameters, given):
+    """A branch in a branch, a loop in one, numbers of before and of inside that are used after."""
+    x, y = given
+    e = jnp.sin(x) * y
+
+    def deep(a):
+        return jax.lax.fori_loop(0, 3, lambda _, b: jnp.cos(b) + e * jnp.exp(-b * b), a)
+
+    def inside(a):
+        b, c = jax.lax.cond(y[0] > 0.0, lambda: (deep(a), y), lambda: (jnp.tanh(a * e) * 3.0 - y, a * a))
+        return b + jnp.cumsum(c), b
+
+    def outside(a):
+        return deep(jnp.sqrt(a * a + 1.0) * parameters[0]), jnp.cos(a) - y * parameters[1]
+
+    a, b = jax.lax.cond(x[0] > 0.0, inside, outside, x)
+    return a, b * e, jnp.where(y[0] > 0.0, a, b)
+
+
+@pytest.mark.parametrize("lanes", [1, "widest"])
+@pytest.mark.parametrize("piece", [3, 20, 10**9])
+def test_branches_in_pieces_compute_what_one_piece_computes(piece, lanes):
+    """Whether all lanes take the same side or not; no function is longer than its piece, so none needs much of a stack:
+    that of 400 four-bars in lanes was 5 MB, and a process ended there."""
+    lanes = widest() if lanes == "widest" else 1
+    random, parameters = np.random.default_rng(5), np.array([0.7, 0.3])
+    kernel = Kernel.of("branches", branches, parameters, tuple(np.ones((2, 4))))
+    computed = [len(re.findall("= (f|select)", f)) for f in code(kernel.written, lanes, piece).text.split("define ")]
+    assert max(computed) <= 4 * piece  # a truth or a sine are several operations
+    compiled = Compiled([kernel], lanes, 0, piece)
+    kept = compiled.setup("branches", parameters)
+    kept = np.ascontiguousarray(np.broadcast_to(kept.T, (compiled.kept["branches"], lanes)))
+    call = compiled.module.function("branches", *[ctypes.c_void_p] * 3)
+    for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1), None):  # None: each lane another
+        inputs = random.normal(size=(lanes, 2, 4))
+        if signs:
+            inputs[:, :, 0] = np.abs(inputs[:, :, 0]) * signs
+        given, out = np.ascontiguousarray(inputs.reshape(lanes, -1).T), np.zeros((kernel.outputs, lanes))
+        call(kept.ctypes.data, given.ctypes.data, out.ctypes.data)
+        for lane in range(lanes):
+            expected = flat(branches(parameters, tuple(jnp.asarray(inputs[lane]))))
+            np.testing.assert_allclose(out[:, lane], expected, rtol=1e-12, atol=1e-14)  # fused operations
 
 
 def test_extremes_and_magnitudes_of_what_is_no_number():

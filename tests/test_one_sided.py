@@ -14,10 +14,9 @@ from _helpers_cli import in_process
 import dalembert as da
 from dalembert._results import DalembertError, FileError, ModelError, SimulationError
 from dalembert.io import text_of
-from dalembert.linalg import least
+from dalembert.linalg import impulses_of_contacts, least
 from dalembert.simulation import IMPULSE_RULE, simulate_stepping
 from dalembert.simulation._impacts import Instantly, terms_at
-from dalembert.simulation._stepping import _impulses
 from dalembert.stabilise import assembled
 from dalembert.systems import all_closed, gaps_of
 from dalembert.view import scene_of
@@ -931,7 +930,9 @@ def test_the_programme_of_time_steps_does_not_grow_with_the_contacts():
     def size(n: int) -> int:
         numbers = [np.eye(3 * n), np.zeros(3 * n), np.zeros(n), np.ones(n, bool), *np.zeros((2, n)), np.zeros(3 * n)]
         tied = tuple((2 * k, 2 * k + 1) for k in range(n))
-        return str(jax.make_jaxpr(lambda *x: _impulses(*x, tied))(*numbers)).count(" = ")  # lines also hold sizes
+        return str(jax.make_jaxpr(lambda *x: impulses_of_contacts(*x, tied))(*numbers)).count(
+            " = "
+        )  # lines also hold sizes
 
     assert size(4) == size(40)
 

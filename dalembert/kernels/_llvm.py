@@ -105,7 +105,11 @@ class _LongLoop(NamedTuple):
 
 
 class _LongBranch(NamedTuple):
-    """A branch of more than one piece: its results are moved to memory by the part that is computed."""
+    """A branch of more than one piece: its results are moved to memory by the part that is computed.
+
+    The part for where it does not hold comes first: with lanes both may be computed, and the other then overwrites the
+    results of those lanes where it holds.
+    """
 
     node: int
     parts: tuple[list[Any], list[Any]]
@@ -198,7 +202,7 @@ class _Writer:
             if weight > self.piece and self.graph.op[item[1]] == "loop":
                 steps.append(self._long_loop(item[1]))
                 continue
-            if weight > self.piece and self.graph.op[item[1]] == "branch" and self.lanes == 1:
+            if weight > self.piece and self.graph.op[item[1]] == "branch":
                 steps.append(self._long_branch(item[1]))
                 continue
             if not steps or not isinstance(steps[-1], _Piece) or steps[-1].weight + weight > self.piece:
@@ -237,9 +241,13 @@ class _Writer:
     def _long_branch(self, node: int) -> _LongBranch:
         branch: Branch = self.graph.args[node][0]
         parts = []
-        for region, results in zip(branch.regions, branch.results, strict=True):
-            nodes = [a for a in self.inside.get(region, []) if self.graph.op[a] not in ("input", "result")]
-            moves = [("move", r, results[self.graph.args[r][1]], None) for r in self.results.get(node, [])]
+        for which in (1, 0):
+            nodes = [
+                a for a in self.inside.get(branch.regions[which], []) if self.graph.op[a] not in ("input", "result")
+            ]
+            there = branch.truth if self.lanes > 1 and not which else None
+            results = branch.results[which]
+            moves = [("move", r, results[self.graph.args[r][1]], there) for r in self.results.get(node, [])]
             parts.append(self._cut([*(("node", a) for a in nodes), *moves]))
         return _LongBranch(node, (parts[0], parts[1]), _Piece([("check", branch.truth)]))
 
@@ -371,14 +379,14 @@ class _Writer:
                 a = step.node
                 self._begin(f"%d{a}.")
                 truth = self._truth(self.graph.args[a][0].truth)
-                driver += [*self.lines, f"br i1 {truth}, label %b{a}.0, label %b{a}.1"]
+                wanted = self._any(self._emit(f"xor {self.truth} {truth}, {self._truth(ONE)}")), self._any(truth)
+                driver += self.lines
                 for which, part in enumerate(step.parts):
-                    driver.append(f"b{a}.{which}:")
+                    driver += [f"br i1 {wanted[which]}, label %b{a}.{which}, label %e{a}.{which}", f"b{a}.{which}:"]
                     self.block = f"b{a}.{which}"
                     self._steps(name, part, given, driver, out)
-                    driver.append(f"br label %b{a}.end")
-                driver.append(f"b{a}.end:")
-                self.block = f"b{a}.end"
+                    driver += [f"br label %e{a}.{which}", f"e{a}.{which}:"]
+                    self.block = f"e{a}.{which}"
                 continue
             a, loop = step.node, step.loop
             self._steps(name, step.start, given, driver, out)

@@ -12,6 +12,7 @@ from dalembert.linalg._blocks import (
 )
 from dalembert.linalg._coulomb import STICK, Choice, Coulomb, Pushed
 from dalembert.linalg._dependence import LARGE, ZERO, Combination, Dependence, null_by_qr, removable, short_dependencies
+from dalembert.linalg._impulses import impulses_of_contacts
 from dalembert.linalg._klu import KLU
 from dalembert.linalg._least import Least, least
 from dalembert.linalg._pivot import blocks_times, mass_root, others, pick_rows, pivot_columns, pseudo_inverse, unit_rows
@@ -63,6 +64,7 @@ __all__ = [
     "dense_of_blocks",
     "extremes",
     "factorise",
+    "impulses_of_contacts",
     "least",
     "mass_metric_rows",
     "mass_root",

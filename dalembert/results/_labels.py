@@ -69,7 +69,8 @@ def labelled(results: Results) -> xr.Dataset:
 
 def plain_stats(solution) -> dict[str, float | int]:
     """The counts and settings of a run as plain numbers; of a member of a batch they are arrays."""
-    return {k: float(x) if np.asarray(x).dtype.kind == "f" else int(x) for k, x in solution.stats.items()}
+    plain = {k: np.asarray(x) for k, x in solution.stats.items()}
+    return {k: float(x) if np.issubdtype(x.dtype, np.floating) else int(x) for k, x in plain.items()}
 
 
 def _attributes(results: Results) -> dict[str, Any]:
