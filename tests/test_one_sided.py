@@ -387,6 +387,32 @@ def trapdoor(space="plane", what="tip.y", **limit) -> da.Model:
     return m
 
 
+def swing(unit=1.0, **end) -> da.Model:
+    """A rod of 1 m on a hinge, let go when level, with a stop of the angle; in units of which a metre has `unit`."""
+    m = da.Model("swing", gravity=(0, -G * unit))
+    rod = m.body("rod", mass=1.0, inertia=unit**2 / 12, position=(0.5 * unit, 0))
+    m.revolute("hinge", m.ground, rod, at=(0, 0))
+    m.limit("stop", "hinge", restitution=0.4, **end)
+    return m
+
+
+def test_stops_of_angles_do_not_depend_on_the_unit_of_length():
+    """Their gaps are radians, whatever the machine's size is: in micrometres, and for a machine of a micrometre."""
+    want = [i.t for i in da.simulate(swing(lower=-1.0), 1.3, samples=2).phases.impacts]
+    assert len(want) == 17
+    for unit in (1e-6, 1e6):
+        s = da.simulate(swing(unit, lower=-1.0), 1.3, samples=2)
+        assert [i.t for i in s.phases.impacts] == pytest.approx(want, abs=1e-8)
+        assert s.phases.of("stop")[-1].state == "closed"
+        with pytest.raises(ModelError, match=r"'stop' starts 0.5 beyond its limit"):
+            da.build(swing(unit, lower=0.5))
+        above = da.simulate(swing(unit, lower=-5e-4), 0.02, samples=2)  # it starts above the stop, not on it
+        assert above.phases.impacts[0].t == pytest.approx(math.sqrt(2 * 5e-4 / (1.5 * G)), rel=1e-6)
+        steps = simulate_stepping(swing(unit, lower=-0.1), 0.1, dt=1e-3, every=10)
+        free = simulate_stepping(swing(lower=-0.1), 0.1, dt=1e-3, every=10)
+        np.testing.assert_allclose(steps.q[:, 2], free.q[:, 2], atol=1e-9)
+
+
 @pytest.mark.parametrize(("space", "coordinates", "what", "end"), [
     ("plane", "absolute", "tip.y", {"lower": -0.5}),
     ("plane", "joint", "reach", {"upper": 2 * math.sin(math.pi / 12)}),
@@ -1174,6 +1200,11 @@ def test_bad_input_gets_a_sentence():
         da.build(m)
     with pytest.raises(DalembertError, match=r"starts 0.1 beyond the limit of its one-sided joint 'floor'"):
         da.simulate(ball(), 1.0, state=([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]))
+    for march in (da.simulate, functools.partial(simulate_stepping, dt=1e-3)):  # steps gave NaN, without a word
+        with pytest.raises(DalembertError, match=r"v\[1\] of system 'ball' is nan: no start can have it"):
+            march(ball(), 0.01, state=([0.0, 1.0, 0.0], [0.0, math.nan, 0.0]))
+    with pytest.raises(DalembertError, match=r"every=1.5 a whole number from 1 on"):
+        simulate_stepping(ball(), 0.01, dt=1e-3, every=1.5)
 
 
 def test_nothing_is_lost_by_bad_input(tmp_path):

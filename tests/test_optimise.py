@@ -437,3 +437,16 @@ def test_wrong_questions_get_a_sentence(oscillator):
         optimise(oscillator, {"spring.stifness": (1.0, 2.0)}, minimise=goal, t_end=0.3)
     with pytest.raises(da.errors.DalembertError, match="neither true nor false"):
         assert 0.0 <= goal <= 1.0
+
+
+@pytest.mark.parametrize(("ask", "words"), [
+    (lambda: at_time("tip.x", 9.0), r"at_time\(tip.x, 9\): the motion is from 0 to 0.5 s, and 9 s is not in it"),
+    (lambda: 2 * at_time("tip.x", -0.1) + 1, r"from 0 to 0.5 s, and -0.1 s is not in it"),
+    (lambda: deviation("tip.x", [0.0, 0.2], [1.0, 2.0]), "the wanted course is known from 0 to 0.2 s"),
+    (lambda: deviation("tip.x", [0.5, 0.2, 0.0], [1.0, 2.0, 3.0]), "times must be finite and rise"),
+    (lambda: deviation("tip.x", [0.0, 0.2, 0.5], [1.0, np.nan, 3.0]), "and values finite"),
+])  # fmt: skip
+def test_times_outside_the_motion_are_refused(swinging, ask, words):
+    """Beyond its ends a course would be taken as constant, without a word."""
+    with pytest.raises(da.errors.DalembertError, match=words):
+        Asked(Machine(swinging, VARIED, Task(t_end=0.5, samples=26)), [ask()])

@@ -567,6 +567,32 @@ def test_wrong_numbers_get_a_sentence():
             "A Beam needs EA and EI",
         ),
         (da.reactions.PenaltyLimit({"revolute0": 1.0}), "there are no factors for revolute1"),
+        (da.reactions.PenaltyLimit({"*": -1.0}), r"factor of '\*' must be greater than zero, not -1"),
+        (da.reactions.Weighted({"revolute0": -1.0, "*": 1.0}), "of 'revolute0' must be greater than zero, not -1"),
+        (da.reactions.Weighted({"*": {"Fz": 0.0}}), r"of '\*', Fz, must be greater than zero, not 0"),
+        (da.reactions.Weighted(np.nan), "Stiffness must be greater than zero, not nan"),
+        (da.reactions.Weighted({"*": "stiff"}), "must be a number, a dict, numbers or a matrix, not 'stiff'"),
+        (da.reactions.Weighted({"*": -np.eye(6)}), "must be a positive definite matrix"),
+        (da.reactions.Weighted({"*": 1.0}, length=-1.0), "length must be greater than zero and finite, not -1"),
+        (
+            da.reactions.Weighted(bodies={"leaf": da.reactions.Bar(("revolute1", "revolute0"), EA=-1.0)}),
+            "The elasticity of 'leaf' must be",
+        ),
     ):
         with pytest.raises(da.errors.DalembertError, match=sentence):
             rule.prepare(here.system, here.equations)
+
+
+@pytest.mark.filterwarnings("ignore::dalembert.errors.RedundancyWarning")
+def test_rules_of_a_machine_with_contacts():
+    """A door beside a ball that lands: the rule is that of the door, whether the ball is in the air or down."""
+    model = da.mechanism("door-two-balls")
+    ball = model.body("ball", mass=1.0, inertia=(0.1,) * 3, position=(0, 0, 0.3))
+    model.contact("floor", model.ground, ball, point=(0, 0, 0), normal=(0, 0, 1), radius=0.1)
+    run = da.simulate(model, 0.5, samples=3)
+    assert [p.state for p in run.phases.of("floor")] == ["open", "closed"]
+    for rule in (da.reactions.Weighted({"top": 3.0, "*": 1.0}), da.reactions.PenaltyLimit({"top": 3.0, "*": 1.0})):
+        force = run.reactions("top", rule=rule)["force"].sel(axis="z")
+        np.testing.assert_allclose(force, 0.75 * 9.81 * model.bodies["leaf"].mass, rtol=1e-9)
+        floor = run.reactions("floor", rule=rule)["force"].sel(axis="z")
+        np.testing.assert_allclose(floor, [0, 9.81, 9.81], rtol=1e-9)

@@ -283,6 +283,7 @@ def test_what_alternative_models_measure(tmp_path):
         ({"measure": ["final(tipp.x)"]}, "no measurement or joint coordinate 'tipp.x'"),
         ({"measure": ["final(tip.position)"]}, "has several numbers; name them: tip.x, tip.y"),
         ({"measure": ["at_time(tip.x, soon)"]}, "soon"),
+        ({"measure": ["at_time(tip.x, 3)"]}, "is saved from 0 to 0.1 s, and 3 s is not in it"),
         ({"rtoll": 1e-3}, "'rtoll' is no setting of task 'simulate'"),
         ({"task": "dance"}, "task='dance' is unknown"),
         ({"t_end": None}, "task 'simulate' needs t_end="),

@@ -208,7 +208,7 @@ def assembly(
     chosen = numbers_of(machine, given or {}, what)
     dimensions, sizes = [d for d, _ in chosen.values()], np.array([x for _, x in chosen.values()])
     rule = Weighted(stiffness, None if bodies is None else dict(bodies), length)
-    rule.check_names(machine)
+    rule.check(machine)
     outputs, held = _outputs(machine, measurements, hold)
     lifted = [jax.device_get(machine_state(system, s)) for s in states]
     seen = sensitivities(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, did_you_mean
 from dalembert.model import Model
 
 FILES = Path(__file__).parent / "files"
@@ -70,7 +71,15 @@ def mechanism(name: str, **numbers) -> Model:
         >>> da.mechanism("four-bar").name
         'four-bar'
     """
-    return find(name).model(**numbers)
+    found = find(name)
+    known = inspect.signature(found.make).parameters
+    for word in numbers:
+        if word not in known:
+            raise DalembertError(
+                f"Mechanism '{name}' takes no '{word}'; it takes {', '.join(known) or 'no numbers'}."
+                f"{did_you_mean(word, known)}"
+            )
+    return found.model(**numbers)
 
 
 def find(name: str) -> Mechanism:

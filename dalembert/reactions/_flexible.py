@@ -161,4 +161,10 @@ def check_flexible(system: BodySystem, bodies: dict[str, AbstractFlexibility]) -
             if index not in system.joint(joint).blocks:
                 raise DalembertError(f"Joint '{joint}' does not touch body '{body}'.")
         points: list[Array] = [np.asarray(p) for p in marker_points(system, index, flexible.joints)]
-        np.asarray(flexible.compliance(points, system.kinematics.d))
+        with np.errstate(all="ignore"):
+            c = np.asarray(flexible.compliance(points, system.kinematics.d))
+        if not np.all(np.isfinite(c)) or (values := np.linalg.eigvalsh(c))[0] < -1e-9 * values[-1]:
+            raise DalembertError(
+                f"The elasticity of '{body}' must be that of something that gives way under every load: give numbers "
+                "that are finite and greater than zero (a matrix: positive semi-definite)."
+            )

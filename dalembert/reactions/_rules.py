@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dalembert._results import DalembertError, did_you_mean
-from dalembert._typing import Array, Rows, Velocities
+from dalembert._typing import Array, Rows, Velocities, is_traced
 from dalembert.equations import Equations
 from dalembert.linalg import RANK_TOLERANCE, BlockRows, factorise, removable
 from dalembert.reactions._flexible import AbstractFlexibility, check_flexible, marker_points
@@ -153,11 +153,13 @@ class PenaltyLimit(AbstractQuadraticRule):
         for owner in system.owners:
             given = self.factors.get(owner.name, self.factors.get("*"))
             if given is not None:
-                inverse = inverse.at[jnp.array(owner.rows)].set(1.0 / jnp.asarray(given, float))
+                inverse = inverse.at[jnp.array(owner.rows, int)].set(1.0 / jnp.asarray(given, float))
         return jnp.diag(inverse)
 
     def prepare(self, system, equations):
         _check_names(system, self.factors)
+        for name, factor in (self.factors or {}).items():
+            _check_positive(f"PenaltyLimit: the factor of '{name}'", factor)
         missing = [o.name for o in system.owners if self.factors and not {o.name, "*"} & set(self.factors)]
         if missing:
             raise DalembertError(f"PenaltyLimit: there are no factors for {', '.join(missing)}; add them, or '*'.")
@@ -231,10 +233,16 @@ class Weighted(AbstractQuadraticRule):
             return self.stiffness.get(name, self.stiffness.get("*"))
         return self.stiffness
 
-    def check_names(self, system: AbstractSystem) -> None:
-        """Refuse joints and bodies that do not exist, with a message."""
+    def check(self, system: AbstractSystem) -> None:
+        """Refuse joints and bodies that do not exist, and what is no stiffness, with a message."""
         if isinstance(self.stiffness, Mapping):
             _check_names(system, self.stiffness)
+            for name, k in self.stiffness.items():
+                _check_positive(f"Stiffness of '{name}'", k)
+        elif self.stiffness is not None:
+            _check_positive("Stiffness", self.stiffness)
+        if self.length is not None:
+            _check_positive("Weighted: length", self.length, finite=True)
         if self.bodies:
             if system.bodies is None:
                 raise DalembertError("Weighted: a FunctionSystem has no bodies.")
@@ -245,7 +253,7 @@ class Weighted(AbstractQuadraticRule):
         return np.asarray(_compliance(self, system, equations))
 
     def prepare(self, system, equations):
-        self.check_names(system)
+        self.check(system)
         dependence = equations.dependence()
         A = np.asarray(_compliance(self, system, equations)) / np.outer(dependence.sizes, dependence.sizes)
         energy = dependence.null.T @ A @ dependence.null
@@ -368,7 +376,7 @@ def _group_metric(system: AbstractSystem, equations: Equations) -> Float[Array, 
     D = C @ jax.vmap(equations.mass.solve, 1, 1)(C.T)
     G = jnp.zeros((system.m, system.m))
     for owner in system.owners:
-        rows = jnp.array(owner.rows)
+        rows = jnp.array(owner.rows, int)
         G = G.at[rows[:, None], rows].set(D[rows[:, None], rows])
     return G
 
@@ -379,3 +387,24 @@ def _check_names(system: AbstractSystem, names) -> None:
         if name != "*" and name not in known:
             hint = did_you_mean(name, known)
             raise DalembertError(f"There is no joint '{name}'; the joints are {', '.join(known)}.{hint}")
+
+
+def _check_positive(what: str, given: Any, *, finite: bool = False) -> None:
+    """Refuse, with a message, numbers that are not greater than zero, and matrices that are not positive definite; what
+    is infinite is rigid."""
+    if isinstance(given, Mapping):
+        for label, value in given.items():
+            _check_positive(f"{what}, {label},", value, finite=finite)
+        return
+    if given is None or is_traced(given):
+        return
+    try:
+        values = np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise DalembertError(f"{what} must be a number, a dict, numbers or a matrix, not {given!r}.") from None
+    if values.ndim == 2 and values.shape[0] == values.shape[1]:
+        if not np.all(np.isfinite(values)) or np.linalg.eigvalsh(0.5 * (values + values.T))[0] <= 0:
+            raise DalembertError(f"{what} must be a positive definite matrix.")
+    elif not np.all(values > 0) or (finite and not np.all(np.isfinite(values))):
+        wrong = values[~((values > 0) & (np.isfinite(values) if finite else True))].ravel()[0]
+        raise DalembertError(f"{what} must be greater than zero{' and finite' if finite else ''}, not {wrong:g}.")

@@ -50,7 +50,9 @@ def ranged(results: Results, joint: str, known: Known | None, frame: str, instan
     if results.friction_shares_load:
         raise DalembertError("Friction that sticks shares the load with joints here; their ranges are not stated then.")
     t = np.asarray(results.solution.t)
-    count = len(t) if instants is None else min(len(t), instants)
+    if instants is not None and not (instants == int(instants) and instants >= 1):
+        raise DalembertError(f"instants={instants!r} must be a whole number, 1 at least.")
+    count = len(t) if instants is None else min(len(t), int(instants))
     picks = np.unique(np.linspace(0, len(t) - 1, count).astype(int))
     labels: tuple[str, ...] = ()
     tables: dict[str, list] = {"lower": [], "upper": [], "value": []}

@@ -121,7 +121,8 @@ class Results:
     def with_rule(self, rule: AbstractReactionRule | str) -> Solution:
         chosen = rule_of(rule)
         if chosen is not None:
-            chosen = chosen.prepare(self.machine, self.instant(0).on_bodies)
+            here = self.instant(0)  # where contacts are open: the machine without their rows
+            chosen = chosen.prepare(here.machine, here.on_bodies)
         return dataclasses.replace(self.solution, chosen=chosen)
 
     @functools.cached_property

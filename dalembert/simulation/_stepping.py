@@ -103,12 +103,14 @@ _seen = compiled_for_each(_where, 3)
 
 @dataclass(frozen=True)
 class _Sides:
-    """Which rows are what: those that are not one-sided, those of contacts with their signs, and the tied ones."""
+    """Which rows are what: those that are not one-sided, those of contacts with their signs, the tied ones, and which
+    gaps are angles."""
 
     both: tuple[int, ...]
     normal: tuple[int, ...]
     signs: tuple[int, ...]
     tied: tuple[tuple[int, ...], ...]
+    angles: tuple[bool, ...]
 
 
 def simulate_stepping(
@@ -144,8 +146,11 @@ def simulate_stepping(
     _refuse_open_angles(system)
     if is_traced(t_end, t0, dt):
         raise DalembertError("t_end=, t0= and dt= decide how many steps there are: they must be known numbers.")
-    if not (np.isfinite(dt) and dt > 0 and t_end > t0 and every >= 1):
-        raise DalembertError(f"dt={dt:g} and every={every} must be positive, and t_end={t_end:g} later than t0={t0:g}.")
+    if not (np.isfinite(dt) and dt > 0 and t_end > t0 and every >= 1 and every == int(every)):
+        raise DalembertError(
+            f"dt={dt:g} must be positive, every={every} a whole number from 1 on, and t_end={t_end:g} later than "
+            f"t0={t0:g}."
+        )
     count = max(1, int(np.ceil((t_end - t0) / float(dt) / every - 1e-9)))
     if is_traced(system, state):
         q, v = (system.q0, system.v0) if state is None else state
@@ -164,6 +169,7 @@ def simulate_stepping(
         tuple(t.row for t in touches),
         tuple(t.sign for t in touches),
         tuple(t.tied for t in touches),
+        tuple(t.is_angle for t in touches),
     )
     numbers = (jnp.asarray(t0, float), jnp.asarray(dt, float), jnp.asarray(q, float), jnp.asarray(v, float))
     found = Stepped(system, *_marched(whole, sides, count, every, *numbers, mu, jnp.asarray(restitution)))
@@ -247,7 +253,7 @@ def _step(system, sides: _Sides, t, dt, q, v, mu, restitution, former):
     W, offset = G @ P @ G.T, G @ free + signs * b[order]
     before = sign * phi[normal]
     size = 1.0 if system.bodies is None else system.bodies.size
-    active = sign * e.Phi[normal] <= CLOSED * size
+    active = sign * e.Phi[normal] <= CLOSED * jnp.where(np.array(sides.angles), 1.0, size)
     lam, left = impulses_of_contacts(W, offset, before, active, mu, restitution, former, sides.tied)
     after = free + P @ (G.T @ lam)
     q = system.retract(middle, 0.5 * dt * after)

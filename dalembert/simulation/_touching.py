@@ -27,7 +27,7 @@ from dalembert.simulation._phases import ContactPhases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._solution import Solution
 from dalembert.stabilise import CHANGED, State, assembled
-from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, rows_among_all
+from dalembert.systems import INSIDE, TOUCHING, AbstractSystem, all_closed, gap_sizes, rows_among_all
 
 BEYOND = 1e-10
 """Relative pull of a contact that counts as one: rounding is less."""
@@ -130,6 +130,7 @@ class Closings:
         self.methods = {"formulation": formulation, "stabilisation": stabilisation, "rule": rule}
         self.restitution, self.frictions = np.asarray(system.restitutions()), np.asarray(system.frictions())
         self.size = float(system.bodies.size) if system.bodies is not None else 1.0
+        self.sizes = gap_sizes(self.touches, self.size)
         self.width = max((len(t.tied) for t in self.touches), default=0)
         self._prepared: dict[tuple, Prepared] = {}
 
@@ -216,11 +217,11 @@ class _March(PartMarch):
         q, v = (None, None) if given is None else given
         none = F.held([False] * len(F.touches))
         found = assembled(F.closed(none), q, v, t=t)
-        gap = F.now(t, found.state).gap / F.size
+        gap = F.now(t, found.state).gap / F.sizes
         if np.min(gap) < -INSIDE:
             k = int(np.argmin(gap))
             raise DalembertError(
-                f"'{F.system.name}' starts {-gap[k] * F.size:.4g} beyond the limit of its one-sided joint "
+                f"'{F.system.name}' starts {-gap[k] * F.sizes[k]:.4g} beyond the limit of its one-sided joint "
                 f"'{F.touches[k].joint}': start with it closed or open."
             )
         near = gap <= TOUCHING
@@ -272,7 +273,7 @@ class _March(PartMarch):
         """End where a gap did not become zero but passed it: in space the angle of a stop, at half a turn."""
         F = self.contacts
         gap = F.now(t, state).gap
-        jumps = np.flatnonzero(closing & (gap < -INSIDE * F.size))
+        jumps = np.flatnonzero(closing & (gap < -INSIDE * F.sizes))
         if len(jumps):
             raise self.failed(
                 f"At t = {t:.6g} s the gap of {quoted(F.names[k] for k in jumps)} jumps to {gap[jumps[0]]:.4g}: in "
@@ -363,7 +364,7 @@ class _March(PartMarch):
         out, limits, turned = [], [], []
         for t, here in zip(times, F.at(times, states), strict=True):
             value = np.where(on.closed, 0.0, here.gap)
-            limit = np.full(len(on.closed), ROUNDED * F.size)
+            limit = ROUNDED * F.sizes
             more, rounded, turns = np.ones(len(on.closed)), np.zeros(len(on.closed)), False
             if on.closed.any():
                 rows = np.linalg.norm(here.W[here.rows], axis=1)
@@ -413,7 +414,7 @@ class _March(PartMarch):
             found = self.march(ready, a, b, state, times)
             states = State(np.asarray(found.q), np.asarray(found.v))
             seen = value(times, states)
-            up = int(np.argmax(seen > 0.1 * LOW * self.contacts.size))  # above rounding
+            up = int(np.argmax(seen > 0.1 * LOW * self.contacts.sizes[k]))  # above rounding
             if not seen[up] > 0:
                 return a, state
             low = up + int(np.argmax(seen[up:] < 0))
@@ -427,13 +428,13 @@ class _March(PartMarch):
 
     def still(self, here: Instantly) -> np.ndarray:
         """The rates below which gaps do not change."""
-        return STILL * here.speeds + CREEP * self.contacts.size / (self.t_end - self.t0)
+        return STILL * here.speeds + CREEP * self.contacts.sizes / (self.t_end - self.t0)
 
     def decide(self, t: float, state: State, on: Held, broken: Broken) -> tuple[State, Held]:
         """The state after what happens at this instant, and the contacts that are closed from now on."""
         F = self.contacts
         here = F.now(t, state)
-        near = broken.gap | on.closed | (here.gap <= TOGETHER * F.size)
+        near = broken.gap | on.closed | (here.gap <= TOGETHER * F.sizes)
         slow = np.maximum(self.slow(here), np.where(broken.friction & on.sliding, STOPPED * self.fastest, 0.0))
         struck = len(self.impacts)
         for _ in range(JUMPS):
@@ -564,7 +565,7 @@ class _March(PartMarch):
 
     def low(self, here: Instantly, leaving: np.ndarray, pressed: np.ndarray) -> np.ndarray:
         """Which of the contacts that leave, and whose gaps accelerate by −`pressed`, leave too little."""
-        heights = 2 * LOW * self.contacts.size * np.maximum(pressed, 0.0)
+        heights = 2 * LOW * self.contacts.sizes * np.maximum(pressed, 0.0)
         return leaving & (pressed > 0) & (np.maximum(here.rate, 0.0) ** 2 < heights)
 
     # ---- the end -------------------------------------------------------------------------------------------
@@ -613,7 +614,7 @@ def contact_remarks(system: AbstractSystem, t: float, q, lam: np.ndarray) -> tup
         out.append(
             f"one-sided joints would have to pull ({', '.join(pulls)} N): the machine does not rest so, they open"
         )
-    inside = [n for n, gap in zip(contacts.names, here.gap, strict=True) if gap < -INSIDE * contacts.size]
+    inside = [n for n, gap in zip(contacts.names, here.gap / contacts.sizes, strict=True) if gap < -INSIDE]
     if inside:
         out.append(f"beyond the limit of one-sided joints that were open at the start: {', '.join(map(repr, inside))}")
     return tuple(out)

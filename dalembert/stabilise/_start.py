@@ -106,6 +106,7 @@ def assembled(
         q = jnp.concatenate([q, system.split(system.q0)[1]])
     v = system.v0 if v is None else in_double(f"v of system '{system.name}'", v)
     _check_shapes(system, q, v)
+    _check_finite(system, q, v)
     t = t if is_traced(t) else np.asarray(t, float)
     free = _free_mask(system, hold)
     found, met = (None, False) if is_traced(system, t, q, v) or not system.m else _as_given(system, t, q, v)
@@ -161,6 +162,13 @@ def _check_shapes(system: AbstractSystem, q, v) -> None:
     for name, given, wanted in (("q", q, system.q0.shape), ("v", v, system.v0.shape)):
         if given.shape != wanted:
             raise DalembertError(f"{name} of system '{system.name}' must have shape {wanted}, got {given.shape}.")
+
+
+def _check_finite(system: AbstractSystem, q, v) -> None:
+    for name, given in (("q", q), ("v", v)):
+        if not is_traced(given) and len(wrong := np.flatnonzero(~np.isfinite(given))):
+            k = int(wrong[0])
+            raise AssemblyError(f"{name}[{k}] of system '{system.name}' is {float(given[k])}: no start can have it.")
 
 
 def nearest(system, t, q, v, free) -> Assembled:

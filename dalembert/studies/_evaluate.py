@@ -188,6 +188,8 @@ class Asked:
                 raise DalembertError(f"{self._first_over_motion()}: give t_end=, the end of the motion.")
             if len(machine.task.times) < 3:
                 raise DalembertError("samples= must be three times at least: quantities are taken over the motion.")
+            for q in self.quantities:
+                q.refuse_motion(float(machine.task.times[0]), float(machine.task.times[-1]))
             self.remarks += machine.refuse_open(self.over_motion)
             if any(transmits(machine.system, k) for w, k in machine.columns(self.over_motion).values() if w == "y"):
                 _ = machine.rule

@@ -157,6 +157,13 @@ class Motion(Task):
         self.courses = Courses(self.system, [n for m in self.measure for n in m.names])
         self.courses.refuse_unlabelled(self.system)
         self._times = _times(self.settings)
+        first, last = float(self._times[0]), float(self._times[-1])
+        for m in self.measure:
+            if m.word == "at_time" and not first <= m.number <= last + 1e-9 * (last - first):
+                raise DalembertError(
+                    f"measure: '{m.name}': the motion is saved from {first:g} to {last:g} s, and {m.number:g} s is not "
+                    "in it."
+                )
 
     @property
     def times(self) -> np.ndarray:

@@ -30,7 +30,7 @@ from dalembert.systems._prescribed import Prescription, prescription
 from dalembert.systems._rows import Family
 from dalembert.systems._sticking import friction_efforts
 from dalembert.systems._switch import is_on, is_switchable, set_active, with_switches
-from dalembert.systems._touching import INSIDE, TOUCHING, Touch, all_closed, gaps_of, rows_among_all
+from dalembert.systems._touching import INSIDE, TOUCHING, Touch, all_closed, gap_sizes, gaps_of, rows_among_all
 from dalembert.systems._tree import TreeSystem
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "ConstrainedPoint", "Constraints", "Control", "CoordinateView", "Family", "Frame", "FunctionSystem", "JointRows",
     "JointView", "Known", "Loads", "Measure", "Named", "Nature", "Origin", "Prescription", "Renaming", "RowOwner",
     "State", "Terms", "Touch", "TreeSystem", "all_closed", "build", "compiled", "compiled_alone", "compiled_for_each",
-    "compiled_quickly", "friction_efforts", "gaps_of", "geometry", "in_double", "is_on", "is_switchable",
+    "compiled_quickly", "friction_efforts", "gap_sizes", "gaps_of", "geometry", "in_double", "is_on", "is_switchable",
     "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all",
     "rows_of", "set_active", "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip

@@ -54,6 +54,7 @@ class Nature:
     timed: bool = False  # its rows may depend on time
     assumption: str = ""  # what is assumed about its force, as the end of a sentence
     impact: str = ""  # of a one-sided joint: the law of its impacts
+    gap_is_angle: bool = False  # and whether its gaps are angles
 
 
 @dataclass(frozen=True)

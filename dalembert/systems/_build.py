@@ -30,7 +30,7 @@ from dalembert.systems._origin import Origin
 from dalembert.systems._precision import require_float64
 from dalembert.systems._prescribed import coupling_rows
 from dalembert.systems._rows import Family
-from dalembert.systems._touching import INSIDE, TOUCHING, gaps_of, with_contacts
+from dalembert.systems._touching import INSIDE, TOUCHING, gap_sizes, gaps_of, with_contacts
 from dalembert.systems._tree import TreeSystem
 from dalembert.systems._user import user_mistake
 
@@ -79,11 +79,12 @@ def _closed_at_start(model: Model, system):
     """The system with the contacts that are closed where the model places them."""
     if not system.touches:
         return system
-    gaps = gaps_of(system, np.zeros(()), system.q0) / float(system.size)
+    sizes = gap_sizes(system.touches, float(system.size))
+    gaps = gaps_of(system, np.zeros(()), system.q0) / sizes
     mistakes = [
-        f"Joint '{t.joint}' starts {-gap * float(system.size):.4g} beyond its limit: a one-sided joint must be closed "
+        f"Joint '{t.joint}' starts {-gap * size:.4g} beyond its limit: a one-sided joint must be closed "
         "or open at the start. Move its bodies, or change its numbers."
-        for t, gap in zip(system.touches, gaps, strict=True)
+        for t, gap, size in zip(system.touches, gaps, sizes, strict=True)
         if gap < -INSIDE
     ]
     if mistakes:
@@ -157,7 +158,9 @@ def _nature(c: Constraint) -> Nature:
     element = c.element
     brings_rows = type(element).rows_in is not AbstractJoint.rows_in  # a class of a person's own: time may enter
     timed = element.drives or element.own_rows or brings_rows
-    return Nature(element.label, element.drives, element.own_rows, timed, element.assumption, element.impact_law)
+    impact = element.impact_law
+    around = bool(impact) and c.is_angle
+    return Nature(element.label, element.drives, element.own_rows, timed, element.assumption, impact, around)
 
 
 def _owner(c: Constraint, rows: JointRows, numbers: tuple[int, ...], space: str) -> RowOwner:

@@ -35,7 +35,7 @@ INSIDE = 1e-6
 @dataclass(frozen=True)
 class Touch:
     """A one-sided row: its name, the joint that owns it, its row among all rows, the sign of its multiplier, the rows
-    that bear while it does (no slip), and the law of its impacts."""
+    that bear while it does (no slip), the law of its impacts, and whether its gap is an angle."""
 
     name: str
     joint: str
@@ -43,6 +43,7 @@ class Touch:
     sign: int
     tied: tuple[int, ...]
     impact: str
+    is_angle: bool = False
 
 
 class Contacts(eqx.Module):
@@ -65,7 +66,7 @@ def touches_of(owners: Sequence[RowOwner], m_holonomic: int) -> tuple[Touch, ...
         tied = tuple(r for r in o.rows if r >= m_holonomic)
         for number, k in enumerate(rows):
             name = o.name if len(rows) == 1 else f"{o.name}[{number + 1}]"
-            out.append(Touch(name, o.name, o.rows[k], o.signs[k], tied, o.nature.impact))
+            out.append(Touch(name, o.name, o.rows[k], o.signs[k], tied, o.nature.impact, o.nature.gap_is_angle))
     return tuple(out)
 
 
@@ -105,6 +106,11 @@ def gaps_of(system: AbstractSystem, t, q) -> np.ndarray:
     touches = system.touches
     Phi = np.asarray(_positions(all_closed(system), t, q))
     return np.array([x.sign * Phi[x.row] for x in touches])
+
+
+def gap_sizes(touches: Sequence[Touch], size: float) -> np.ndarray:
+    """What the gap of each contact is measured by: the machine's size, or one radian."""
+    return np.array([1.0 if x.is_angle else size for x in touches])
 
 
 @compiled_quickly
