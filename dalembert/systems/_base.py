@@ -592,11 +592,13 @@ def _in_order(slots: Mapping[str, tuple]) -> list[str]:
 def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     import difflib
 
-    for name, value in values.items():
+    for name in values:
         if name not in slots:
             close = difflib.get_close_matches(name, slots, n=3)
             hint = f" Did you mean {', '.join(repr(c) for c in close)}?" if close else ""
             raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
+    # what stands in several places first: a number of one of these places, if it is given too, has the last word
+    for name, value in sorted(values.items(), key=lambda item: -len(slots[item[0]])):
         for slot in slots[name]:
             old = slot.get(system)
             if not is_traced(value):
