@@ -564,6 +564,20 @@ def renamed_owners(owners: tuple[RowOwner, ...], to: Renaming) -> tuple[RowOwner
     return to.once(owners, lambda owners: tuple(o.renamed(to) for o in owners))
 
 
+def _no_tensor(name: str, value: np.ndarray, slot) -> str | None:
+    """What a 3 × 3 matrix must be and is not: the tensor of a body is symmetric, a marker's axes are a rotation."""
+    value = np.broadcast_to(value, (3, 3))
+    if getattr(slot, "positive", False):
+        skew = np.max(np.abs(value - value.T))
+        return f"symmetric; it is so up to {skew:.2g}" if skew > 1e-9 * np.max(np.abs(value)) else None
+    if not name.rpartition(".")[2].endswith(("frame_i", "frame_j")):
+        return None
+    off = np.max(np.abs(value @ value.T - np.eye(3)))
+    if off < 1e-6 and np.linalg.det(value) > 0:
+        return None
+    return "a rotation, the marker's axes as columns at right angles and of length 1"
+
+
 def _is_positive(value: np.ndarray, shape: tuple[int, ...]) -> bool:
     """Whether a number is positive, or a tensor positive definite."""
     if not np.all(np.isfinite(value)):
@@ -611,6 +625,8 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
             if getattr(slot, "positive", False) and not is_traced(value) and not _is_positive(new, old.shape):
                 word = "positive definite" if old.ndim else "greater than zero"
                 raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
+            if old.shape == (3, 3) and not is_traced(value) and (mistake := _no_tensor(name, new, slot)):
+                raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {mistake}.")
             system = slot.set(system, new)
     asked = {k for k, name in enumerate(_in_order(slots)) if name in values and is_traced(values[name])}
     return with_fields(system, asked=tuple(sorted(asked.union(system.asked)))) if asked else system
