@@ -708,3 +708,39 @@ def test_a_start_may_leave_out_the_states_of_controllers():
     system = controlled("absolute", False)
     q = da.stabilise.consistent_state(system, (np.array([0.1, 0.0, 0.0]), np.zeros(3))).q
     np.testing.assert_allclose(q, [0.1, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "motion",
+    ["abs(t - 0.3) - 0.3", lambda t: jnp.maximum(t, 0.3) - 0.3, da.functions.table([0, 0.3, 1], [0, 1, 0], degree=1)],
+    ids=["formula", "own function", "straight lines"],
+)
+def test_a_driver_whose_speed_jumps_is_refused(motion):
+    """Steps would pass over the corner: the end of an undriven link then depends on where they happened to fall."""
+    model = da.Model("pair")
+    upper = model.body("upper", mass=2.0, inertia=0.2, position=(0.5, 0))
+    lower = model.body("lower", mass=1.0, inertia=0.1, position=(1.5, 0))
+    model.revolute("shoulder", model.ground, upper, at=(0, 0))
+    model.revolute("elbow", upper, lower, at=(1, 0))
+    model.driver("drive", "shoulder", motion)
+    with pytest.raises(da.errors.DalembertError, match=r"'drive' of 'pair': the speed .* jumps at t = 0\.3 s"):
+        da.simulate(model, 1.0, samples=2)
+
+
+def test_only_jumps_of_the_speed_are_refused():
+    """A corner of the speed is none of the position; a corner outside of the run is none of the run; inputs count."""
+    model = da.Model("slide")
+    block = model.body("block", mass=2.0, inertia=1.0)
+    model.prismatic("rail", model.ground, block, at=(0, 0), axis=(1, 0))
+    model.input("way")
+    model.driver("drive", "rail", "way")
+    for smooth in ("max(0, t - 0.3)^2", "abs(t - 5) - 5"):
+        assert da.simulate(model, 1.0, samples=2, inputs={"way": smooth}).status == da.simulation.Status.done
+    with pytest.raises(da.errors.DalembertError, match="jumps at t = 0.3 s"):
+        da.simulate(model, 1.0, samples=2, inputs={"way": "abs(t - 0.3) - 0.3"})
+    model.remove("drive")
+    model.speed_driver("drive", "rail", "abs(t - 0.3)")
+    assert da.simulate(model, 1.0, samples=2).status == da.simulation.Status.done
+    model.replace("drive", speed="sign(t - 0.3)")
+    with pytest.raises(da.errors.DalembertError, match="jumps at t = 0.3 s"):
+        da.simulate(model, 1.0, samples=2)

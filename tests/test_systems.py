@@ -178,3 +178,19 @@ def test_a_sparse_system_survives_pickling():
     assert system.klu is not None
     copy = pickle.loads(pickle.dumps(system.klu))
     assert copy.pattern == system.klu.pattern
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("pin.frame_j", 2 * np.eye(3), "a rotation"),
+        ("pin.frame_i", np.diag([1.0, 1.0, -1.0]), "a rotation"),
+        ("rod.inertia", [[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], "symmetric"),
+    ],
+)
+def test_a_matrix_that_nothing_can_have_is_refused(name, value, words):
+    model = da.Model("spin", space="space")
+    rod = model.body("rod", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    model.revolute("pin", model.ground, rod, at=(0, 0, 0), axis=(0, 0, 1))
+    with pytest.raises(da.errors.DalembertError, match=f"'{name}' of system 'spin' must be {words}"):
+        da.build(model).replace({name: value})

@@ -6,6 +6,7 @@ serve them all. At a moving state far off the start the bodies must accelerate a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 
@@ -207,3 +208,44 @@ def test_every_kind_that_can_carry_is_tried():
     listed = {"weld", "revolute", "prismatic", "cylindrical", "screw", "universal", "spherical", "planar"}
     assert listed <= set(CARRYING["space"]) <= set(JOINTS["space"])
     assert {"weld", "revolute", "prismatic"} <= set(CARRYING["plane"]) <= set(JOINTS["plane"])
+
+
+def _slide(extra) -> da.Model:
+    model = da.Model("slide", gravity=(0, 0))
+    block = model.body("block", mass=2.0, inertia=0.1)
+    model.prismatic("rail", model.ground, block, at=(0, 0), axis=(1, 0))
+    model.measure("x", "coordinate", "rail")
+    extra(model)
+    return model
+
+
+def test_what_acts_on_a_coordinate_moves_with_its_joint():
+    """A joint's place is moved by its name alone: its spring, its driver and its coupling read the same coordinate."""
+    place = {"rail.point_j": np.array([0.1, 0.0])}
+    for coordinates in ("absolute", "joint"):
+        sprung = da.build(_slide(lambda m: m.joint_spring("k", "rail", stiffness=8.0)), coordinates=coordinates)
+        equations = da.assemble(sprung.replace(place), 0.0, sprung.q0, sprung.v0)
+        x = 0.1 if coordinates == "absolute" else 0.0  # in a tree q is the coordinate itself
+        np.testing.assert_allclose(equations.h[0], -8.0 * x, atol=1e-15)
+        driven = da.build(_slide(lambda m: m.driver("d", "rail", "t")), coordinates=coordinates).replace(place)
+        with pytest.warns(UserWarning, match="moved") if coordinates == "absolute" else contextlib.nullcontext():
+            run = da.simulate(driven, 0.5, samples=2)
+        np.testing.assert_allclose(run.measurements["x"].values, [0.0, 0.5], atol=1e-12)
+        np.testing.assert_allclose(run.dataset["position"].values[:, 0, 0], [-0.1, 0.4], atol=1e-12)
+
+
+def test_a_place_that_is_given_for_one_element_is_its_own():
+    system = da.build(_slide(lambda m: m.joint_spring("k", "rail", stiffness=8.0)))
+    for names in (("rail.point_j", "k.point_j"), ("k.point_j", "rail.point_j")):
+        changed = system.replace({name: [0.3 if name[0] == "k" else 0.1, 0.0] for name in names}).parameters()
+        assert (float(changed["k.point_j"][0]), float(changed["rail.point_j"][0])) == (0.3, 0.1)
+
+
+def test_the_terms_of_a_coupling_move_with_their_joints():
+    def coupled(model):
+        other = model.body("other", mass=1.0, inertia=1.0, position=(0, 1))
+        model.prismatic("beside", model.ground, other, at=(0, 1), axis=(1, 0))
+        model.coupling("rod", [("rail", 1.0), ("beside", -1.0)])
+
+    system = da.build(_slide(coupled)).replace({"rail.point_j": np.array([0.1, 0.0])})
+    assert float(system.position_residual(0.0, system.q0)[-1]) == pytest.approx(0.1)

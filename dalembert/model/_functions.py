@@ -69,9 +69,19 @@ class Shape:
         own = {"table": ("breaks",), "step": ("begin", "end")}.get(self.kind, ())
         return [p[key] for key in own] + [x for part, numbers in self._with_numbers(p) for x in part.corners(numbers)]
 
+    @property
+    def may_bend(self) -> bool:
+        """Whether it may have corners at times that its numbers do not tell: a formula with abs, sign, min or max."""
+        return any(x in ("abs", "sign", "min", "max") for x in _words(self.tree)) or any(x.may_bend for x in self.parts)
+
     def data_span(self, p) -> tuple[Any, Any] | None:
         """First and last time of its data; None of what has none."""
         return (p["breaks"][0], p["breaks"][-1]) if self.kind == "table" else None
+
+
+def _words(tree: tuple) -> list:
+    """All words of the tree of an expression."""
+    return [y for x in tree for y in (_words(x) if isinstance(x, tuple) else [x])]
 
 
 class Function:

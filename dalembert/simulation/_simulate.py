@@ -36,7 +36,7 @@ from dalembert.simulation._stiff import MANY
 from dalembert.simulation._strategies import Strategies, strategies
 from dalembert.simulation._touching import touching_march
 from dalembert.stabilise import EXACT, AbstractStabilisation, State, check_tolerance
-from dalembert.systems import AbstractSystem, build
+from dalembert.systems import AbstractSystem, build, jumps
 
 ENGINES = ("auto", "native", "jax")
 """What marches."""
@@ -154,6 +154,8 @@ def simulate(
         # through the class: Equinox makes a module of each bound method, which takes a tenth of a call without motion
         for sentence in type(control).not_covered(control, float(t0), float(t_end)):
             warn_caller(f"{system.name}: {sentence}", DataWarning)
+        if sentences := jumps(system.machine, float(t0), float(t_end)):
+            raise DalembertError(" ".join(sentences))
     if system.in_parts:
         settings = {"integrator": integrator, "rtol": rtol, "atol": atol, "dt": dt, "engine": engine}
         settings |= {"stepsize_controller": stepsize_controller, "event": event}

@@ -26,7 +26,7 @@ from dalembert.systems._names import (
 )
 from dalembert.systems._origin import Origin
 from dalembert.systems._precision import in_double, require_float64
-from dalembert.systems._prescribed import Prescription, prescription
+from dalembert.systems._prescribed import Prescription, jumps, prescription
 from dalembert.systems._rows import Family
 from dalembert.systems._sticking import friction_efforts
 from dalembert.systems._switch import is_on, is_switchable, set_active, with_switches
@@ -39,6 +39,6 @@ __all__ = [
     "JointView", "Known", "Loads", "Measure", "Named", "Nature", "Origin", "Prescription", "Renaming", "RowOwner",
     "State", "Terms", "Touch", "TreeSystem", "all_closed", "build", "compiled", "compiled_alone", "compiled_for_each",
     "compiled_quickly", "friction_efforts", "gap_sizes", "gaps_of", "geometry", "in_double", "is_on", "is_switchable",
-    "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all",
+    "jumps", "marker_frames", "moment", "prescription", "refuse_wound", "require_float64", "rows_among_all",
     "rows_of", "set_active", "with_fields", "with_switches", "without_names", "wrapped",
 ]  # fmt: skip

@@ -223,6 +223,10 @@ class AbsoluteSystem(BodySystem):
                 for member, name in enumerate(family.names):
                     leaf = Leaf(lambda s, f=f, key=key: s.contacts.families[f].p[key], member)
                     slots[f"{name}.{key}"] = (*slots.get(f"{name}.{key}", ()), leaf)
+        own = dict(slots)
+        for follower, place in self.same_places():  # where a joint moves, so does what acts on its coordinates
+            if follower in own and place in own:
+                slots[place] = (*slots[place], *own[follower])
         return slots | control_slots(self)
 
     # ---- names -------------------------------------------------------------------------------------------

@@ -565,6 +565,20 @@ def renamed_owners(owners: tuple[RowOwner, ...], to: Renaming) -> tuple[RowOwner
     return to.once(owners, lambda owners: tuple(o.renamed(to) for o in owners))
 
 
+def _no_tensor(name: str, value: np.ndarray, slot) -> str | None:
+    """What a 3 × 3 matrix must be and is not: the tensor of a body is symmetric, a marker's axes are a rotation."""
+    value = np.broadcast_to(value, (3, 3))
+    if getattr(slot, "positive", False):
+        skew = np.max(np.abs(value - value.T))
+        return f"symmetric; it is so up to {skew:.2g}" if skew > 1e-9 * np.max(np.abs(value)) else None
+    if not name.rpartition(".")[2].endswith(("frame_i", "frame_j")):
+        return None
+    off = np.max(np.abs(value @ value.T - np.eye(3)))
+    if off < 1e-6 and np.linalg.det(value) > 0:
+        return None
+    return "a rotation, the marker's axes as columns at right angles and of length 1"
+
+
 def _is_positive(value: np.ndarray, shape: tuple[int, ...]) -> bool:
     """Whether a number is positive, or a tensor positive definite."""
     if not np.all(np.isfinite(value)):
@@ -593,11 +607,13 @@ def _in_order(slots: Mapping[str, tuple]) -> list[str]:
 def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
     import difflib
 
-    for name, value in values.items():
+    for name in values:
         if name not in slots:
             close = difflib.get_close_matches(name, slots, n=3)
             hint = f" Did you mean {', '.join(repr(c) for c in close)}?" if close else ""
             raise DalembertError(f"System '{system.name}' has no parameter '{name}'.{hint}")
+    # what stands in several places first: a number of one of these places, if it is given too, has the last word
+    for name, value in sorted(values.items(), key=lambda item: -len(slots[item[0]])):
         for slot in slots[name]:
             old = slot.get(system)
             if not is_traced(value):
@@ -610,6 +626,8 @@ def _replaced(system, values: Mapping[str, object], slots: Mapping[str, tuple]):
             if getattr(slot, "positive", False) and not is_traced(value) and not _is_positive(new, old.shape):
                 word = "positive definite" if old.ndim else "greater than zero"
                 raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {word}, not {value}.")
+            if old.shape == (3, 3) and not is_traced(value) and (mistake := _no_tensor(name, new, slot)):
+                raise DalembertError(f"Parameter '{name}' of system '{system.name}' must be {mistake}.")
             system = slot.set(system, new)
     asked = {k for k, name in enumerate(_in_order(slots)) if name in values and is_traced(values[name])}
     return with_fields(system, asked=tuple(sorted(asked.union(system.asked)))) if asked else system

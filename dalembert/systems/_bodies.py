@@ -63,6 +63,10 @@ class CoordinateView(NamedTuple):
         return "rad" if self.is_angle else "m"
 
 
+PLACES = ("point_i", "frame_i", "point_j", "frame_j")
+"""Where the two markers of a joint sit in their bodies."""
+
+
 @dataclass(frozen=True)
 class JointView:
     """What is measured at a joint: its two markers, independent of its rows."""
@@ -77,9 +81,11 @@ class JointView:
     target: str = ""  # of a driver: the joint it drives
     driven: str = ""  # and the coordinate of it
     is_angle: bool = False  # what it drives or stops is an angle
+    coupled: tuple[str, ...] = ()  # of a coupling: the joints of its terms
 
     def renamed(self, to: Renaming) -> JointView:
-        return dataclasses.replace(self, name=to(self.name), target=to(self.target) if self.target else "")
+        target = to(self.target) if self.target else ""
+        return dataclasses.replace(self, name=to(self.name), target=target, coupled=to.all(self.coupled))
 
 
 def _with_inputs(family: Any, jets) -> Any:
@@ -331,6 +337,14 @@ class BodySystem(RowSystem):
 
     def joint(self, name: str) -> JointView:
         return next(j for j in self.joints if j.name == name)
+
+    def same_places(self) -> list[tuple[str, str]]:
+        """Names of numbers that say again where a joint's marker sits (of what acts on, drives or couples its
+        coordinates), each with the joint's own name for it."""
+        at = [(name, "", joint) for f in self.forces for name, joint in zip(f.names, f.joints, strict=False)]
+        at += [(view.name, "", view.target) for view in self.joints if view.target]
+        at += [(view.name, f"{k}_", joint) for view in self.joints for k, joint in enumerate(view.coupled)]
+        return [(f"{name}.{term}{key}", f"{joint}.{key}") for name, term, joint in at for key in PLACES]
 
     def joint_frames(self, joint: JointView, q: Coordinates) -> list[Frame]:
         """The marker frames of a joint at q."""

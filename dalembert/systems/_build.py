@@ -296,7 +296,7 @@ def _joint_views(model: Model, constraints, rows: dict[str, JointRows], index, f
         look, target = c.element.look_of(c, model.space), "" if c.target is None else c.target.name
         known = c.element.coordinates(model.space)
         free = tuple(CoordinateView(name, f, known[name].is_angle) for name, f in rows[c.name].coordinates)
-        own = (free, look, target, c.coordinate, c.is_angle)
+        own = (free, look, target, c.coordinate, c.is_angle, tuple(x.joint.name for x in c.terms))
         views.append(JointView(c.name, _nature(c), blocks, *where[c.name], *own))
     return tuple(views)
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from dalembert import model as m
-from dalembert._typing import Array, Scalar
+from dalembert._typing import Array, Scalar, is_traced
 from dalembert.systems._base import AbstractSystem
 from dalembert.systems._constraints import ROWS, JointRows, coordinate_of, locked, wrapped
 from dalembert.systems._frames import Frame, back, dot, marker_frames, rate_of
@@ -170,6 +171,81 @@ def prescription(machine: AbstractSystem, name: str) -> Prescription | None:
 
 def _motion(family) -> Callable | None:
     return getattr(getattr(family.position, "rows", None), "motion", None)
+
+
+BISECTED = 50
+"""A jump is followed into ever smaller intervals, to within rounding of its time."""
+INTERVALS = 1000
+"""In as many parts of a run the functions of drivers are searched for jumps."""
+
+
+def jumps(machine: AbstractSystem, t0: float, t_end: float) -> list[str]:
+    """A sentence for each driver whose formula makes its speed (or its value) jump between two times: a jump of speed
+    takes an impact, which a motion by smooth steps does not have, and which they would pass over."""
+    found: dict[str, float] = {}
+    for family in machine.row_families:
+        rows = [row for f in (family.position, family.motion) if (row := getattr(f, "rows", None)) is not None]
+        functions = [(getattr(row, name, None), order) for row in rows for name, order in ASKED.items()]
+        for function, order in [x for x in functions if x[0] is not None]:
+            for k, owner in enumerate(family.names):
+                p = jax.tree_util.tree_map(lambda a, k=k: a[k], family.p)
+                given = [machine.control.sources[int(key.removeprefix(m.INPUT))] for key in p if m.is_input(key)]
+                for part, numbers in [(x.function, x.p) for x in given] if given else [(function, p)]:
+                    if is_traced(numbers) or not _may_bend(part, numbers):
+                        continue
+                    if owner not in found and (at := _jump(part, numbers, order, t0, t_end)) is not None:
+                        found[owner] = at
+    return [
+        f"Driver '{owner}' of '{machine.name}': the speed that it asks for jumps at t = {at:.6g} s. Only an impact "
+        "does that, and a run by smooth steps would pass over it: round the corner off (da.functions.step, or a "
+        "spline by da.functions.table)."
+        for owner, at in found.items()
+    ]
+
+
+ASKED = {"motion": 1, "rotation": 1, "speed": 0}
+"""Functions of time in the rows of drivers, each with its derivative that must not jump."""
+BENDING = frozenset(("abs", "sign", "max", "min", "clamp", "select_n", "floor", "ceil", "round", "rem"))
+"""Operations of JAX that make corners."""
+
+
+def _may_bend(function, p) -> bool:
+    """Whether a function of time may have corners that steps do not know: a formula with abs, sign, min or max,
+    straight lines between data, or a function of a person's own with such operations."""
+    parts = getattr(function, "parts", (function,))
+    if all(isinstance(x, m.Timed) for x in parts):
+        straight = any(key.endswith("coefficients") and min(np.shape(x)) <= 2 for key, x in p.items())
+        return straight or any(x.shape.may_bend for x in parts)
+    return not BENDING.isdisjoint(_operations(jax.make_jaxpr(function)(0.0, p).jaxpr))
+
+
+def _operations(jaxpr) -> set[str]:
+    """The names of all operations of a program."""
+    found = {e.primitive.name for e in jaxpr.eqns}
+    inner = [getattr(x, "jaxpr", x) for e in jaxpr.eqns for x in e.params.values()]
+    return found.union(*(_operations(x) for x in inner if hasattr(x, "eqns")))
+
+
+def _jump(function, p, order: int, t0: float, t_end: float) -> float | None:
+    """The time at which a function of time, or its rate, jumps: changes alike across ever shorter times."""
+
+    def values(t):
+        value = lambda x: jnp.ravel(jnp.asarray(function(x, p), float))  # noqa: E731
+        both = jax.vmap(lambda x: jax.jvp(value, (x,), (jnp.ones(()),)))(jnp.asarray(t))
+        return np.concatenate([np.asarray(x) for x in both[: order + 1]], axis=1)
+
+    low = np.linspace(t0, t_end, INTERVALS + 1)
+    there = values(low)
+    sizes = np.max(np.abs(there), axis=0, initial=0.0)
+    low, high, left, right = low[:-1], low[1:], there[:-1], there[1:]
+    for _ in range(BISECTED):
+        middle = 0.5 * (low + high)
+        here = values(middle)
+        first = np.max(np.abs(here - left), axis=1) >= np.max(np.abs(right - here), axis=1)
+        low, high = np.where(first, low, middle), np.where(first, middle, high)
+        left, right = np.where(first[:, None], left, here), np.where(first[:, None], here, right)
+    far = np.any(np.abs(right - left) > 1e-6 * np.maximum(sizes, 1e-300), axis=1)
+    return float(high[np.argmax(far)]) if np.any(far) else None
 
 
 # ---- registered for their classes ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from dalembert._typing import Array
 from dalembert.linalg import KLU, BlockPattern, Group
 from dalembert.systems._base import Nature, RowOwner
-from dalembert.systems._bodies import BodySystem, ForceFamily, JointView
+from dalembert.systems._bodies import PLACES, BodySystem, ForceFamily, JointView
 from dalembert.systems._constraints import wrapped
 from dalembert.systems._forces import Sticking
 from dalembert.systems._frames import marker_frames
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 NATURE = Nature("sticking friction")
 """What a held coordinate is in tables."""
-PLACES = ("point_i", "frame_i", "point_j", "frame_j")
 
 
 @dataclass(frozen=True)

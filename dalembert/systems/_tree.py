@@ -546,6 +546,10 @@ class TreeSystem(AbstractSystem):
                     way = -1.0 if joint in self.tree.backward else 1.0
                     own = Leaf(lambda s: s.links["slide"], link, unit=way / (2 * np.pi))
                     slots[f"{joint}.{pitch}"] = (own, *(_leaf_of("absolute", x) for x in whole[f"{joint}.{pitch}"]))
+        carried = self.carrier.slots()
+        for follower, place in self.absolute.same_places():  # of closing joints the carrier does it
+            if follower in carried and place in slots and place not in carried:
+                slots[place] = (*slots[place], *(_leaf_of("carrier", x) for x in carried[follower]))
         own = control_slots(self.absolute).items()
         return slots | {name: tuple(_leaf_of("absolute", x) for x in leaves) for name, leaves in own}
 
