@@ -688,6 +688,8 @@ def test_measurements_of_a_door_at_rest_carry_their_rule():
     assert not load["unique"] and "minimum norm" in load["rule"] and load["unit"] == "N"
     assert load["value"] == pytest.approx(weight / 2, rel=1e-12)
     assert turn == {"value": pytest.approx(0.0, abs=1e-12), "unit": "rad", "unique": True, "rule": "unique"}
+    path = da.quasistatic(model, {"leaf.mass": (10.0, 20.0)})  # along a path, too
+    np.testing.assert_allclose(path.measured("load")[[0, -1]], [5 * G, 10 * G], rtol=1e-12)
 
 
 def test_in_a_report(four_bar_motion, tmp_path):

@@ -116,6 +116,12 @@ class StaticPath(Printed):
     def measured(self, name: str) -> np.ndarray:
         """A measured number, or a joint coordinate, at each step."""
         only = self.system.channels_named(name)
+        if not all(self.system.is_position(k) for k in only):  # forces, and what follows from them
+            seen = [self.system.channel(k).name for k in only]
+            there = self.dataset
+            if "channel" in there and set(seen) <= set(there["channel"].values.tolist()):
+                found = there["measurement"].sel(channel=seen).values
+                return found[:, 0] if len(only) == 1 else found
         rows = []
         for place in self.places:
             system, t = self.rest.at(np.asarray(place.s))
@@ -189,7 +195,8 @@ class StaticPath(Printed):
         if x.ndim > 1:
             raise DalembertError(f"'{what}' is {x.shape[1]} numbers; name one of them.")
         marked = []
-        for p in self.special:
+        of_positions = all(self.system.is_position(k) for k in self.system.channels_named(what))
+        for p in self.special if of_positions else ():
             system, t = self.rest.at(np.asarray(p.s))
             only = system.channels_named(what)
             value = system.measured(t, jnp.asarray(p.q), jnp.zeros(system.n), only=only)
