@@ -17,7 +17,7 @@ from dalembert.analysis._equilibrium import Equilibrium, labelled, moving, pictu
 from dalembert.analysis._follow import LONGEST, Ending, Event, Place, follow
 from dalembert.analysis._free import FreeMotion, motion_of
 from dalembert.analysis._printed import Printed, reports
-from dalembert.analysis._rest import Along, Held, Rest, settled
+from dalembert.analysis._rest import NEUTRAL, Along, Held, Rest, Spring, settled
 from dalembert.analysis._statics import at_rest, find_rest, good, remarks_on
 from dalembert.analysis._trim import brought, held_by, named
 from dalembert.model import Model
@@ -308,7 +308,9 @@ def quasistatic(
     if rest.held is not None:
         q = brought(rest, q, names)
     first, _ = find_rest(rest, q, find == "stable")
-    places, events, ending = follow(Place(rest, 0.0, np.asarray(first.q)), longest, least, most)
+    start = Place(rest, 0.0, np.asarray(first.q))
+    _refuse_spread(start)
+    places, events, ending = follow(start, longest, least, most)
     s = np.array([p.s for p in places])
     return StaticPath(
         system=rest.system,
@@ -363,6 +365,22 @@ def _asked(system: AbstractSystem, along, q0, t, hold):
                                 for n, k in names.items()])  # fmt: skip
     change = Along.between(first, last, float(times[1] - times[0]), rates)
     return Rest(first, np.asarray(times[0], float), held, change), names, start, ends
+
+
+def _refuse_spread(place: Place) -> None:
+    """Refuse a machine with a stiffness that is lost beside that of its stiffest part, or beside its loads."""
+    lost = np.abs(place.modes[0]) <= NEUTRAL * place.typical
+    if not np.any(lost) or np.sum(lost) <= np.sum(Spring(np, place.at, place.K, place.own, place.reach).soft):
+        return  # what seems to resist nothing does resist nothing
+    system, _ = place.rest.at(np.asarray(place.s))
+    mode = place.modes[1][:, int(np.flatnonzero(lost)[0])]
+    motion = motion_of(system.machine, np.asarray(system.push_forward(jnp.asarray(place.q), jnp.asarray(mode))))
+    who = ", ".join(f"'{b.name}'" for b in motion.bodies) or str(motion)
+    raise DalembertError(
+        f"quasistatic: the path of '{system.name}' cannot be followed. Against its stiffest part, or the load of the "
+        f"whole way, what resists a motion of {who} is less than {NEUTRAL:.0e}. Make the stiff part rigid (a joint) or "
+        "less stiff; da.equilibrium finds single poses."
+    )
 
 
 def _refuse_unknown(system: AbstractSystem, name: str, parameters) -> None:
