@@ -360,8 +360,11 @@ def test_where_a_pin_rubs_by_a_load_that_a_rule_picks_the_rule_matters(coordinat
 
 
 @pytest.mark.parametrize(
-    ("coordinates", "seeds"), [("absolute", (4, 5)), pytest.param("joint", (4, 5, 6), marks=pytest.mark.thorough)]
-)
+    ("coordinates", "seeds"),
+    [  # 12: rows that the tree satisfies by itself are off by rounding, which is no direction
+        ("absolute", (4, 5)), ("joint", (12,)), pytest.param("joint", (4, 5, 6), marks=pytest.mark.thorough),
+    ],
+)  # fmt: skip
 def test_redundant_doors_in_space_are_as_those_reduced_by_hand(coordinates, seeds):
     """Doors on two and three hinges each, about random axes, with springs and dampers from tip to tip: five and ten
     rows too many for each. By hand: angles alone, the Hessian of the energy; whatever rule picks the reactions."""

@@ -416,6 +416,41 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(other.stiffness, one.stiffness, rtol=1e-10)
 
 
+@BOTH
+def test_a_soft_direction_beside_a_very_stiff_one(coordinates):
+    """A pendulum that a torque of 1 N m lifts, below a slide of 1 g on a spring of 1e12 N/m: m g l sin a = 1, and
+    ∂a/∂torque = 1/(m g l cos a); 1e13 between both stiffnesses."""
+    model = da.Model("stiff", gravity=(0, -G))
+    mount = model.body("mount", mass=1e-3, inertia=1.0)
+    model.prismatic("slide", model.ground, mount, at=(0, 0), axis=(1, 0))
+    model.joint_spring("spring", "slide", stiffness=1e12)
+    bob = model.body("bob", mass=0.5, inertia=0.01, position=(0, -0.8))
+    model.revolute("pin", mount, bob, at=(0, 0))
+    model.torque("twist", bob, 1.0)
+    system, moment = da.build(model, coordinates=coordinates), 0.5 * G * 0.8
+    rest = da.equilibrium(system)
+    assert rest.coordinates["pin.angle"] == pytest.approx(math.asin(1 / moment), abs=1e-12)
+
+    def turned(torque):
+        return da.equilibrium(system.replace({"twist.value": torque})).q[-1]
+
+    refused(lambda: da.quasistatic(system, {"twist.value": (0, 1)}), "cannot be followed", "a motion of 'bob' is less")
+    slope = jax.jit(jax.jacfwd(turned))(1.0)
+    np.testing.assert_allclose(slope, 1 / (moment * math.cos(math.asin(1 / moment))), rtol=1e-9)
+
+
+def test_pushed_where_nothing_resists_a_pose_has_no_derivative():
+    """With another spring the balanced arm rests nowhere near: NaN, not zero. Its inertia changes nothing."""
+    system = da.build(balanced_arm(0.7), coordinates="joint")
+
+    def pose(x):
+        return da.equilibrium(system.replace({"spring.stiffness": x[0], "arm.inertia": x[1]})).q[0]
+
+    at = jnp.array([float(system.parameters()[name]) for name in ("spring.stiffness", "arm.inertia")])
+    by_stiffness, by_inertia = (jax.jvp(pose, (at,), (e,))[1] for e in jnp.eye(2))
+    assert np.isnan(by_stiffness) and by_inertia == 0.0
+
+
 # ---- all kinds of machines, and what is said of them -----------------------------------------------------------------
 
 
@@ -654,6 +689,8 @@ def test_measurements_of_a_door_at_rest_carry_their_rule():
     assert not load["unique"] and "minimum norm" in load["rule"] and load["unit"] == "N"
     assert load["value"] == pytest.approx(weight / 2, rel=1e-12)
     assert turn == {"value": pytest.approx(0.0, abs=1e-12), "unit": "rad", "unique": True, "rule": "unique"}
+    path = da.quasistatic(model, {"leaf.mass": (10.0, 20.0)})  # along a path, too
+    np.testing.assert_allclose(path.measured("load")[[0, -1]], [5 * G, 10 * G], rtol=1e-12)
 
 
 def test_in_a_report(four_bar_motion, tmp_path):

@@ -17,7 +17,7 @@ from dalembert.analysis._equilibrium import Equilibrium, labelled, moving, pictu
 from dalembert.analysis._follow import LONGEST, Ending, Event, Place, follow
 from dalembert.analysis._free import FreeMotion, motion_of
 from dalembert.analysis._printed import Printed, reports
-from dalembert.analysis._rest import Along, Held, Rest, settled
+from dalembert.analysis._rest import NEUTRAL, Along, Held, Rest, Spring, settled
 from dalembert.analysis._statics import at_rest, find_rest, good, remarks_on
 from dalembert.analysis._trim import brought, held_by, named
 from dalembert.model import Model
@@ -116,6 +116,12 @@ class StaticPath(Printed):
     def measured(self, name: str) -> np.ndarray:
         """A measured number, or a joint coordinate, at each step."""
         only = self.system.channels_named(name)
+        if not all(self.system.is_position(k) for k in only):  # forces, and what follows from them
+            seen = [self.system.channel(k).name for k in only]
+            there = self.dataset
+            if "channel" in there and set(seen) <= set(there["channel"].values.tolist()):
+                found = there["measurement"].sel(channel=seen).values
+                return found[:, 0] if len(only) == 1 else found
         rows = []
         for place in self.places:
             system, t = self.rest.at(np.asarray(place.s))
@@ -189,7 +195,8 @@ class StaticPath(Printed):
         if x.ndim > 1:
             raise DalembertError(f"'{what}' is {x.shape[1]} numbers; name one of them.")
         marked = []
-        for p in self.special:
+        of_positions = all(self.system.is_position(k) for k in self.system.channels_named(what))
+        for p in self.special if of_positions else ():
             system, t = self.rest.at(np.asarray(p.s))
             only = system.channels_named(what)
             value = system.measured(t, jnp.asarray(p.q), jnp.zeros(system.n), only=only)
@@ -301,7 +308,9 @@ def quasistatic(
     if rest.held is not None:
         q = brought(rest, q, names)
     first, _ = find_rest(rest, q, find == "stable")
-    places, events, ending = follow(Place(rest, 0.0, np.asarray(first.q)), longest, least, most)
+    start = Place(rest, 0.0, np.asarray(first.q))
+    _refuse_spread(start)
+    places, events, ending = follow(start, longest, least, most)
     s = np.array([p.s for p in places])
     return StaticPath(
         system=rest.system,
@@ -356,6 +365,22 @@ def _asked(system: AbstractSystem, along, q0, t, hold):
                                 for n, k in names.items()])  # fmt: skip
     change = Along.between(first, last, float(times[1] - times[0]), rates)
     return Rest(first, np.asarray(times[0], float), held, change), names, start, ends
+
+
+def _refuse_spread(place: Place) -> None:
+    """Refuse a machine with a stiffness that is lost beside that of its stiffest part, or beside its loads."""
+    lost = np.abs(place.modes[0]) <= NEUTRAL * place.typical
+    if not np.any(lost) or np.sum(lost) <= np.sum(Spring(np, place.at, place.K, place.own, place.reach).soft):
+        return  # what seems to resist nothing does resist nothing
+    system, _ = place.rest.at(np.asarray(place.s))
+    mode = place.modes[1][:, int(np.flatnonzero(lost)[0])]
+    motion = motion_of(system.machine, np.asarray(system.push_forward(jnp.asarray(place.q), jnp.asarray(mode))))
+    who = ", ".join(f"'{b.name}'" for b in motion.bodies) or str(motion)
+    raise DalembertError(
+        f"quasistatic: the path of '{system.name}' cannot be followed. Against its stiffest part, or the load of the "
+        f"whole way, what resists a motion of {who} is less than {NEUTRAL:.0e}. Make the stiff part rigid (a joint) or "
+        "less stiff; da.equilibrium finds single poses."
+    )
 
 
 def _refuse_unknown(system: AbstractSystem, name: str, parameters) -> None:

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from dalembert._typing import Array, Coordinates, Rows, Scalar, Velocities, is_traced
 from dalembert.equations import assemble_known, residuals, stiffness
 from dalembert.linalg import RANK_TOLERANCE
-from dalembert.stabilise import consistent_state
+from dalembert.stabilise import consistent_state, guarded
 from dalembert.systems import AbstractSystem, compiled_quickly, wrapped
 
 MOST = 200
@@ -36,7 +36,9 @@ OVERSHOT = 0.8
 TINY = 1e-6
 """Steps below this, in machine sizes, are the last ones: they go on as long as they halve the force."""
 NEUTRAL = 1e-10
-"""Directions with a stiffness and a force below this share of the machine's own are left as they are."""
+"""Directions with a stiffness and a force below this share of what meets in them are left as they are."""
+LOST = 1e-13
+"""And with a stiffness below this share of the largest one, in whose rounding it is lost."""
 STIFF = 1e-4
 """Forces count by the loads, and by what a displacement of this share of the machine's size makes of its stiffness."""
 FAR = 1e6
@@ -306,23 +308,52 @@ def _singular_values(xp, A):
 class Spring:
     """A reduced stiffness, solved for displacements: K x = f, or |K| x = f with the eigenvalues of its symmetric part.
 
-    Directions in which nothing resists (and those along the constraints) are left out of both.
+    Directions in which nothing resists (and those along the constraints) are left out of both. Forces are measured
+    direction by direction (`share`): beside a very stiff one a soft one keeps its own measure.
     """
 
-    def __init__(self, xp, K, own, reach):
-        self.xp, self.K = xp, K
-        self.values, self.vectors = xp.linalg.eigh(0.5 * (K + K.T))
-        largest = xp.max(xp.abs(self.values))
-        self.force = own + STIFF * largest * reach  # the size of the machine's own forces
-        self.typical = xp.maximum(largest, own / reach)
-        self.soft = xp.abs(self.values) <= NEUTRAL * self.typical
+    def __init__(self, xp, at: Balance, K, own, reach):
+        self.xp, self.at, self.whole = xp, at, K
+        self.K = at.reduced(K)
+        even, rows, loads = 0.5 * (self.K + self.K.T), at.basis, own / reach
+        # along the constraints a stiffness above all others, so that these directions do not mix with soft ones
+        lift = 3.0 * xp.maximum(xp.max(xp.sum(xp.abs(even), axis=1)), loads)
+        self.locks = xp.where(lift > 0, lift, 1.0) * (rows.T @ rows)
+        self.values, self.vectors = xp.linalg.eigh(even + self.locks)
+        locked = xp.sum((rows @ self.vectors) ** 2, axis=0) > 0.5
+        sizes = xp.where(locked, 0.0, xp.abs(self.values))
+        largest = xp.max(sizes)
+        self.typical = xp.maximum(largest, loads)
+        self.forces = own + STIFF * xp.abs(self.values) * reach  # the sizes of the machine's own, by direction
+        moved = xp.abs(at.displacement(xp.where(locked, 0.0, self.vectors)))
+        grain = xp.sum(moved * (xp.abs(K) @ moved), axis=0)  # what may cancel in each stiffness
+        self.soft = ~locked & ((sizes <= NEUTRAL * (loads + grain)) | (sizes <= LOST * largest))
+
+    @property
+    def aside(self):
+        """The directions in which nothing resists, one a column; the other columns are zero."""
+        return self.vectors * self.soft
+
+    def share(self, f):
+        """The size of a force over the machine's own."""
+        sizes = self.xp.where(self.forces > 0, self.forces, 1.0)
+        return self.xp.linalg.norm((self.vectors.T @ f) / sizes)
 
     def solve(self, f):
-        """x with K x = f."""
-        xp, aside = self.xp, self.vectors * self.soft
+        """x with K x = f. The reduced K has the rounding of its stiffest part everywhere, the bodies' own K has not:
+        two corrections by that one make soft directions exact."""
+        xp, aside = self.xp, self.aside
         typical = xp.where(self.typical > 0, self.typical, 1.0)
-        x = self._solved(self.K + typical * (aside @ self.vectors.T), f - aside @ (self.vectors.T @ f))
-        return x - aside @ (self.vectors.T @ x)
+        A = self.K + self.locks + typical * (aside @ aside.T)
+
+        def firm(x):
+            return x - aside @ (aside.T @ x)
+
+        x = firm(self._solved(A, firm(f)))
+        for _ in range(2):
+            left = f - self.at.force(self.whole @ self.at.displacement(x))
+            x = x + firm(self._solved(A, firm(left)))
+        return x
 
     def _solved(self, K, f):
         try:
@@ -333,7 +364,7 @@ class Spring:
     def descend(self, f, damping):
         """x with (|K| + damping) x = f, a column for each damping."""
         xp, along = self.xp, self.vectors.T @ f
-        along = xp.where(self.soft & (xp.abs(along) < NEUTRAL * self.force), 0.0, along)
+        along = xp.where(self.soft & (xp.abs(along) < NEUTRAL * self.forces), 0.0, along)
         values = xp.maximum(xp.abs(self.values), 1e-13 * self.typical)[:, None] + damping
         return self.vectors @ (along[:, None] / xp.where(values > 0, values, 1.0))
 
@@ -390,7 +421,7 @@ def _newton(rest: Rest, s, q, stable: bool, most: int):
 
     def step(c: _Carry) -> _Carry:
         at = c.at
-        spring = Spring(xp, at.reduced(stiff(rest, s, c.q, at.lam)), own, reach)
+        spring = Spring(xp, at, stiff(rest, s, c.q, at.lam), own, reach)
         x = _direction(xp, at, spring, stable, c.radius, scale)
         delta = at.displacement(x)
         size = xp.max(xp.abs(delta) / scale)
@@ -398,16 +429,16 @@ def _newton(rest: Rest, s, q, stable: bool, most: int):
         delta, x, size = short * delta, short * x, short * size
         q, gap = closed(ways, rest, s, retracted(system, c.q, delta), at, scale)
         there = balance(rest, s, q)
-        now, left = xp.linalg.norm(at.left), xp.linalg.norm(there.left)
+        now, left = spring.share(at.left), spring.share(there.left)
         first, last = at.left @ x, (there.at.h + at.lam @ there.at.C) @ delta
-        straight = xp.linalg.norm(there.left - (at.left - spring.K @ x)) <= STRAIGHT * now
+        straight = spring.share(there.left - (at.left - spring.K @ x)) <= STRAIGHT * now
         small = size <= TINY
         good = (last >= -OVERSHOT * first) if stable else (left < now)
         good = xp.where(small, left <= now, good) & xp.isfinite(left) & (gap < OPEN)
         radius = xp.where(good, xp.where(straight, 4.0, xp.where(last > 0, 1.5, 1.0)), 0.3) * c.radius
         q, there = jax.tree_util.tree_map(lambda new, old: xp.where(good, new, old), (q, there), (c.q, at))
         far = xp.max(xp.abs(q) / coordinate_scale) > FAR
-        end = (small & (left > 0.5 * now)) | (now <= 1e-17 * spring.force) | (radius < 1e-14)
+        end = (small & (left > 0.5 * now)) | (now <= 1e-17) | (radius < 1e-14)
         return _Carry(q, there, radius, size, end | far | ~xp.isfinite(size), c.k + 1)
 
     start = _Carry(q, balance(rest, s, q), xp.asarray(FIRST), xp.asarray(xp.inf), xp.asarray(False), xp.asarray(0))
@@ -469,7 +500,7 @@ def _finish(rest: Rest, s, q, found, last, steps) -> Settled:
     own, reach, scale, coordinate_scale = sizes(*held, fixed)
     at = balance(*held, fixed)
     K = stiff(*held, fixed, at.lam)
-    spring = Spring(xp, at.reduced(K), own, reach)
+    spring = Spring(xp, at, K, own, reach)
     lam = at.lam
     if traced:
         system, t = rest.at(s)
@@ -477,13 +508,17 @@ def _finish(rest: Rest, s, q, found, last, steps) -> Settled:
         there = look(rest, s, found)
         delta = -at.back @ jnp.where(np.arange(rest.rows) < system.m, 0.0, there.gap)  # of what is held
         force = there.h + at.lam @ there.C
-        delta = delta + at.displacement(at.admissible(spring.solve(at.force(force - K @ delta))))
-        # their values are rounding: only the derivatives count
-        found = system.retract(found, delta - jax.lax.stop_gradient(delta))
+        pull = at.force(force - K @ delta)
+        delta = delta + at.displacement(at.admissible(spring.solve(pull)))
+        # their values are rounding: only the derivatives count. Pushed where nothing resists, a machine rests nowhere
+        # near: there is none then
+        delta, pull, raw = (x - jax.lax.stop_gradient(x) for x in (delta, pull, _times(at.inverse, force)))
+        (delta,) = guarded([spring.aside], [delta], [pull], raw)
+        found = system.retract(found, delta)
         push = (force - K @ delta) @ at.back
         lam = lam - (push - jax.lax.stop_gradient(push))
     moved = xp.max(xp.abs(fixed - q) / coordinate_scale) if len(fixed) else xp.asarray(0.0)
-    residual = xp.linalg.norm(at.left) / xp.where(spring.force > 0, spring.force, 1.0)
+    residual = spring.share(at.left)
     if rest.rows:  # a pose that keeps its joints open, or does not have what is held, is none
         residual = xp.where(xp.max(xp.abs(at.at.gap) / _lengths(xp, at, scale)) < OPEN, residual, xp.inf)
     return Settled(found, lam, residual, last, moved, steps, at.freedoms)

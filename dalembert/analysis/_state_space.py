@@ -26,6 +26,7 @@ from dalembert._typing import Array, Rows, Velocities
 from dalembert.equations import Equations, assemble, residuals
 from dalembert.formulations import Proximal
 from dalembert.reactions import AbstractReactionRule, Instant, loads_of
+from dalembert.stabilise import row_sizes
 from dalembert.systems import AbstractSystem, Known, compiled_quickly
 
 
@@ -61,6 +62,8 @@ class Jacobians(NamedTuple):
     rates: Float[Array, " states"]
     values: Float[Array, " outputs"]
     held: Rows  # Φ and φ
+    sizes: Rows  # of the rows
+    kept: Rows  # 1 for rows that motions change; 0 for those that the joints of a tree satisfy by themselves
 
 
 @compiled_quickly
@@ -106,6 +109,7 @@ def jacobians(system: AbstractSystem, asked: Asked, t, q, v) -> Jacobians:
     return Jacobians(
         vdot, zdot, y, Phi[:, :n], phi[:, : 2 * n], driven, equations.M, acceleration,
         equations.mass.solve(equations.h), rates, values, jnp.concatenate(held(zero)),
+        row_sizes(system, equations), jnp.any(equations.C != 0, axis=1).astype(float),
     )  # fmt: skip
 
 

@@ -238,7 +238,7 @@ def unresisted(rest: Rest, found: Settled) -> tuple[bool, np.ndarray]:
     q = np.asarray(found.q)
     at = balance(rest, START, q)
     own, reach = sizes(rest, START, q)[:2]
-    spring = Spring(np, at.reduced(stiff(rest, START, q, at.lam)), own, reach)
+    spring = Spring(np, at, stiff(rest, START, q, at.lam), own, reach)
     soft = (spring.vectors * spring.soft) @ (spring.vectors.T @ at.left)
     far = found.moved > 0.1 * FAR
     none = bool(far or np.linalg.norm(soft) > 0.5 * np.linalg.norm(at.left))

@@ -50,12 +50,9 @@ class Neighbourhood:
         self.pushes = pushes / sized[:, None]
         rows = np.zeros((len(f.held), inside))
         rows[: len(f.Phi), :n], rows[len(f.Phi) :, : 2 * n] = f.Phi, f.phi
-        rows = rows * sized
-        # rows that the joints of a tree satisfy by themselves are zero, and what they are off is rounding
-        sizes = np.linalg.norm(rows, axis=1)
-        there = sizes > 0
-        sizes = np.where(there, sizes, 1.0)
-        self.rows, self.gap = rows / sizes[:, None], np.where(there, f.held / sizes, 0.0)
+        # rows that the joints of a tree satisfy by themselves change by rounding only: they say nothing of directions
+        sizes, kept = (np.concatenate([x[: len(f.Phi)], x]) for x in (f.sizes, f.kept))
+        self.rows, self.gap = rows * sized * (kept / sizes)[:, None], f.held * kept / sizes
         self.vdot, self.free, self.zdot = f.acceleration / scale, f.free / scale, f.rates / self.spread
 
     @property

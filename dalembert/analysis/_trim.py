@@ -194,7 +194,7 @@ def effort_slopes(rest: Rest, y, found: Settled, at) -> tuple[np.ndarray, float]
     own, reach = sizes(rest, START, found.q)[:2]
     here = balance(rest, START, found.q)
     K = stiff(rest, START, found.q, here.lam)
-    spring = Spring(np, here.reduced(K), own, reach)
+    spring = Spring(np, here, K, own, reach)
     columns = []
     for k in range(len(y)):
         unit = max(abs(y[k]), 1.0)
