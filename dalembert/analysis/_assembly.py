@@ -177,7 +177,7 @@ def assembly(
     **Arguments**
 
     - `model`: a model or a system (at `state`, default its start, and at `t`), or a `Solution`: over its motion, at
-      `instants` of it.
+      `instants` of it, with the contacts that are closed then.
     - `errors`: {"hinge2.point_j": (0, 0, 1e-4)} or by number {"hinge2.point_j.z": 1e-4}: how far dimensions are off, in
       the units of `system.parameters()`; of a frame in space three small turns (rx, ry, rz) about its own axes.
     - `tolerances`: {"hinge2.point_j": 1e-4}: limits of independent errors, for the worst case and the variance (of
