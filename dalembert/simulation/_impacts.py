@@ -165,8 +165,8 @@ class Instantly:
         sizes = np.max(np.linalg.norm(G, axis=2), axis=1, initial=0.0)
         sizes = sizes * np.linalg.norm(self.free) + np.max(np.abs(Gamma), axis=1, initial=0.0)
         wanted = self.Gamma[E] - self.W[E] @ self.free
-        right, kept = Gamma - G @ self.free, {"still": still * sizes, "scale": self.acceleration}
-        return Coulomb(G, right, self.W[E], wanted, self.mu[which], -way[which], **kept)
+        right, still = Gamma - G @ self.free, still * sizes
+        return Coulomb(G, right, self.W[E], wanted, self.mu[which], -way[which], still=still, scale=self.acceleration)
 
     # ---- impacts -----------------------------------------------------------------------------------------
 
