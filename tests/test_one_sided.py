@@ -76,6 +76,16 @@ def test_what_nothing_meets_is_said():
     assert least(np.zeros((0, 2)), np.zeros(0), np.array([[1.0, 0], [1.0, 0]]), np.array([1.0, 2.0])).x is None
 
 
+def test_rounding_of_rows_that_nothing_changes_is_no_contradiction():
+    """Rows of zeros (of a loop that the tree keeps), and right-hand sides that are rounding of what they are of."""
+    G = np.array([[0.6, 0.8]])
+    found = least(G, np.array([1e-13]), np.zeros((2, 2)), np.array([0.0, 4e-18]), scale=1.0).x
+    assert np.allclose(found, 1e-13 * G[0], atol=1e-25)
+    same = np.array([[1.0, 0.0], [2.0, 0.0]])
+    assert least(G[:0], np.zeros(0), same, np.array([0.0, 3e-16]), scale=1.0).x is not None
+    assert least(G[:0], np.zeros(0), same, np.array([0.0, 3e-3]), scale=1.0).x is None
+
+
 # ---- the bouncing ball -----------------------------------------------------------------------------------------------
 
 
@@ -298,6 +308,23 @@ def test_a_table_with_its_load_outside_its_base_lifts_off(coordinates):
     assert s.energy_drift < 1e-9
 
 
+@pytest.mark.parametrize(("coordinates", "friction"), [("joint", 0.0), ("joint", 0.5), ("absolute", 0.0)])
+def test_a_redundant_machine_lifts_off_alone(coordinates, friction):
+    """A flap on two hinges, five rows too many, is pulled off its only foot by 10 t at its end: at m g/20, where the
+    acceleration of the gap is zero, and so is everything that it is compared with."""
+    m = da.Model("flap", space="space", gravity=(0, 0, -G))
+    flap = m.body("flap", mass=2.0, inertia=(0.1, 0.2, 0.2), position=(0.5, 0, 0.3))
+    for k, y in enumerate((-0.2, 0.2)):
+        m.revolute(f"hinge{k}", m.ground, flap, at=(0, y, 0.3), axis=(0, 1, 0))
+    m.contact("foot", m.ground, flap, at=(1.0, 0, 0), point=(0, 0, 0), normal=(0, 0, 1), friction=friction)
+    m.force("lift", flap, (0, 0, "10*t"), at=(1.0, 0, 0.3))
+    s = da.simulate(da.build(m, coordinates=coordinates), 1.2, samples=[1.2])
+    assert s.phases.lift_offs == [(pytest.approx(2 * G / 20, abs=1e-8), "foot")]
+    # a little later: (J + m/4) φ̈ = 10 t − m g/2, to first order
+    tau = 1.2 - 2 * G / 20
+    assert abs(s.dataset.angular_velocity.values[-1, 0, 1]) == pytest.approx(5 * tau**2 / 0.7, rel=1e-3)
+
+
 def test_a_shared_force_lifts_off_when_no_share_is_left(tmp_path):
     """Four legs: a load that grows at one corner lifts the opposite leg when a support line passes the resultant."""
     m = da.Model("table", space="space", gravity=(0, 0, -G))
@@ -321,6 +348,41 @@ def test_a_shared_force_lifts_off_when_no_share_is_left(tmp_path):
     page = da.report(s, tmp_path / "table.html").read_text()
     assert "lift-offs: &#x27;leg2&#x27; and &#x27;leg3&#x27; at t = 3.924 s" in page
     assert "&#x27;leg3&#x27; at t = 3.924 s</li>" in page
+
+
+def test_a_ball_on_a_table_that_shakes():
+    """Flights between a floor that is driven, A sin ω t, and impacts relative to it: by roots of a parabola; without
+    restitution it rides and is thrown off where the floor falls away with g."""
+    from scipy.optimize import brentq
+
+    A, w, eps, end = 0.02, 25.0, 0.6, 1.2
+    m = da.Model("shaker", gravity=DOWN)
+    floor = m.body("floor", mass=1.0, inertia=1.0, position=(0, 0))
+    b = m.body("ball", mass=1.0, inertia=0.1, position=(0, 0.3))
+    m.prismatic("rail", m.ground, floor, at=(0, 0), axis=(0, 1))
+    m.driver("shake", "rail", f"{A}*sin({w}*t)")
+    m.contact("hit", floor, b, point=(0, 0), normal=(0, 1), restitution=eps)
+    t, y, v, hits = 0.0, 0.3, 0.0, []
+    while True:
+
+        def gap(x, t=t, y=y, v=v):
+            return y + v * (x - t) - G * (x - t) ** 2 / 2 - A * math.sin(w * x)
+
+        x = t + 1e-9 + np.arange(0, 1, 1e-3)
+        k = next(k for k in range(len(x) - 1) if gap(x[k]) > 0 >= gap(x[k + 1]))
+        at = brentq(gap, x[k], x[k + 1], xtol=1e-15)
+        if at > end:
+            break
+        t, y, v = at, A * math.sin(w * at), (1 + eps) * A * w * math.cos(w * at) - eps * (v - G * (at - t))
+        hits.append(t)
+    s = da.simulate(da.build(m, coordinates="joint"), end, samples=[end])
+    assert len(hits) == 3
+    assert [i.t for i in s.phases.impacts] == pytest.approx(hits, abs=1e-12)
+    place = y + v * (end - t) - G * (end - t) ** 2 / 2
+    assert s.dataset.position.values[-1, 1, 1] == pytest.approx(place, abs=1e-12)
+    m.replace("hit", restitution=0.0)
+    ((thrown, _), *_) = da.simulate(m, 0.3, samples=2).phases.lift_offs
+    assert A * w * w * math.sin(w * thrown) == pytest.approx(G, rel=1e-9)
 
 
 # ---- cables, stops, wheels -------------------------------------------------------------------------------------------

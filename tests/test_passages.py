@@ -269,6 +269,35 @@ def test_a_straight_chain_under_its_weight_is_refused(links, coordinates):
     assert found.solvability is not None and not any(x.values for x in found.solvability.joints)
 
 
+@pytest.mark.parametrize("tilt", [0.3, 2.0])
+def test_rows_that_the_tree_keeps_are_not_taut(tilt):
+    """A flap on two hinges in one line falls, at whatever angle it starts: the rows of the second one vanish in joint
+    coordinates, and their curvature is rounding. ω² = 2 m g (h₀ − h)/(J + m r²)."""
+    model = da.Model("flap", space="space", gravity=(0, 0, -9.81))
+    place, hinge = np.array([0.5 * np.cos(tilt), 0, 0.3 + 0.5 * np.sin(tilt)]), np.array([0.1, 0, 0.3])
+    flap = model.body("flap", mass=2.0, inertia=(0.1, 0.2, 0.2), position=place)
+    for k, y in enumerate((-0.2, 0.2)):
+        model.revolute(f"hinge{k}", model.ground, flap, at=hinge + (0, y, 0), axis=(0, 1, 0))
+    system = da.build(model, coordinates="joint")
+    assert da.check(system).mobility == 1 and not [x for x in da.check(system).remarks if "taut" in x]
+    last = da.simulate(system, 0.3, samples=[0.3]).dataset.isel(time=-1)
+    fallen = place[2] - float(last["position"].sel(axis="z")[0])
+    rate = float(last["angular_velocity"].sel(axis="y")[0])
+    assert fallen > 0.05
+    assert rate**2 == pytest.approx(2 * 2.0 * 9.81 * fallen / (0.2 + 2.0 * np.sum((place - hinge) ** 2)), rel=1e-7)
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_a_pendulum_at_the_end_of_its_rod_is_taut(coordinates):
+    """The only row of one freedom vanishes, with a curvature: the rod holds the tip where it is farthest."""
+    model = da.Model("taut", gravity=(0, -9.81))
+    bar = model.body("bar", mass=1.0, inertia=0.1, position=(0.5, 0))
+    model.revolute("pin", model.ground, bar, at=(0, 0))
+    model.distance("rod", model.ground, bar, at_i=(-1, 0), at_j=(1, 0))
+    with pytest.raises(da.errors.AssemblyError, match="taut.* with .*'rod'.* velocities in 1 direction"):
+        da.simulate(da.build(model, coordinates=coordinates), 0.1)
+
+
 def test_a_straight_chain_without_a_load_across_it_stays_at_rest():
     """Weight along the chain: the pins bear it, in a share that the rigid-body model leaves open."""
     solution = da.simulate(straight_chain(3, gravity=(9.81, 0.0)), 0.1, samples=3)

@@ -360,6 +360,24 @@ def test_every_support_that_lifts_off_is_named():
     )
 
 
+def test_bearings_of_gears_on_feet_that_may_lift():
+    """The tooth force of 5 N pushes the wheels apart by tan 20° of it: the ranges are those of the reactions."""
+    m = da.Model("train", gravity=(0, -9.81))
+    frame = m.body("frame", mass=10, inertia=1, position=(0, 0.5))
+    for k, x in enumerate((-0.5, 0.0, 0.5)):
+        m.point_on_line(f"foot{k}", m.ground, frame, at=(x, 0), axis=(1, 0), one_sided=True)
+    for name, x, inertia in (("a", -0.1, 0.01), ("b", 0.2, 0.04)):
+        m.body(name, mass=1, inertia=inertia, position=(x, 0.6))
+        m.revolute(f"pin {name}", frame, name, at=(x, 0.6))
+    m.gear("mesh", joint="pin a", other="pin b", ratio=2.0)
+    m.torque("motor", "a", "1.0")  # radii 0.1 and 0.2; half of it turns each wheel
+    motion, radial = da.simulate(m, 0.2, samples=2), 5 * math.tan(math.radians(20))
+    for joint, force in (("pin a", (radial, 9.81 + 5)), ("mesh", (radial, 5))):
+        there = motion.range(joint, frame="world").isel(time=-1)
+        for end in ("lower", "upper", "value"):
+            np.testing.assert_allclose(there[end].values[:2], force, rtol=1e-6)  # the frame leans by nothing
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 

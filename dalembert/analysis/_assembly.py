@@ -67,7 +67,7 @@ class Assembly:
     `tolerances` the `worst` case and the standard deviation `std` of independent errors, uniform within them. The same
     of measured positions: `shift_by_dimension`, `shift`, `shift_worst`, `shift_std` by `measurement`.
     `harmless` names the dimensions that load no joint; `releases` what would remove the load; `contradictions` gaps
-    that no elasticity closes: the loads of their dimensions are not numbers.
+    that no elasticity closes: the loads and shifts of their dimensions are not numbers.
     """
 
     dataset: xr.Dataset
@@ -142,6 +142,8 @@ class Assembly:
         shifts = data["shift" if "shift" in data else "shift_worst"]
         for name in map(str, data["measurement"].values):
             value = float(np.abs(shifts.sel(measurement=name)).max())
+            if np.isnan(value):
+                continue
             std = f" (standard deviation {float(data['shift_std'].sel(measurement=name).max()):.3g})" if (
                 "shift_std" in data) else ""  # fmt: skip
             lines.append(f"  {name} is off by up to {value:.4g}{std}")
@@ -175,7 +177,7 @@ def assembly(
     **Arguments**
 
     - `model`: a model or a system (at `state`, default its start, and at `t`), or a `Solution`: over its motion, at
-      `instants` of it.
+      `instants` of it, with the contacts that are closed then.
     - `errors`: {"hinge2.point_j": (0, 0, 1e-4)} or by number {"hinge2.point_j.z": 1e-4}: how far dimensions are off, in
       the units of `system.parameters()`; of a frame in space three small turns (rx, ry, rz) about its own axes.
     - `tolerances`: {"hinge2.point_j": 1e-4}: limits of independent errors, for the worst case and the variance (of
@@ -200,7 +202,8 @@ def assembly(
             "assembly needs true stiffness, stiffness={'*': 1e7} (newton per metre of every joint) or bodies= with "
             "Beam, Bar or Compliance: between rigid parts a misfit has no size."
         )
-    times, system, states = _states(model, state, t, instants)
+    times, moments = _moments(model, state, t, instants)
+    system = model.system if isinstance(model, Solution) else moments[0][0]
     machine = system.machine
     if machine.bodies is None:
         raise DalembertError("A FunctionSystem has no joints and dimensions; assembly needs a model of bodies.")
@@ -210,24 +213,26 @@ def assembly(
     rule = Weighted(stiffness, None if bodies is None else dict(bodies), length)
     rule.check(machine)
     outputs, held = _outputs(machine, measurements, hold)
-    lifted = [jax.device_get(machine_state(system, s)) for s in states]
-    seen = sensitivities(
-        machine, dimensions, times, np.stack([s.q for s in lifted]), np.stack([s.v for s in lifted]), (*outputs, *held)
-    )
-    instants_ = [Instant(machine, float(at), State(*s)) for at, s in zip(times, lifted, strict=True)]
-    fitted = [_Fitted(x, rule, k, seen, len(outputs), sizes) for k, x in enumerate(instants_)]
-    return _answer(system, times, fitted, dimensions, sizes, errors is not None, outputs)
+    fitted: dict[int, _Fitted] = {}
+    for plain, picks in _alike(moments):
+        lifted = [jax.device_get(plain.lift(*(np.asarray(x) for x in moments[k][1]))) for k in picks]
+        q, v = (np.stack(x) for x in zip(*lifted, strict=True))
+        seen = sensitivities(plain.machine, dimensions, times[picks], q, v, (*outputs, *held))
+        for n, (k, at) in enumerate(zip(picks, lifted, strict=True)):
+            instant = Instant(plain.machine, float(times[k]), State(*at))
+            fitted[k] = _Fitted(instant, rule, n, seen, len(outputs), sizes)
+    found = [fitted[k] for k in range(len(times))]
+    return _answer(system, times, found, dimensions, sizes, errors is not None, outputs)
 
 
-def machine_state(system: AbstractSystem, state: State) -> State:
-    """The state of the machine in which joints are stated."""
-    return system.lift(np.asarray(state.q), np.asarray(state.v))
-
-
-def _states(model, state, t: float, instants: int) -> tuple[np.ndarray, AbstractSystem, list[State]]:
+def _moments(model, state, t: float, instants: int) -> tuple[np.ndarray, list[tuple[AbstractSystem, State]]]:
+    """Times, and at each the machine and its state: of a motion the plain machine that moves then, in which contacts
+    that are open bear nothing."""
     if isinstance(model, Solution):
         picks = np.unique(np.linspace(0, len(model.t) - 1, max(1, instants)).astype(int))
-        return np.asarray(model.t)[picks], model.system, [State(model.q[k], model.v[k]) for k in picks]
+        return np.asarray(model.t)[picks], [
+            (model.results.system_at(int(k)), State(model.q[k], model.v[k])) for k in picks
+        ]
     system = build(model) if isinstance(model, Model) else model
     q, v = (None, None) if state is None else state
     found = assembled(system, q, v, t=t).state
@@ -236,7 +241,15 @@ def _states(model, state, t: float, instants: int) -> tuple[np.ndarray, Abstract
         np.abs(np.asarray(x)) / np.asarray(system.scale()) for x in (system.v0 if v is None else v, found.v)
     )
     still = moving <= STILL * np.max(given, initial=0.0)
-    return np.array([t], float), system, [State(found.q, np.where(still, 0.0, np.asarray(found.v)))]
+    return np.array([t], float), [(system, State(found.q, np.where(still, 0.0, np.asarray(found.v))))]
+
+
+def _alike(moments: Sequence[tuple[AbstractSystem, State]]) -> list[tuple[AbstractSystem, list[int]]]:
+    """Each different machine with the numbers of its moments."""
+    out: dict[int, tuple[AbstractSystem, list[int]]] = {}
+    for k, (system, _) in enumerate(moments):
+        out.setdefault(id(system), (system, []))[1].append(k)
+    return list(out.values())
 
 
 def _outputs(machine: AbstractSystem, measurements, hold) -> tuple[list[int], list[int]]:
@@ -390,6 +403,8 @@ def _answer(
     rounding = ROUNDING * float(np.nanmax(force, initial=0.0))
     loads, force = (np.where(force <= rounding, 0.0, x) for x in (loads, force))
     shifts = np.stack([(x.shift * sizes).T for x in fitted])
+    for k, x in enumerate(fitted):  # what cannot be put together stands nowhere
+        shifts[k, list(x.lost)] = np.nan
     channels = [system.machine.channel(k) for k in outputs]
     coords: dict[str, Any] = {
         "time": ("time", times, {"units": "s"}),

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dalembert.linalg._least import DEPENDENT, across
+from dalembert.linalg._least import AGREES, DEPENDENT, across, largest
 
 PRESSED = 1e-10
 """Share of the largest right-hand side by which a contact may pull, or friction exceed its limit: rounding."""
@@ -66,9 +66,10 @@ class Pushed(NamedTuple):
 
 class Coulomb:
     """The problem: G (contacts, 1 + tangential, n), g, E, e; μ of each contact (inf: it holds while it pushes), `given`
-    directions of friction (NaN: unknown), the `least` pushes, and rates below `still` that count as zero (contacts)."""
+    directions of friction (NaN: unknown), the `least` pushes, and rates below `still` that count as zero (contacts);
+    `scale` as of `least`."""
 
-    def __init__(self, G, g, E, e, mu, given=None, least=None, still: np.ndarray | float = 0.0):
+    def __init__(self, G, g, E, e, mu, given=None, least=None, still: np.ndarray | float = 0.0, scale: float = 0.0):
         count, width, n = G.shape
         self.Z, inverse, dependent = across(E, n)
         self.x0 = inverse @ e
@@ -82,8 +83,9 @@ class Coulomb:
         self.still = still / self.size if count else np.zeros(0)
         self.top = float(max(np.max(np.abs(self.u), initial=0.0), np.max(self.least, initial=0.0)))
         self.ambiguous = False  # whether friction was met that depends on a share of a load
-        scale = max(self.top, np.max(np.abs(e), initial=0.0))
-        self.agrees = not len(e) or float(np.max(np.abs(dependent @ e), initial=0.0)) <= 1e-7 * scale
+        self.scale = scale
+        size = max(self.top, largest(E, e), scale)
+        self.agrees = float(np.max(np.abs(dependent @ e), initial=0.0)) <= AGREES * size
 
     # ---- choices -------------------------------------------------------------------------------------------
 
@@ -241,13 +243,17 @@ class Coulomb:
             kept = s > DEPENDENT * max(s[0], 1e-300)
             U, s, Vt = U[:, kept], s[kept], Vt[kept]
             coarse = (U.T @ wanted) / s
-            if np.max(np.abs(wanted - U @ (s * coarse)), initial=0.0) > 1e-8 * self.top + np.max(self.still):
+            if np.max(np.abs(wanted - U @ (s * coarse)), initial=0.0) > 1e-8 * max(self.top, self.scale) + np.max(
+                self.still
+            ):
                 return None
             K = Vt @ (A.T @ P)
             left, size, right = np.linalg.svd(K)
             rank = int(np.sum(size > DEPENDENT * max(size[0], 1e-300))) if len(size) else 0
             y = (right[:rank].T / size[:rank]) @ (left[:, :rank].T @ coarse)
-            if np.max(np.abs(K @ y - coarse), initial=0.0) > 1e-8 * max(self.top, np.max(np.abs(coarse), initial=0.0)):
+            if np.max(np.abs(K @ y - coarse), initial=0.0) > 1e-8 * max(
+                self.top, self.scale, np.max(np.abs(coarse), initial=0.0)
+            ):
                 return None
             p = base + P @ y
             null = (P @ right[rank:].T).T

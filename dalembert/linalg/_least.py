@@ -16,6 +16,8 @@ DEPENDENT = 1e-10
 """A row counts as zero, or a direction as dependent, below this share."""
 CHANGES = 1e-13
 """A column takes part if it shortens what is left by more than this."""
+AGREES = 1e-7
+"""Right-hand sides of dependent rows agree within this share of the largest."""
 TIGHT = 1e-9
 """An inequality counts as tight within this share of the largest right-hand side."""
 
@@ -30,21 +32,22 @@ class Least(NamedTuple):
     unique: np.ndarray
 
 
-def least(G: np.ndarray, g: np.ndarray, E: np.ndarray, e: np.ndarray) -> Least:
+def least(G: np.ndarray, g: np.ndarray, E: np.ndarray, e: np.ndarray, scale: float = 0.0) -> Least:
     """The shortest x with G x ≥ g and E x = e; of several μ (of rows scaled to length 1) the shortest that is not
-    negative."""
+    negative. `scale`: the length of the vectors that the right-hand sides are differences of, whose rounding they
+    contain."""
     n = G.shape[1]
     Z, inverse, dependent = across(E, n)
     x = inverse @ e
     none = Least(None, np.zeros(len(g)), np.zeros(len(e)), np.ones(len(g), bool))
-    size = max(np.max(np.abs(e), initial=0.0), np.max(np.abs(g), initial=0.0))
-    if len(e) and np.max(np.abs(dependent @ e), initial=0.0) > 1e-7 * size:
+    whole = lengths(G)
+    size = max(largest(E, e), np.max(np.abs(g) / whole, initial=0.0), scale)
+    if np.max(np.abs(dependent @ e), initial=0.0) > AGREES * size:
         return none
     A, b = G @ Z, g - G @ x
     norms = np.linalg.norm(A, axis=1)
-    whole = np.linalg.norm(G, axis=1)
-    there = norms > DEPENDENT * np.where(whole > 0, whole, 1.0)
-    if np.any(b[~there] > 1e-7 * size):
+    there = norms > DEPENDENT * whole
+    if np.any((b / whole)[~there] > AGREES * size):
         return none
     y, mu, unique = np.zeros(A.shape[1]), np.zeros(len(g)), np.ones(len(g), bool)
     if there.any():
@@ -58,16 +61,33 @@ def least(G: np.ndarray, g: np.ndarray, E: np.ndarray, e: np.ndarray) -> Least:
     return Least(x, mu, inverse.T @ (x - G.T @ mu), unique)
 
 
-def across(E: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """An orthonormal basis of the directions that E leaves free, its pseudo-inverse, and its left null vectors."""
-    if not len(E):
-        return np.eye(n), np.zeros((n, 0)), np.zeros((0, 0))
+def lengths(E: np.ndarray) -> np.ndarray:
+    """The lengths of rows, 1 of those that are zero."""
     sizes = np.linalg.norm(E, axis=1)
-    sizes = np.where(sizes > 0, sizes, 1.0)
-    U, s, Vt = np.linalg.svd(E / sizes[:, None])
-    rank = int(np.sum(s > DEPENDENT * s[0])) if len(s) else 0
-    inverse = (Vt[:rank].T / s[:rank]) @ U[:, :rank].T / sizes
-    return Vt[rank:].T, inverse, U[:, rank:].T / sizes
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def largest(E: np.ndarray, e: np.ndarray) -> float:
+    """The largest right-hand side of rows scaled to length 1, without those that are zero."""
+    return float(np.max(np.abs(e / lengths(E))[np.any(E != 0, axis=1)], initial=0.0))
+
+
+def across(E: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An orthonormal basis of the directions that E leaves free, its pseudo-inverse, and its left null vectors, of rows
+    scaled to length 1.
+
+    Rows of zeros have none: nothing that x does changes them (in joint coordinates the tree keeps them), and their
+    right-hand sides are rounding."""
+    there = np.any(E != 0, axis=1)
+    if not there.any():
+        return np.eye(n), np.zeros((n, len(E))), np.zeros((0, len(E)))
+    sizes = lengths(E)[there]
+    U, s, Vt = np.linalg.svd(E[there] / sizes[:, None])
+    rank = int(np.sum(s > DEPENDENT * s[0]))
+    inverse, null = np.zeros((n, len(E))), np.zeros((len(sizes) - rank, len(E)))
+    inverse[:, there] = (Vt[:rank].T / s[:rank]) @ U[:, :rank].T / sizes
+    null[:, there] = U[:, rank:].T / sizes
+    return Vt[rank:].T, inverse, null
 
 
 def _shortest(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

@@ -228,10 +228,9 @@ class TouchedResults(PartedResults):
         phases: Any = self.solution.phases
         return int(phases.parts(self.solution.t[k : k + 1])[0])
 
-    def instant(self, k: int, *, loaded: bool = False) -> Instant:
+    def system_at(self, k):
         s = self.solution
-        state = State(s.q[k], s.v[k])
-        return Instant(self.closings.prepared(self.held(self._part_at(k)), state, float(s.t[k])).system, s.t[k], state)
+        return self.closings.prepared(self.held(self._part_at(k)), State(s.q[k], s.v[k]), float(s.t[k])).system
 
     def rank_at(self, k):
         return self.of_parts[self.key(self._part_at(k))][1].dependence.rank

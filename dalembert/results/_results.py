@@ -52,9 +52,17 @@ class Results:
     def instant(self, k: int, *, loaded: bool = False) -> Instant:
         """The system at a saved time; `loaded`: with teeth and belts in contact on the side of their load, as reactions
         are stated."""
-        s = self.solution
-        system = s.system.with_sides(self.observed.sides[k]) if loaded and self.machine.sided else s.system
+        s, system = self.solution, self.system_at(k)
+        if loaded and system.machine.sided:
+            rows = self.rows_at(k)
+            sides = np.zeros(system.machine.m)
+            sides[rows[rows >= 0]] = np.asarray(self.observed.sides[k])[rows >= 0]
+            system = system.with_sides(sides)
         return Instant(system, s.t[k], State(s.q[k], s.v[k]))
+
+    def system_at(self, k: int) -> AbstractSystem:
+        """The plain machine that moves at a saved time."""
+        return self.solution.system
 
     @functools.cached_property
     def generic(self) -> dict[int, Instant]:

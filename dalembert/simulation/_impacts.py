@@ -56,6 +56,8 @@ class Instantly:
         self.W = np.linalg.solve(self.L, C.T).T  # rows in the mass metric
         self.free = np.linalg.solve(self.L, h)
         self.phi, self.Gamma = phi, Gamma
+        # lengths in the mass metric, of which right-hand sides are differences
+        self.speed, self.acceleration = float(np.linalg.norm(self.L.T @ v)), float(np.linalg.norm(self.free))
         own = {r for t in touches for r in (t.row, *t.tied)}
         self.both = np.array([r for r in range(len(phi)) if r not in own], int)
         # what rates and accelerations of contacts are differences of
@@ -113,7 +115,8 @@ class Instantly:
             E = self.equations(held)
             G = self.sided(which)
             bias = self.signs[which] * self.Gamma[self.rows[which]]
-            found = least(G, bias - G @ self.free, self.W[E], self.Gamma[E] - self.W[E] @ self.free)
+            wanted = self.Gamma[E] - self.W[E] @ self.free
+            found = least(G, bias - G @ self.free, self.W[E], wanted, self.acceleration)
             if found.x is None:
                 return None
             up = G @ (found.x + self.free) - bias
@@ -129,7 +132,8 @@ class Instantly:
         """The acceleration of each gap with these contacts closed."""
         E = np.concatenate([self.equations(np.flatnonzero(closed)), self.rows[closed]])
         none = np.zeros((0, len(self.v)))
-        found = least(none, np.zeros(0), self.W[E], self.Gamma[E] - self.W[E] @ self.free)
+        wanted = self.Gamma[E] - self.W[E] @ self.free
+        found = least(none, np.zeros(0), self.W[E], wanted, self.acceleration)
         x = self.free if found.x is None else self.free + found.x
         return self.signs * (self.W[self.rows] @ x - self.Gamma[self.rows])
 
@@ -161,7 +165,8 @@ class Instantly:
         sizes = np.max(np.linalg.norm(G, axis=2), axis=1, initial=0.0)
         sizes = sizes * np.linalg.norm(self.free) + np.max(np.abs(Gamma), axis=1, initial=0.0)
         wanted = self.Gamma[E] - self.W[E] @ self.free
-        return Coulomb(G, Gamma - G @ self.free, self.W[E], wanted, self.mu[which], -way[which], None, still * sizes)
+        right, still = Gamma - G @ self.free, still * sizes
+        return Coulomb(G, right, self.W[E], wanted, self.mu[which], -way[which], still=still, scale=self.acceleration)
 
     # ---- impacts -----------------------------------------------------------------------------------------
 
@@ -179,7 +184,7 @@ class Instantly:
         poisson = self._law(which, restitution) == "poisson"
         if not poisson:
             wanted[:, 0] -= back * np.minimum(rate[:, 0], 0.0)
-        problem = Coulomb(G, wanted, self.W[E], -self.phi[E], mu, still=still)
+        problem = Coulomb(G, wanted, self.W[E], -self.phi[E], mu, still=still, scale=self.speed)
         pressed = problem.solutions()
         if not poisson or len(pressed) != 1:
             return [self._after(which, x.x, x.p, ~x.shared) for x in pressed], problem.ambiguous
@@ -188,7 +193,8 @@ class Instantly:
             raise self._shared_unlike(which[first.shared])
         # what is pushed back, at least: the impulses of compression times the restitution
         least, zero = back * np.maximum(first.p[:, 0], 0.0), np.zeros(len(E))
-        problem = Coulomb(G, -(rate + G @ first.x), self.W[E], zero, mu, least=least, still=still)
+        right = -(rate + G @ first.x)
+        problem = Coulomb(G, right, self.W[E], zero, mu, least=least, still=still, scale=self.speed)
         both = [(first.x + x.x, first.p + x.p, ~(first.shared | x.shared)) for x in problem.solutions()]
         return [self._after(which, *x) for x in both], problem.ambiguous
 
@@ -242,9 +248,9 @@ class Instantly:
         E = self.equations(held)
         G, rate, back = self.sided(which), self.rate[which], restitution[which]
         if self._law(which, restitution) != "poisson":
-            found = least(G, -rate - back * np.minimum(rate, 0.0), self.W[E], -self.phi[E])
+            found = least(G, -rate - back * np.minimum(rate, 0.0), self.W[E], -self.phi[E], self.speed)
             return None if found.x is None else (found.x, found.mu, found.unique)
-        pressed: Least = least(G, -rate, self.W[E], -self.phi[E])
+        pressed: Least = least(G, -rate, self.W[E], -self.phi[E], self.speed)
         if pressed.x is None:
             return None
         shared = ~pressed.unique
@@ -253,10 +259,10 @@ class Instantly:
         zero = np.zeros(len(E))
         # what the impulses of expansion do to a machine whose other rows hold
         given = G.T @ (back * pressed.mu)
-        held_back = least(np.zeros((0, len(given))), np.zeros(0), self.W[E], -self.W[E] @ given)
+        held_back = least(np.zeros((0, len(given))), np.zeros(0), self.W[E], -self.W[E] @ given, self.speed)
         assert held_back.x is not None
         x = pressed.x + given + held_back.x
-        more = least(G, -rate - G @ x, self.W[E], zero)
+        more = least(G, -rate - G @ x, self.W[E], zero, self.speed)
         if more.x is None:
             return None
         return x + more.x, (1 + back) * pressed.mu + more.mu, pressed.unique & more.unique

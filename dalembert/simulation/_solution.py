@@ -284,9 +284,9 @@ class Solution(eqx.Module):
         Over all reactions that have the same effect and agree with what is known: what the model says of supports that
         only push or pull (`one_sided=True`), and `known` (`reactions.Known`: push only, friction, strength, play).
         `lower` and `upper` are ±inf where unbounded and not a number where nothing is possible (`possible`, and in
-        words the attribute `conflicts`); `value` is what `rule` picked, and `inside` whether all that it picked lies in
-        the set (the attribute `rule_leaves` says where it does not). `duality_gap` (relative to the load) is the proof
-        of the ends.
+        words the attribute `conflicts`) or, at a singular position, nothing is known; `value` is what `rule` picked,
+        and `inside` whether all that it picked lies in the set (the attribute `rule_leaves` says where it does not).
+        `duality_gap` (relative to the load) is the proof of the ends.
         """
         return self.results.range(joint, known=known, frame=frame, instants=instants)
 

@@ -133,6 +133,7 @@ class Closings:
         self.sizes = gap_sizes(self.touches, self.size)
         self.width = max((len(t.tied) for t in self.touches), default=0)
         self._prepared: dict[tuple, Prepared] = {}
+        self.strongest = 0.0  # free acceleration of this part: that of an instant may vanish where forces balance
 
     @property
     def rough(self) -> np.ndarray:
@@ -165,7 +166,11 @@ class Closings:
         found = [np.asarray(x) for x in terms_at(whole, times, np.asarray(states.q), np.asarray(states.v))]
         v, mu = np.asarray(states.v), self.frictions
         instants = zip(v, *found, strict=True)
-        return [Instantly(self.touches, whole.m_holonomic, own, x, mu) for own, *x in instants]
+        out = [Instantly(self.touches, whole.m_holonomic, own, x, mu) for own, *x in instants]
+        self.strongest = max(self.strongest, *(x.acceleration for x in out))
+        for x in out:
+            x.acceleration = self.strongest
+        return out
 
     def now(self, t: float, state: State) -> Instantly:
         return self.at([t], State(*(np.asarray(x)[None] for x in state)))[0]
@@ -251,7 +256,7 @@ class _March(PartMarch):
         state, on = self.decide(t, state, F.held(nothing), Broken(nothing, nothing, nothing, []))
         while True:
             self.starts.append((t, *on, *state))
-            begun = t
+            begun, F.strongest = t, 0.0
             t, state, broken = self.part(t, state, on, report)
             if t >= self.t_end:
                 return

@@ -90,6 +90,7 @@ class _Bend:
     equations: Equations
     rows: Dependence
     free: np.ndarray  # allowed velocities as columns, orthonormal in the mass metric
+    sizes: np.ndarray  # of each row: its length, of one that vanishes that of its terms
     size: float  # of Γ at velocities of unit length, by its terms
 
     @classmethod
@@ -105,12 +106,17 @@ class _Bend:
         if not 0 < k <= MOST or np.max(np.abs(d.null[timed]), initial=0.0) > CURVED:
             return None
         trials = np.random.default_rng(1).standard_normal((TRIALS, k))
-        seen = [_rates(at, d, free @ x / np.linalg.norm(x)) for x in trials]
         # velocities along the rows times a turning rate; Γ itself may be nothing but rounding
         rate = np.max(np.abs(free) / np.asarray(system.scale())[:, None])
-        size = float(np.max(np.abs(d.C) @ np.abs(free) / d.sizes[:, None]) * rate)
+        terms = np.max(np.abs(d.C) @ np.abs(free), axis=1)
+        gone = ~np.any(d.C != 0, axis=1)
+        if gone.any():  # in joint coordinates: by what cancels
+            terms = np.where(gone, _terms_on_bodies(system, state, t, free), terms)
+        sizes = np.where(gone & (terms > 0), terms, d.sizes)
+        seen = [np.asarray(at(free @ x / np.linalg.norm(x)).Gamma) / sizes for x in trials]
+        size = float(np.max(terms / sizes) * rate)
         bent = max(float(np.max(np.abs(d.null.T @ x))) for x in seen)
-        return cls(system, state, at, equations, d, free, size) if bent > CURVED * size else None
+        return cls(system, state, at, equations, d, free, sizes, size) if bent > CURVED * size else None
 
     def acceleration(self) -> np.ndarray:
         """What the forces alone would do, in the mass metric."""
@@ -119,7 +125,7 @@ class _Bend:
 
     def off_branch(self) -> str | None:
         """The joints whose rows contradict each other in acceleration at the state's own velocity, or None."""
-        Gamma = np.asarray(self.equations.Gamma) / self.rows.sizes
+        Gamma = np.asarray(self.equations.Gamma) / self.sizes
         left = self.rows.null.T @ Gamma
         v = np.asarray(self.state.v)
         speed = float(v @ np.asarray(self.equations.mass.mv(v)))
@@ -128,7 +134,7 @@ class _Bend:
         return _listed(self._joints(left)) if np.max(np.abs(left)) > allowed else None
 
     def taut(self) -> Taut | None:
-        u = _definite(_forms(self.free, self.rows.null, lambda v: _rates(self.at, self.rows, v)))
+        u = _definite(_forms(self.free, self.rows.null, lambda v: np.asarray(self.at(v).Gamma) / self.sizes))
         if u is None:
             return None
         load = np.linalg.norm(self.free.T @ np.asarray(self.equations.h))
@@ -140,9 +146,20 @@ class _Bend:
         return tuple(o.name for o in self.system.owners if np.max(share[list(o.rows)], initial=0) > 1e-3 * share.max())
 
 
-def _rates(at: At, d: Dependence, v) -> np.ndarray:
-    """Γ(v) of rows of unit length."""
-    return np.asarray(at(v).Gamma) / d.sizes
+def _terms_on_bodies(system: AbstractSystem, state: State, t: float, free: np.ndarray) -> np.ndarray:
+    """The size of the terms of each row, those of the bodies' velocities, at free velocities as columns."""
+    machine, out = system.machine, np.zeros(system.m)
+    if machine is system:
+        return out
+    q, still = (np.asarray(x) for x in system.lift(np.asarray(state.q), np.zeros(system.n)))
+    moved = np.stack([np.abs(np.asarray(system.lift(np.asarray(state.q), x)[1]) - still) for x in free.T], axis=1)
+    rows = np.abs(np.asarray(assemble_known(machine, t, q, still).C))
+    named = {o.name: o for o in machine.owners}
+    for o in system.owners:
+        own = named.get(o.name)
+        if own is not None and len(own.rows) == len(o.rows) > 0:
+            out[list(o.rows)] = np.max(rows[list(own.rows)] @ moved, axis=1)
+    return out
 
 
 def _listed(names: tuple[str, ...]) -> str:
