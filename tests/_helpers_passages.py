@@ -42,18 +42,26 @@ class Passing:
         return solve_ivp(rate, span, self.start, "DOP853", times, rtol=1e-13, atol=1e-14, max_step=0.02).y
 
 
-def parallelogram(masses=(1.0, 3.0, 1.0), theta: float = 0.5, omega: float = -5.0, away=(0.0, 0.0)) -> Passing:
-    """Two cranks of 1 m, pins 2 m apart, and a coupler; singular with all in line. The first pin is at `away`."""
-    model = da.Model("parallelogram", gravity=(0, -G))
+def parallelogram(
+    masses=(1.0, 3.0, 1.0), theta: float = 0.5, omega: float = -5.0, away=(0.0, 0.0), units=(1.0, 1.0)
+) -> Passing:
+    """Two cranks of 1 m, pins 2 m apart, and a coupler; singular with all in line. The first pin is at `away`. `units`:
+    how many of the model's units of length and of mass are 1 m and 1 kg."""
+    length, mass = units
+    model = da.Model("parallelogram", gravity=(0, -G * length))
     c, s = math.cos(theta), math.sin(theta)
-    turning = {"angle": theta, "velocity": (-s * omega / 2, c * omega / 2), "angular_velocity": omega}
+    speed = omega * length
+    turning = {"angle": theta, "velocity": (-s * speed / 2, c * speed / 2), "angular_velocity": omega}
 
     def at(x, y):
-        return x + away[0], y + away[1]
+        return length * (x + away[0]), length * (y + away[1])
 
-    a = model.body("a", mass=masses[0], inertia=masses[0] / 12, position=at(c / 2, s / 2), **turning)
-    b = model.body("b", mass=masses[1], inertia=masses[1] / 12, position=at(2 + c / 2, s / 2), **turning)
-    k = model.body("k", mass=masses[2], inertia=masses[2] / 3, position=at(1 + c, s), velocity=(-s * omega, c * omega))
+    def body(name, m, moment, x, y, **moving):
+        return model.body(name, mass=m * mass, inertia=m * moment * mass * length**2, position=at(x, y), **moving)
+
+    a = body("a", masses[0], 1 / 12, c / 2, s / 2, **turning)
+    b = body("b", masses[1], 1 / 12, 2 + c / 2, s / 2, **turning)
+    k = body("k", masses[2], 1 / 3, 1 + c, s, velocity=(-s * speed, c * speed))
     model.revolute("A", model.ground, a, at=at(0, 0))
     model.revolute("B", model.ground, b, at=at(2, 0))
     model.revolute("P", a, k, at=at(c, s))

@@ -250,6 +250,14 @@ def test_a_step_that_cannot_be_closed_is_refused_in_machine_code():
     np.testing.assert_allclose(native.q, other.q, rtol=0, atol=1e-9)
 
 
+def test_what_auto_leaves_to_jax_is_still_marched_natively_where_asked(monkeypatch):
+    """Of the same system, built once: that it is too large for engine="auto" says nothing of engine="native"."""
+    monkeypatch.setattr(_native, "AUTO_UP_TO", 10)
+    system = da.build(da.mechanism("double-pendulum"))
+    run, asked = (da.simulate(system, 0.1, samples=2, engine=engine) for engine in ("auto", "native"))
+    assert (run.restart.engine, asked.restart.engine) == ("jax", "native")
+
+
 def test_equal_structures_do_not_share_built_in_numbers():
     """Gravity up and down: zeros and ones are built into the code, so these are two programs."""
     ends = {}

@@ -60,6 +60,11 @@ class AbstractFormulation(eqx.Module):
     needs_rank: ClassVar[bool] = False
     """Whether `sized` must be called before compiling."""
 
+    @property
+    def known_rank(self) -> int | None:
+        """The rank of all rows at generic states, where it was found and is kept."""
+        return None
+
     @abstractmethod
     def solve(self, equations: Equations) -> Acceleration:
         """v̇ and r from the equations at one instant."""

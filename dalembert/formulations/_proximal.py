@@ -89,6 +89,10 @@ class Proximal(AbstractFormulation):
         return dataclasses.replace(self, tolerance=jnp.asarray(tolerance, float))
 
     @property
+    def known_rank(self) -> int | None:
+        return None if self.kept is None or is_traced(self.kept) else int(np.sum(np.asarray(self.kept) > 0))
+
+    @property
     def margin(self) -> Any:
         """The least of the usual pivots."""
         return jnp.min(self.usual) if is_traced(self.usual) else np.min(self.usual)

@@ -127,7 +127,9 @@ def _typical(solution, name: str) -> float:
     if name == "multipliers":
         return 0.0
     twice = 2 * float(np.median(np.asarray(kinetic_all(solution.system, *_state(solution)))))
-    return twice if "torque" in name else twice / float(np.max(np.asarray(solution.system.scale()), initial=0.0) or 1.0)
+    bodies = solution.system.bodies
+    # not the largest of its scales: those of angles have no unit of length
+    return twice if "torque" in name or bodies is None else twice / float(bodies.size)
 
 
 def _state(solution) -> tuple[np.ndarray, ...]:

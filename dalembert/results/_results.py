@@ -66,12 +66,21 @@ class Results:
 
     @functools.cached_property
     def generic(self) -> dict[int, Instant]:
-        """A few instants of the motion, those of the largest rank, by their number."""
+        """A few instants of the motion, those of the largest rank, by their number.
+
+        All of them may be singular positions; where their rank is not what the run has found at its start, it is
+        looked for beside one of them.
+        """
         count = len(self.solution.t)
         picks = sorted({0, count // 3, (2 * count) // 3, count - 1}) if count else ()
         found = {k: self.instant(k) for k in picks}
         rank = max((i.dependence.rank for i in found.values()), default=0)
-        return {k: i for k, i in found.items() if i.dependence.rank == rank}
+        found = {k: i for k, i in found.items() if i.dependence.rank == rank}
+        if count and rank < self.system.m and rank != self.solution.formulation.known_rank:
+            k, here = next(iter(found.items()))
+            if here.generic is not here:
+                return {k: here.generic}
+        return found
 
     @property
     def rank(self) -> int:
@@ -97,8 +106,11 @@ class Results:
     @functools.cached_property
     def uniqueness(self) -> list[Uniqueness]:
         """Which reactions are unique at the generic instants."""
-        loaded = bool(self.machine.sided)
-        return [(self.instant(k, loaded=True) if loaded else i).uniqueness for k, i in self.generic.items()]
+        if not self.machine.sided:
+            return [i.uniqueness for i in self.generic.values()]
+        # a pose beside the motion has no load of its own at a saved time
+        own = {k: np.array_equal(i.state.q, self.solution.q[k]) for k, i in self.generic.items()}
+        return [(self.instant(k, loaded=True) if own[k] else i.loaded).uniqueness for k, i in self.generic.items()]
 
     def unique(self, joint: str, *, frame: str = "joint") -> np.ndarray:
         bodies = _reactions.need_joint(self.system, joint)

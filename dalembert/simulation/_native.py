@@ -299,6 +299,11 @@ four-bars 11 and 4.1 s, 1.6 and 7.1 ms; 400 four-bars (1,035,000 nodes) 21 and 4
 """
 
 
+def _most(plan: Plan) -> int:
+    """Nodes that a kernel of this march may have."""
+    return MOST if plan.engine == "native" else AUTO_UP_TO
+
+
 def unfit(plan: Plan) -> str:
     """Why a march cannot be native, by its plan alone; empty if it can."""
     solver: Any = _march.INTEGRATORS[plan.integrator] if plan.solver is None else None
@@ -331,7 +336,7 @@ def machine_for(
         return "a part of the system has no hash"
     state = jax.tree_util.tree_structure((span.y0, span.resume))
     own = None if built_in is None else built_in.tobytes()
-    most = MOST if plan.engine == "native" else AUTO_UP_TO
+    most = _most(plan)
     key = (number, state, plan.integrator, plan.fixed, plan.save, lanes, own, directions, graphs, most)
     if key not in _MACHINES:
         while len(_MACHINES) >= KEPT:
@@ -367,7 +372,7 @@ class Careful:
 
 def careful_for(problem: Problem, span: Span, plan: Plan) -> Careful | str:
     """The machine code for states that need care, or why there is none."""
-    state, most = jax.tree_util.tree_structure(span.y0), MOST if plan.engine == "native" else AUTO_UP_TO
+    state, most = jax.tree_util.tree_structure(span.y0), _most(plan)
     key = ("careful", describe(problem).number, state, most)
     if key not in _MACHINES:
         began, counted = time.perf_counter(), compile_stopwatch.seconds
@@ -396,7 +401,8 @@ def _ready(problem: Problem, span: Span, plan: Plan) -> tuple[Machine, np.ndarra
     reason = unfit(plan)
     if reason:
         return reason
-    known, key = _known(problem), (plan.integrator, plan.fixed, plan.save)
+    # how much may be written out counts too: what "auto" leaves to JAX, "native" marches
+    known, key = _known(problem), (plan.integrator, plan.fixed, plan.save, _most(plan))
     if key not in known:
         nameless = without_names(_march.prepared(problem, span, plan, "ask"))
         found = machine_for(nameless, span, plan)
@@ -407,7 +413,7 @@ def _ready(problem: Problem, span: Span, plan: Plan) -> tuple[Machine, np.ndarra
 
 def _ready_careful(problem: Problem, span: Span, plan: Plan) -> tuple[Careful, int, np.ndarray] | str:
     """The same for states that need care."""
-    known, key = _known(problem), ("careful", plan.fixed or float(span.rtol))
+    known, key = _known(problem), ("careful", plan.fixed or float(span.rtol), _most(plan))
     if key not in known:
         nameless = without_names(_march.prepared(problem, span, plan, "aside"))
         found = careful_for(nameless, span, plan)

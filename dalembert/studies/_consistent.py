@@ -97,5 +97,6 @@ STRICT = ("stiffness",)
 
 def _sizes_of_zero(design: Design) -> np.ndarray:
     """Typical sizes: of points and centres the machine's length, else one."""
-    length = float(np.max(np.asarray(design.system.scale())))
+    bodies = design.system.bodies
+    length = 1.0 if bodies is None else float(bodies.size)
     return np.array([length if design.unit(e.parameter) == "m" else 1.0 for e in design.entries])
