@@ -50,6 +50,16 @@ class Quantity:
         return ()
 
     @property
+    def instants(self) -> tuple[float, ...]:
+        """Times that the motion must reach."""
+        return ()
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        """The part of time in which it is defined."""
+        return -np.inf, np.inf
+
+    @property
     def at_rest(self) -> tuple[str, ...]:
         """The channels that it needs of the machine at rest."""
         return ()
@@ -208,6 +218,15 @@ class Combined(Quantity):
         return tuple(c for p in self.parts for c in p.over_motion)
 
     @property
+    def instants(self) -> tuple[float, ...]:
+        return tuple(t for p in self.parts for t in p.instants)
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        first, last = zip(*(p.covered for p in self.parts), strict=True)
+        return max(first), min(last)
+
+    @property
     def at_rest(self) -> tuple[str, ...]:
         return tuple(c for p in self.parts for c in p.at_rest)
 
@@ -231,6 +250,8 @@ class OverMotion(Quantity):
     per: Callable[[str], str] = field(default=lambda unit: unit)
     spread: Callable | None = None
     root: bool = False  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    instants: tuple[float, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    covered: tuple[float, float] = (-np.inf, np.inf)  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     def _course(self, at: Context) -> tuple[Array, Array]:
         t, y = at.course(self.channels)
@@ -303,7 +324,12 @@ def final(*channels: str) -> Quantity:
 def at_time(channel: str, time: float) -> Quantity:
     """The value at a time, linear between saved ones."""
     (name,) = _names((channel,), "at_time")
-    return OverMotion("at_time", (name,), lambda t, y: jnp.interp(time, t, y[:, 0]), f", {time:g}")
+    if isinstance(time, bool) or np.ndim(time) or not isinstance(time, int | float | np.number):
+        raise DalembertError(f"at_time: the time must be a number, in seconds, not {time!r}.")
+    at = float(time)
+    return OverMotion(
+        "at_time", (name,), lambda t, y: jnp.interp(at, t, y[:, 0]), f", {at:g}", instants=(at,)
+    )  # fmt: skip
 
 
 def peak(*channels: str) -> Quantity:
@@ -360,11 +386,14 @@ def deviation(channels: str | tuple[str, ...] | list[str], times, values) -> Qua
             f"{len(t0)} times; got shape {np.shape(values)}."
         )
 
+    if not (np.all(np.isfinite(wanted)) and np.all(np.isfinite(t0)) and np.all(np.diff(t0) > 0)):
+        raise DalembertError("deviation: times must rise, and all numbers must be finite.")
+
     def reduce(t, y):
         course = jnp.stack([jnp.interp(t, t0, wanted[:, k]) for k in range(len(names))], axis=1)
         return _root(jnp.mean(jnp.sum((y - course) ** 2, axis=1)))
 
-    return OverMotion("deviation", names, reduce, root=True)
+    return OverMotion("deviation", names, reduce, root=True, covered=(float(t0[0]), float(t0[-1])))
 
 
 def over(reduce: Callable, *channels: str, name: str = "over", unit: str = "") -> Quantity:

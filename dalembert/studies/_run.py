@@ -252,8 +252,11 @@ def local_cluster(workers: int) -> Iterator[Any]:
     with dask.config.set(quiet):
         try:
             cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-            )
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                silence_logs="CRITICAL",
+                # its page on any free port: other clusters run on this machine
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            )  # fmt: skip
         except RuntimeError as error:
             raise DalembertError(
                 f"The processes of a study did not start ({error}) Each of them runs the script from its beginning: "
