@@ -799,6 +799,27 @@ def test_one_process_at_a_time(tmp_path):
             of()
 
 
+def test_what_is_written_is_wanted_no_more(cluster, tmp_path, monkeypatch):
+    """When a chunk is written the cluster has been told that its numbers have arrived: if the worker that has computed
+    them is killed then, they are not computed again."""
+    from dalembert.studies._run import Run
+
+    real, wanted = Run.finish, []
+
+    def finish(run, chunk, *given):
+        held = lambda: [k for k in list(cluster.futures) if str(k).split("-")[2:3] == [str(chunk)]]  # noqa: E731
+        end = time.monotonic() + 3
+        while held() and time.monotonic() < end:  # another thread tells it
+            time.sleep(0.01)
+        wanted.extend(held())
+        real(run, chunk, *given)
+
+    monkeypatch.setattr(Run, "finish", finish)
+    task = lambda system: float(system.parameters()["rod.mass"])  # noqa: E731
+    found = study(pendulum(), {"rod.mass": [1.0, 2.0, 3.0]}, ["x"], task=task, out=tmp_path, chunk=1, client=cluster)
+    assert found.status()["done"] == 3 and wanted == []
+
+
 def test_a_case_that_kills_its_worker_stands_alone(cluster, tmp_path):
     """Case 5 ends the process that computes it; all others have their numbers, though they were in one chunk."""
 

@@ -183,7 +183,10 @@ class Run:
                 for future in [f for f in running if f.done()]:
                     piece = running.pop(future)
                     if future.status == "finished":
-                        take(piece, future.result())
+                        found = future.result()
+                        # before it is written: if its worker is killed meanwhile, nobody wants it again
+                        future.release()
+                        take(piece, found)
                     elif future.status == "error":
                         error = future.exception()
                         if isinstance(error, DalembertError):
