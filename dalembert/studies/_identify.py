@@ -64,7 +64,7 @@ class Experiment:
         """Times and values by name."""
         if "time" not in self.data:
             raise DalembertError("The data have no 'time': give {'time': times, 'tip.x': values, …}.")
-        names = [n for n in (getattr(self.data, "data_vars", None) or self.data) if n != "time"]
+        names: list[Any] = [n for n in (getattr(self.data, "data_vars", None) or self.data) if n != "time"]
         for n in names:
             if not isinstance(n, str):
                 raise DalembertError(f"The data: {n!r} is no name of what was measured, such as 'tip.x'.")
