@@ -77,11 +77,17 @@ def log_of(path) -> list[Line]:
 
 
 def computed_once(folder, log) -> None:
-    """No case was computed again after its chunk had been finished."""
-    last = {line.mass: line.begun for line in log_of(log)}  # of each case the latest
-    for k, note in open_study(folder).store.done().items():
-        for mass in masses()[CHUNK * k : CHUNK * (k + 1)].tolist():
-            assert last[mass] <= note["finished"], mass
+    """No piece of a chunk was begun again after the chunk had been finished. Begun before it may have been: a worker
+    that is killed when its numbers are on their way leaves its piece to another one."""
+    number = {mass: k for k, mass in enumerate(masses().tolist())}
+    done = open_study(folder).store.done()
+    assert sum(note["cases"] for note in done.values()) == CASES == len({line.mass for line in log_of(log)})
+    before: dict[int, int] = {}  # of each process the case that it has computed last
+    for line in log_of(log):
+        case = number[line.mass]
+        goes_on = before.get(line.process) == case - 1 and case % CHUNK
+        before[line.process] = case
+        assert goes_on or line.begun <= done[case // CHUNK]["finished"], case
 
 
 def same(a, b) -> None:

@@ -309,6 +309,40 @@ def test_experiments_that_would_determine_the_rest(rate):
     assert "The experiment 'longer' would add nothing." in text
 
 
+# ---- noise that nobody knows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("repeats", [pytest.param(20), pytest.param(100, marks=pytest.mark.thorough)])
+def test_noise_that_is_estimated(repeats):
+    """One rough sensor among fine ones: each name has the noise that is left of it, n numbers know it to 1/√(2 n), and
+    a mass that the rough one alone determines has the deviation that says so. With one noise for all it would be
+    stated at half of it, and the ratio to the inertia, of which the fine ones know, a hundred times too uncertain."""
+    model = da.Model("swing", gravity=(0, -G))
+    bob = model.body("bob", mass=2.0, inertia=0.3, position=(0.5, 0))
+    pin = model.revolute("pin", model.ground, bob, at=(0, 0))
+    model.measure("load", "reaction", pin, frame="world")
+    model.measure("tip", "point", bob, at=(1.0, 0))
+    times = np.linspace(0.05, 1.0, 40)
+    motion = da.simulate(model, 1.0, samples=times, rtol=1e-10)
+    sigma = {"pin.angle": 1e-3, "tip.x": 1e-3, "tip.y": 1e-3, "load.Fy": 3.0}
+    clean = {n: motion.measurements[n].values for n in sigma if n != "pin.angle"}
+    clean["pin.angle"] = motion.dataset.coordinate.values[:, 0]
+    rng, off, noises = np.random.default_rng(3), [], []
+    found, truth = None, np.array([2.0, 0.3])
+    for _ in range(repeats):
+        data = {"time": times, **{n: clean[n] + s * rng.standard_normal(len(times)) for n, s in sigma.items()}}
+        found = identify(model, data, {"bob.mass": 2.1, "bob.inertia": 0.31}) if found is None else found.again(data)
+        off.append((np.array(list(found.values.values())) - truth) / np.array(list(found.deviation.values())))
+        noises.append([found.noise[n] / s for n, s in sigma.items()])
+    assert found is not None and found.estimated and found.verdict.complete
+    within = 4 / np.sqrt(2 * 40 * repeats)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(noises), axis=0)), 1, atol=within)
+    assert 0.9 <= np.mean(np.abs(off) < 3) <= 1.0
+    # 38 numbers more than parameters: Student's t has the variance 38/36
+    np.testing.assert_allclose(np.mean(np.square(off), axis=0), 38 / 36, atol=5 * np.sqrt(2 / repeats))
+    assert "Noise estimated from what is left" in repr(found)
+
+
 # ---- tensors that stay those of bodies ------------------------------------------------------------------------------
 
 
@@ -344,5 +378,31 @@ def test_wrong_data_get_a_sentence(slider_crank):
     ):
         with pytest.raises(da.errors.DalembertError, match=words):
             identify(slider_crank, data, names)
+    fine = {"time": times, "place": times}
+    for data, given, words in (
+        (None, {}, "give {'time'"),
+        (3, {}, "give {'time'"),
+        ({"time": times, "place": ["a"] * 5}, {}, "The data must be numbers"),
+        ({"time": times, 3: times}, {}, "3 is no name of what was measured"),
+        ({"time": times, "place": [1, np.inf, 1, 1, 1]}, {}, "infinite; give NaN where a value is missing"),
+        (fine, {"noise": "a"}, "noise: that of 'place' must be a positive number, not 'a'"),
+        (fine, {"sensors": {"load.Fx": -1.0}}, "sensors: the noise of 'load.Fx' must be a positive number"),
+        (fine, {"sensors": {"load.Fx": 0.0}}, "sensors: the noise of 'load.Fx' must be a positive number"),
+        (fine, {"sensors": "laod.Fx"}, "no measurement or joint coordinate 'laod.Fx'"),
+        (fine, {"experiments": {"a": 3}}, "experiments: 'a' must be an Experiment, not 3"),
+        (fine, {"max_steps": 0}, "max_steps= is a whole number, 1 at least; got 0"),
+        (fine, {"rtoll": 1e-9}, "'rtoll' is none of the options of a motion"),
+        (fine, {"driven": True}, "its motion is not determined"),
+    ):
+        with pytest.raises(da.errors.DalembertError, match=words):
+            identify(slider_crank, data, ["rod.mass"], **given)
+    for names, words in (
+        (None, "parameters: name what is sought"),
+        ("rod.mas", "no parameter 'rod.mas'"),
+        ({"rod.mass": np.nan}, "parameters: 'rod.mass' must be a number, not nan"),
+        ({"rod.mass": -1.0}, "must be greater than zero"),
+    ):
+        with pytest.raises(da.errors.DalembertError, match=words):
+            identify(slider_crank, fine, names)
     with pytest.raises(da.errors.DalembertError, match="say the standard deviation of 'place'"):
         identify(slider_crank, {"time": times, "place": times}, ["rod.mass"], noise={"other": 1.0})

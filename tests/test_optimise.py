@@ -284,6 +284,11 @@ def test_other_assemblies_are_noticed():
     assert "another assembly" in next(iter(search.refused)) and "D.point_j.x = -1.3" in next(
         iter(search.refused.values())
     )
+    # the best design may be of another start than the last one, in another assembly
+    for x in (far, np.array([1.25, 0.1])):
+        search.elsewhere()
+        assert search.at(x) is not None
+    assert search.optimum(x, "", "slsqp", 0.0)["D.point_j.x"] == -1.3
 
 
 def test_optimise_tells_of_another_assembly():
@@ -439,14 +444,57 @@ def test_wrong_questions_get_a_sentence(oscillator):
         assert 0.0 <= goal <= 1.0
 
 
-@pytest.mark.parametrize(("ask", "words"), [
-    (lambda: at_time("tip.x", 9.0), r"at_time\(tip.x, 9\): the motion is from 0 to 0.5 s, and 9 s is not in it"),
-    (lambda: 2 * at_time("tip.x", -0.1) + 1, r"from 0 to 0.5 s, and -0.1 s is not in it"),
-    (lambda: deviation("tip.x", [0.0, 0.2], [1.0, 2.0]), "the wanted course is known from 0 to 0.2 s"),
-    (lambda: deviation("tip.x", [0.5, 0.2, 0.0], [1.0, 2.0, 3.0]), "times must be finite and rise"),
-    (lambda: deviation("tip.x", [0.0, 0.2, 0.5], [1.0, np.nan, 3.0]), "and values finite"),
-])  # fmt: skip
-def test_times_outside_the_motion_are_refused(swinging, ask, words):
-    """Beyond its ends a course would be taken as constant, without a word."""
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"starts": 1.5}, "starts= is a whole number, 1 at least; got 1.5"),
+        ({"max_iterations": 0}, "max_iterations= is a whole number, 1 at least; got 0"),
+        ({"seed": "a"}, "seed= is a whole number, 0 or more"),
+        ({"client": 3}, "client= is a distributed.Client; got 3"),
+        ({"samples": "x"}, "samples= is a number of times"),
+        ({"t_end": "x"}, "The end of the run must be a number"),
+        ({"t_end": -1.0}, "must be later than its start"),
+        ({"sampels": 4}, "'sampels' is none of the options of a motion.*"),
+        ({"rtol": -1}, "rtol=-1 must be a positive number"),
+        ({"state": 3}, "state= is a State"),
+        ({"start": 3}, "start: give numbers by name"),
+        ({"start": {"spring.stiffness": "a"}}, "start: 'spring.stiffness' must be a number, not 'a'"),
+        ({"through": 3}, "through= is a function"),
+        ({"through": lambda x: 3}, "through= must return parameters by name"),
+        ({"subject_to": 3}, "subject_to= is a constraint"),
+        # beyond the motion the last value would be taken for it
+        (
+            {"minimise": at_time("place.x", 7.0)},
+            r"at_time\(place.x, 7\): the motion is kept from 0 s to 0.3 s, not at 7",
+        ),
+        ({"minimise": 2 * deviation("place.x", [0, 0.2], [0, 1])}, "the wanted course is given from 0 s to 0.2 s"),
+        # a mass on a spring that nothing drives: it would stay where it starts, whatever the spring
+        ({"driven": True}, "'oscillator' has 1 degree of freedom and no driver"),
+    ],
+)
+def test_wrong_arguments_get_a_sentence(oscillator, given, words):
+    chosen = {"minimise": final("place.x"), "t_end": 0.3, "samples": 4} | given
     with pytest.raises(da.errors.DalembertError, match=words):
-        Asked(Machine(swinging, VARIED, Task(t_end=0.5, samples=26)), [ask()])
+        optimise(oscillator, {"spring.stiffness": (40.0, 60.0)}, **chosen)
+
+
+def test_wanted_courses_are_numbers():
+    for times, values in (([0, 1], [0, np.nan]), ([0, 0], [1, 2]), ([1, 0], [1, 2]), ([0, np.inf], [1, 2])):
+        with pytest.raises(da.errors.DalembertError, match="times must rise, and all numbers must be finite"):
+            deviation("place.x", times, values)
+
+
+@pytest.mark.parametrize("method", ["slsqp", "trust-constr", "global"])
+def test_constraints_that_no_design_keeps(oscillator, method):
+    """Against the bounds, and against each other: told as such, with the design that misses them least."""
+    m = parameter("mass.mass")
+    vary, options = {"mass.mass": (1.0, 20.0)}, {"minimise": m, "method": method, "max_iterations": 20}
+    best = optimise(oscillator, vary, subject_to=m >= 30, **options)
+    assert not best.feasible and best["mass.mass"] == pytest.approx(20.0, abs=1e-3)
+    assert repr(best).startswith("Infeasible: no design was found that keeps all constraints.")
+    assert "VIOLATED" in repr(best) and "keeps all constraints; this one misses them least" in best.remarks[0]
+    both = optimise(oscillator, vary, subject_to=[m >= 10, m <= 5], **options)
+    assert not both.feasible and both.remarks[0].startswith("No design") and 5 <= both["mass.mass"] <= 10
+    fine = optimise(oscillator, vary, subject_to=[m >= 10], **options)
+    assert fine.feasible and fine["mass.mass"] == pytest.approx(10, rel=1e-3)
+    assert "Infeasible" not in repr(fine) and not any(r.startswith("No design") for r in fine.remarks)

@@ -12,8 +12,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import threading
 import time
+import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +47,16 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
+    """Beside others: that the port of their page is taken is nobody's concern."""
     from dalembert.studies._run import local_cluster
 
-    with local_cluster(2) as client:
+    with contextlib.ExitStack() as here:
+        with socket.socket() as other, warnings.catch_warnings():
+            with contextlib.suppress(OSError):  # there are others
+                other.bind(("", 8787))
+                other.listen()
+            warnings.simplefilter("error", UserWarning)
+            client = here.enter_context(local_cluster(2))
         yield client
 
 
@@ -283,7 +293,6 @@ def test_what_alternative_models_measure(tmp_path):
         ({"measure": ["final(tipp.x)"]}, "no measurement or joint coordinate 'tipp.x'"),
         ({"measure": ["final(tip.position)"]}, "has several numbers; name them: tip.x, tip.y"),
         ({"measure": ["at_time(tip.x, soon)"]}, "soon"),
-        ({"measure": ["at_time(tip.x, 3)"]}, "is saved from 0 to 0.1 s, and 3 s is not in it"),
         ({"rtoll": 1e-3}, "'rtoll' is no setting of task 'simulate'"),
         ({"task": "dance"}, "task='dance' is unknown"),
         ({"t_end": None}, "task 'simulate' needs t_end="),
@@ -295,12 +304,125 @@ def test_what_alternative_models_measure(tmp_path):
         ({"vary": {"time": {"early": {"rod.mass": 1.0}}}}, "'time' cannot be kept: the dataset has another 'time'"),
         ({"vary": {"a/b": {"x": {"rod.mass": 1.0}}, "a_b": {"y": {"rod.inertia": 1.0}}}}, "has another 'a_b'"),
         ({"vary": {"model": {"x": {"rod.mass": 1.0}}}}, "'model' is the name under which whole models vary"),
+        # what no case could be computed with is refused at once, not of each case
+        ({"t_end": "soon"}, "The end of the run must be a number, in seconds, not 'soon'"),
+        ({"t_end": -1.0}, "The end of the run, -1 s, must be later than its start"),
+        ({"t0": 1.0}, "must be later than its start, 1 s"),
+        ({"samples": "x"}, "samples= is a number of times, 2 at least"),
+        ({"samples": 2.5}, "samples= is a number of times, 2 at least"),
+        ({"samples": [0.1, 0.05]}, "samples= must be rising times within [0, 0.1]; number 2 of them is 0.05"),
+        ({"samples": [0.0, 5.0]}, "number 2 of them is 5"),
+        ({"rtol": -1}, "rtol=-1 must be a positive number"),
+        ({"integrator": "foo"}, "integrator='foo' is unknown"),
+        ({"dt": 0}, "dt=0 must be a positive number"),
+        ({"max_steps": 2.5}, "max_steps=2.5 must be a positive whole number"),
+        ({"device": "tpu"}, "device='tpu' is unknown"),
+        ({"engine": "fast"}, "engine='fast' is unknown"),
+        ({"measure": ["at_time(tip.x, 7)"]}, "the motion is kept from 0 s to 0.1 s, not at 7 s"),
+        ({"measure": 3}, "measure: name what to keep of each case"),
+        ({"vary": None}, "vary: name what varies and its values"),
+        ({"vary": {"load": {"a": {"rod.mass": "x"}}}}, "'load': case 'a': 'rod.mass' must be finite numbers, not 'x'"),
+        ({"vary": {"start": (np.full((1, 3), np.nan), np.zeros((1, 3)))}}, "one row of finite numbers"),
+        ({"vary": {"rod.mass": Uniform(1, 2)}, "count": "a"}, "Distributions need count="),
+        ({"seed": "x"}, "seed= is a whole number, 0 or more; got 'x'"),
+        ({"seed": -1}, "seed= is a whole number, 0 or more; got -1"),
+        ({"chunk": np.nan}, "chunk= is a number of cases"),
+        ({"workers": "2"}, "workers= is a number of processes"),
+        ({"workers": 2, "client": "tcp://127.0.0.1:1"}, "not both"),
+        ({"client": 3}, "client= is a distributed.Client; got 3"),
+        ({"progress": 3}, "progress= is True, False, or a function"),
+        ({"task": "statics", "t_end": None, "measure": ["tip.x"], "find": "best"}, "find='best' is unknown"),
+        ({"task": "statics", "t_end": None, "measure": ["tip.x"], "hold": ["pinn"]}, "joint coordinate 'pinn'"),
+        ({"task": "statics", "t_end": None, "measure": ["effort(pin)"]}, "'pin' is not held; name it in hold="),
+        ({"task": "statics", "t_end": None, "measure": ["tip.x"], "t": "now"}, "t= is a time, in seconds, not 'now'"),
+        ({"task": "modes", "t_end": None, "measure": ["growth"], "rest": "yes"}, "rest= is True or False, not 'yes'"),
     ],
 )
 def test_mistakes_are_told_by_name(given, words, tmp_path):
+    """Before anything is written."""
     chosen = {"vary": {"rod.mass": [1.0]}, "measure": ["final(tip.x)"], "t_end": 0.1} | given
     with pytest.raises(DalembertError, match=re.escape(words)):
         study(pendulum(), out=tmp_path / "x", **chosen)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("folder", ["", None, 3, "\0"])
+def test_a_study_needs_a_folder(folder):
+    with pytest.raises(DalembertError, match="out= is the folder of the study"):
+        study(pendulum(), {"rod.mass": [1.0]}, ["final(tip.x)"], 0.1, out=folder)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    """As counts and seeds, which a manifest keeps."""
+    given = {"count": np.int64(3), "seed": np.int64(5), "chunk": np.int64(2)}
+    task = lambda system: float(system.parameters()["rod.mass"])  # noqa: E731
+    found = study(pendulum(), {"rod.mass": Uniform(1.0, 2.0)}, ["x"], task=task, out=tmp_path, **given)
+    assert found.status()["done"] == 3 and (found.plan["count"], found.plan["seed"], found.plan["chunk"]) == (3, 5, 2)
+
+
+def test_a_number_that_is_not_there_has_a_sentence(tmp_path):
+    """Nothing failed, and the others are there: a pendulum at rest has one freedom, and a function may know no number
+    of a case."""
+    rest = study(pendulum(), {"rod.mass": [1.0, 2.0]}, ["tip.y", "stiffness(2)"], task="statics", out=tmp_path / "a")
+    data = rest.dataset
+    assert data["status"].values.tolist() == ["done"] * 2 and np.all(np.isnan(data["stiffness(2)"]))
+    np.testing.assert_allclose(data["tip.y"], -1)
+    assert data["message"].values.tolist() == ["There is no number 'stiffness(2)'."] * 2
+    root = lambda system: float(np.emath.log(2.0 - system.parameters()["rod.mass"]).real) if (  # noqa: E731
+        system.parameters()["rod.mass"] < 2) else float("nan")  # fmt: skip
+    found = study(pendulum(), {"rod.mass": [1.0, 3.0]}, ["log"], task=root, out=tmp_path / "b")
+    assert found.dataset["message"].values.tolist() == ["", "There is no number 'log'."]
+    assert found.status()["failed"] == 0 and found.best("log") == [0]
+    told = in_process("status", str(tmp_path / "b"))
+    assert told.returncode == 0 and "1 × There is no number 'log'." in told.stdout
+    assert in_process("report", str(tmp_path / "b"), "-o", str(tmp_path / "b.html")).returncode == 0
+    assert "There is no number 'log'." in (tmp_path / "b.html").read_text().replace("&#x27;", "'")
+
+
+FACTOR = 2.0
+
+
+def scaled(x):
+    return FACTOR * x
+
+
+def of_mass(system, offset=0.0):
+    return scaled(float(system.parameters()["rod.mass"])) + offset
+
+
+class OfMass:
+    def __init__(self, offset):
+        self.offset, self.calls = offset, []
+
+    def __call__(self, system):
+        self.calls.append(1)  # not plain data: it may change
+        return of_mass(system, self.offset)
+
+
+def surrounded(offset):
+    return lambda system: of_mass(system) + offset
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (lambda: partial(of_mass, offset=1.0), lambda: partial(of_mass, offset=2.0), "'offset' (was '1.0', is '2.0')"),
+        (lambda: OfMass(1.0), lambda: OfMass(2.0), "'offset' (was '1.0', is '2.0')"),
+        (lambda: surrounded(1.0), lambda: surrounded(2.0), "'offset' (was '1.0', is '2.0')"),
+        (lambda: of_mass, lambda: partial(of_mass, offset=2.0), "'offset' (was '0.0', is '2.0')"),
+        (lambda: of_mass, None, "'FACTOR' (was '2.0', is '3.0')"),
+    ],
+)
+def test_a_function_is_recognised_by_what_it_refers_to(one, other, words, tmp_path, monkeypatch):
+    """Half of the cases of one function and half of another would be one dataset: it is refused, by name."""
+    of = lambda f: study(pendulum(), {"rod.mass": [1.0, 2.0]}, ["x"], task=f, out=tmp_path, chunk=1)  # noqa: E731
+    of(one())
+    (tmp_path / "done" / "000001.json").unlink()
+    assert of(one()).status()["done"] == 2  # the same is not refused
+    if other is None:
+        monkeypatch.setattr(f"{__name__}.FACTOR", 3.0)
+    with pytest.raises(DalembertError, match=re.escape(words)):
+        of((other or one)())
 
 
 # ---- chunks, processes, interruptions --------------------------------------------------------------------------------
@@ -675,6 +797,27 @@ def test_one_process_at_a_time(tmp_path):
         assert open_study(tmp_path).status()["running"]
         with pytest.raises(DalembertError, match="Another process is computing the study"):
             of()
+
+
+def test_what_is_written_is_wanted_no_more(cluster, tmp_path, monkeypatch):
+    """When a chunk is written the cluster has been told that its numbers have arrived: if the worker that has computed
+    them is killed then, they are not computed again."""
+    from dalembert.studies._run import Run
+
+    real, wanted = Run.finish, []
+
+    def finish(run, chunk, *given):
+        held = lambda: [k for k in list(cluster.futures) if str(k).split("-")[2:3] == [str(chunk)]]  # noqa: E731
+        end = time.monotonic() + 3
+        while held() and time.monotonic() < end:  # another thread tells it
+            time.sleep(0.01)
+        wanted.extend(held())
+        real(run, chunk, *given)
+
+    monkeypatch.setattr(Run, "finish", finish)
+    task = lambda system: float(system.parameters()["rod.mass"])  # noqa: E731
+    found = study(pendulum(), {"rod.mass": [1.0, 2.0, 3.0]}, ["x"], task=task, out=tmp_path, chunk=1, client=cluster)
+    assert found.status()["done"] == 3 and wanted == []
 
 
 def test_a_case_that_kills_its_worker_stands_alone(cluster, tmp_path):

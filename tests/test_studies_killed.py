@@ -2,6 +2,7 @@
 unreadable, and in the end the dataset is that of an undisturbed run, bit by bit.
 
 Once for each process in turn; with --thorough at 20 random moments each, from the making of the folder to the end.
+DALEMBERT_TEST_CHANCE is the seed of all of them (0): another one tries other moments.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ PATIENCE = 120.0
 """Seconds until a process must have come to a point: all of them are slow when many tests run at once."""
 MOMENTS = [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(1, 20))]
 FEW = [pytest.param(k, marks=pytest.mark.thorough) for k in range(3)]
+CHANCE = int(os.environ.get("DALEMBERT_TEST_CHANCE", "0"))
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +88,14 @@ def killed_group(group: int, by: signal.Signals = signal.SIGKILL) -> None:
         os.killpg(group, by)
 
 
+def chance_of(seed: int) -> random.Random:
+    return random.Random(20 * CHANCE + seed)
+
+
 def moment(seed: int, run, folder, log) -> None:
     """Wait for a moment that chance picks: one in ten while the folder is made, one in ten when all cases are computed
     and the end is near, the others when some cases are computed; and a little longer."""
-    chance = random.Random(seed)
+    chance = chance_of(seed)
     over = lambda: run.poll() is not None  # noqa: E731
     if seed % 10 == 1:
         until(lambda: folder.exists() or over(), "no folder was made")
@@ -145,7 +151,7 @@ def test_a_killed_worker(seed, undisturbed, tmp_path):
     with process("_helpers_studies.py", folder, log, "--workers", 2) as run:
         moment(seed, run, folder, log)
         until(lambda: log_of(log) or run.poll() is not None, "no case was computed")
-        killed(random.Random(seed).choice(log_of(log)).process)
+        killed(chance_of(seed).choice(log_of(log)).process)
         _, told = run.communicate(timeout=PATIENCE)
         assert run.returncode == 0, told
     same(undisturbed, open_study(folder).dataset.load())
@@ -238,11 +244,9 @@ def test_ctrl_c_of_the_command(workers, undisturbed_motions, tmp_path):
     check_and_go_on(folder, tmp_path / "log", undisturbed_motions, go_on)
 
 
-@pytest.mark.parametrize("seed", MOMENTS)
-def test_a_killed_scheduler(seed, undisturbed, tmp_path, monkeypatch):
-    """A cluster of its own, whose scheduler goes: the client tells so, in a sentence, unless it was done before."""
-    folder, log = tmp_path / "study", tmp_path / "log"
-    monkeypatch.setenv(LOG, str(log))  # the workers are no children of the study
+@contextlib.contextmanager
+def own_cluster():
+    """A scheduler and two workers in processes of their own: its address, the scheduler and what holds the workers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -250,6 +254,15 @@ def test_a_killed_scheduler(seed, undisturbed, tmp_path, monkeypatch):
     dask = ("-m", "distributed.cli.dask_scheduler", "--port", port, "--host", "127.0.0.1", "--no-dashboard")
     worker = ("-m", "distributed.cli.dask_worker", address, "--nthreads", 1, "--nworkers", 2, "--no-dashboard")
     with process(*dask) as scheduler, process(*worker) as workers:
+        yield address, scheduler, workers
+
+
+@pytest.mark.parametrize("seed", MOMENTS)
+def test_a_killed_scheduler(seed, undisturbed, tmp_path, monkeypatch):
+    """A cluster of its own, whose scheduler goes: the client tells so, in a sentence, unless it was done before."""
+    folder, log = tmp_path / "study", tmp_path / "log"
+    monkeypatch.setenv(LOG, str(log))  # the workers are no children of the study
+    with own_cluster() as (address, scheduler, workers):
         with process("_helpers_studies.py", folder, log, "--scheduler", address) as run:
             moment(seed, run, folder, log)
             scheduler.kill()
@@ -261,6 +274,32 @@ def test_a_killed_scheduler(seed, undisturbed, tmp_path, monkeypatch):
         workers.terminate()
         workers.wait(timeout=PATIENCE)
     check_and_go_on(folder, log, undisturbed)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(k, marks=pytest.mark.thorough) for k in range(20)])
+@pytest.mark.parametrize("what", ["client", "worker"])
+def test_killed_on_a_cluster_of_its_own(what, seed, undisturbed, tmp_path, monkeypatch):
+    """The cluster outlives its client, and the study goes on there, whatever of the first client's is still computed;
+    or a worker goes, and the cluster starts another one."""
+    folder, log = tmp_path / "study", tmp_path / "log"
+    monkeypatch.setenv(LOG, str(log))
+    with own_cluster() as (address, _, _):
+        with process("_helpers_studies.py", folder, log, "--scheduler", address) as run:
+            moment(seed, run, folder, log)
+            if what == "worker":
+                until(lambda: log_of(log) or run.poll() is not None, "no case was computed")
+                killed(chance_of(seed).choice(log_of(log)).process)
+                _, told = run.communicate(timeout=PATIENCE)
+                assert run.returncode == 0, told[-800:]
+            else:
+                killed(run.pid)
+                run.wait()
+        before = {p: p.stat().st_mtime_ns for p in (folder / "done").glob("[0-9]*.json")}
+        with process("_helpers_studies.py", folder, log, "--scheduler", address) as again:
+            _, told = again.communicate(timeout=PATIENCE)
+            assert again.returncode == 0, told[-800:]
+    same(undisturbed, open_study(folder).dataset.load())
+    assert all(p.stat().st_mtime_ns == t for p, t in before.items()) and not left_over(folder)
 
 
 DEADLY = """
@@ -331,28 +370,49 @@ def in_a_namespace(test: str, skip_loudly) -> None:
         possible = False
     if not possible or INSIDE in os.environ:
         skip_loudly("mount is refused, and so is unshare --map-root-user --mount")
-    command = [*own, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", f"{__file__}::{test}"]
+    command = [
+        *own,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--thorough",
+        f"{__file__}::{test}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, INSIDE: "1"})
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout[-3000:] + done.stderr[-1000:]
 
 
+ROOM = ["120k", *(pytest.param(f"{k}k", marks=pytest.mark.thorough) for k in (28, 60, 68, 84, 104, 160, 200))]
+"""Of a small disk: the least of them holds no manifest, the others more and more chunks."""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system in memory")
-def test_a_full_disk_and_a_read_only_one(request, skip_loudly, undisturbed, tmp_path, monkeypatch):
-    """A disk of 120 kB fills up in the middle; then it is read-only; then there is room."""
+@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("room", ROOM)
+def test_a_full_disk_and_a_read_only_one(request, skip_loudly, room, workers, undisturbed, tmp_path, monkeypatch):
+    """A small disk fills up in the middle; then it is read-only; then there is room."""
     monkeypatch.setenv(LOG, str(tmp_path / "log"))
-    with small_disk(tmp_path / "disk", "120k") as remount:
+    with small_disk(tmp_path / "disk", room) as remount:
         if remount is None:
             in_a_namespace(request.node.name, skip_loudly)
             return
         folder = tmp_path / "disk" / "study"
         with pytest.raises(DalembertError, match="No space left on device"):
-            watched(folder)
-        done = open_study(folder).status()["done"]
-        assert 0 < done < CASES
+            watched(folder, workers=workers)
+        begun = (folder / "study.json").exists()
+        done = open_study(folder).status()["done"] if begun else 0
+        assert done < CASES
+        assert done > 0 or room != "120k"
         remount("ro")
         with pytest.raises(DalembertError, match="Read-only file system"):
-            watched(folder)
-        data = open_study(folder).dataset.load()
-        assert np.sum(data["status"].values != "waiting") >= done
+            watched(folder, workers=workers)
+        if begun:
+            data = open_study(folder).dataset.load()
+            there = np.flatnonzero(data["status"].values != "waiting")
+            assert len(there) >= done
+            same(undisturbed.isel(case=there), data.isel(case=there))
         remount("rw,size=16m")
         check_and_go_on(folder, tmp_path / "log", undisturbed)

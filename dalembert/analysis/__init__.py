@@ -13,7 +13,7 @@ from dalembert.analysis._efforts import InverseDynamics
 from dalembert.analysis._equilibrium import Equilibrium, LoadCases
 from dalembert.analysis._everywhere import EverywhereRelease
 from dalembert.analysis._inverse import inverse_dynamics
-from dalembert.analysis._kinematics import kinematics
+from dalembert.analysis._kinematics import kinematics, refuse_undriven
 from dalembert.analysis._linear import linearise
 from dalembert.analysis._linear_model import Linearisation, LinearModel
 from dalembert.analysis._modes import Mode
@@ -42,7 +42,7 @@ from dalembert.analysis._split import (
     split_motion,
 )
 from dalembert.analysis._stability import Stability
-from dalembert.analysis._statics import equilibrium
+from dalembert.analysis._statics import at_rest, equilibrium
 from dalembert.analysis._sweep import Sweep, sweep_pose
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
     "Equilibrium", "EverywhereRelease", "InverseDynamics", "JointSolvability", "LinearModel", "Linearisation",
     "LoadCases", "Mode", "MotionCheck", "Pose", "Projectors", "Release", "ReleaseEffect", "Solvability",
     "SpecialPoint", "Split", "Stability", "StaticPath", "Sweep", "Term", "UniqueSum", "Verdict",
-    "actuator_authority", "assembly", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check", "compare",
-    "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
-    "quasistatic", "solve_pose", "split_motion", "sweep_pose",
+    "actuator_authority", "assembly", "at_rest", "b_matrices", "by_qr", "by_ranks", "by_singular_values", "check",
+    "compare", "equilibrium", "gravity_compensation", "inverse_dynamics", "kinematics", "linearise", "projectors",
+    "quasistatic", "refuse_undriven", "solve_pose", "split_motion", "sweep_pose",
 ]  # fmt: skip

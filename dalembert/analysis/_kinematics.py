@@ -191,6 +191,13 @@ def _refuse_states(system: AbstractSystem) -> None:
         )
 
 
+def refuse_undriven(system: AbstractSystem, state: State | tuple | None = None, t0: float = 0.0) -> None:
+    """Refuse a machine that `kinematics` refuses, where that is traced and looks at no numbers."""
+    _refuse_states(system)
+    found = assembled(system, *((None, None) if state is None else state), t=float(t0))
+    _refuse_freedoms(system, float(t0), found.state)
+
+
 def _refuse_freedoms(system: AbstractSystem, t: float, state: State) -> None:
     """Refuse a machine that its drivers do not determine, with what is free."""
     here, h = Instant(system, t, state).generic, system.m_holonomic

@@ -94,7 +94,7 @@ def equilibrium(
     return LoadCases(system.name, found)
 
 
-def at_rest(system: AbstractSystem, find: str, inputs: Mapping[str, Any] | None) -> AbstractSystem:
+def at_rest(system: AbstractSystem, find: str, inputs: Mapping[str, Any] | None = None) -> AbstractSystem:
     """The system with its inputs; what cannot be asked is refused."""
     if find not in KINDS:
         raise DalembertError(f"find={find!r} is unknown; use 'stable' or 'nearest'.")

@@ -71,7 +71,8 @@ def _in_short(study: Study, status, data) -> list:
     out: list = [Words(f"{done} of {count} cases are done.", "good" if done == count else "open")]
     if failed:
         out.append(Words(f"{failed} failed; their numbers are not known, and no picture shows them.", "bad"))
-        messages = Counter(x for x in data["message"].values.tolist() if x)
+    messages = Counter(x for x in data["message"].values.tolist() if x)
+    if messages:
         out.append(Lines("Why", [f"{n} × {sentence}" for sentence, n in messages.most_common()]))
     for name in (str(n) for n in data.data_vars if str(n).startswith("unique ")):
         there = data["status"].values == "done"

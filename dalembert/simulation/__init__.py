@@ -7,14 +7,14 @@ Equations (6d.1)–(6d.13): docs/theory/one_sided.md.
 
 from dalembert._results import Status
 from dalembert.simulation._batch import INSTEAD, SAVED, how_many, is_batch, member, reached, run_of, statuses
-from dalembert.simulation._many import simulate_many, write_many
+from dalembert.simulation._many import DEVICES, simulate_many, write_many
 from dalembert.simulation._march import INTEGRATORS
 from dalembert.simulation._phases import IMPULSE_RULE, ContactPhase, ContactPhases, Impact, Phase, Phases
 from dalembert.simulation._prepare import Prepared, prepare
 from dalembert.simulation._radau import Carried
 from dalembert.simulation._resume import Restart, parameter_changes, system_changes
 from dalembert.simulation._rows import code_for_rows, cores
-from dalembert.simulation._simulate import simulate
+from dalembert.simulation._simulate import refuse_settings, simulate
 from dalembert.simulation._singular import SingularPosition, owners_of, singular_positions
 from dalembert.simulation._solution import Solution, project_all, qdot_all
 from dalembert.simulation._stepping import Stepped, simulate_stepping
@@ -24,6 +24,7 @@ from dalembert.simulation._switch import Jump, Switch, SwitchedSolution, close_c
 from dalembert.simulation._touching import Closings, Held, contact_remarks, held_of, slipping
 
 __all__ = [
+    "DEVICES",
     "IMPULSE_RULE",
     "INSTEAD",
     "INTEGRATORS",
@@ -61,6 +62,7 @@ __all__ = [
     "project_all",
     "qdot_all",
     "reached",
+    "refuse_settings",
     "run_of",
     "shared_efforts",
     "simulate",

@@ -329,6 +329,14 @@ def _rising_times(save, t0, t_end, known: bool) -> np.ndarray:
     return times
 
 
+def refuse_settings(
+    t_end, *, t0=0.0, samples=None, integrator=None, rtol=None, atol=None, dt=None, max_steps=None
+) -> None:
+    """Refuse what no machine can be run with, before one is: the settings of `simulate`, by name."""
+    chosen = strategies(integrator, None, None, "reverse", dt, rtol, atol)
+    plan_of(chosen, RTOL if rtol is None else rtol, atol, dt, samples, max_steps, t0, t_end, False)
+
+
 def plan_of(chosen: Strategies, rtol, atol, dt, save, max_steps, t0, t_end, traced: bool) -> tuple[Plan, Any]:
     some = is_traced(rtol, atol, dt, save, t0, t_end)  # asked of all at once: most runs are not traced
 

@@ -42,6 +42,13 @@ def component_names(shape: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]
     return [("[" + ",".join(map(str, index)) + "]", index) for index in np.ndindex(*shape)]
 
 
+def names_of(given: Any, example: str) -> list[str]:
+    """The names of a table of what varies; anything else is refused."""
+    if not isinstance(given, Mapping) or not all(isinstance(n, str) for n in given):
+        raise DalembertError(f"vary: name what varies and how, {example}; got {given!r}.")
+    return list(given)
+
+
 class Design:
     """The variables of a study: their names, where they stand, and what they make of a system.
 
@@ -58,6 +65,11 @@ class Design:
         model: Model | None = None,
         through: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
     ):
+        if through is not None and not callable(through):
+            raise DalembertError(f"through= is a function from values by name to parameters by name, not {through!r}.")
+        for name in names:
+            if not isinstance(name, str):
+                raise DalembertError(f"{name!r} is no name of a parameter, such as 'crank.mass'.")
         self.system, self.model, self.through = system, model, through
         self.known = {k: np.asarray(x, float) for k, x in system.parameters().items()}
         self.centres = {} if model is None else _points_of_bodies(model, self.known)
@@ -126,6 +138,8 @@ class Design:
         """The parameters of the system, by name, for values of the variables; traced or not."""
         if self.through is not None:
             found = self.through({name: x[k] for k, name in enumerate(self.names)})
+            if not isinstance(found, Mapping):
+                raise DalembertError(f"through= must return parameters by name, {{'crank.mass': …}}; got {found!r}.")
             return dict(found)
         changed: dict[str, Any] = {}
         shifts: dict[str, Any] = {}
@@ -161,6 +175,8 @@ class Design:
     def given(self, values: Mapping[str, Any], what: str) -> np.ndarray:
         """Numbers that are given by name, for whole parameters or for components, as a vector; NaN where none is."""
         out = np.full(len(self), np.nan)
+        if not isinstance(values, Mapping):
+            raise DalembertError(f"{what}: give numbers by name, {{'{self.names[0]}': 1.0}}; got {values!r}.")
         for name, value in values.items():
             where = self.spread.get(name, (self.names.index(name),) if name in self.names else ())
             if not where:
@@ -168,7 +184,14 @@ class Design:
                     f"{what}: '{name}' is not among what varies: {', '.join(self.names)}."
                     f"{did_you_mean(name, self.names)}"
                 )
-            out[list(where)] = np.ravel(np.asarray(value, float))
+            try:
+                own = np.ravel(np.asarray(value, float))
+            except (TypeError, ValueError):
+                own = np.zeros(0)
+            if len(own) not in (1, len(where)) or not np.all(np.isfinite(own)):
+                count = "a number" if len(where) == 1 else f"{len(where)} numbers"
+                raise DalembertError(f"{what}: '{name}' must be {count}, not {value!r}.")
+            out[list(where)] = own
         return out
 
 

@@ -29,7 +29,7 @@ from dalembert.results import loads_observed, observe
 from dalembert.simulation import Solution, simulate
 from dalembert.stabilise import EXACT, consistent_state
 from dalembert.studies._machine import Machine, transmits
-from dalembert.studies._measure import Courses
+from dalembert.studies._measure import Courses, within
 from dalembert.studies._quantities import Quantity
 from dalembert.systems import compiled_alone
 
@@ -188,8 +188,7 @@ class Asked:
                 raise DalembertError(f"{self._first_over_motion()}: give t_end=, the end of the motion.")
             if len(machine.task.times) < 3:
                 raise DalembertError("samples= must be three times at least: quantities are taken over the motion.")
-            for q in self.quantities:
-                q.refuse_motion(float(machine.task.times[0]), float(machine.task.times[-1]))
+            self._refuse_beyond()
             self.remarks += machine.refuse_open(self.over_motion)
             if any(transmits(machine.system, k) for w, k in machine.columns(self.over_motion).values() if w == "y"):
                 _ = machine.rule
@@ -209,6 +208,21 @@ class Asked:
 
     def _first_over_motion(self) -> str:
         return next(q.text for q in self.quantities if q.over_motion)
+
+    def _refuse_beyond(self) -> None:
+        """Refuse quantities at times that the motion has not, and wanted courses that end before it does."""
+        first, last = (float(x) for x in self.machine.task.times[[0, -1]])
+        for q in self.quantities:
+            for t in q.instants:
+                if not within(t, first, last):
+                    raise DalembertError(
+                        f"{q.text}: the motion is kept from {first:g} s to {last:g} s, not at {t:g} s."
+                    )
+            if not (within(first, *q.covered) and within(last, *q.covered)):
+                raise DalembertError(
+                    f"{q.text}: the wanted course is given from {q.covered[0]:g} s to {q.covered[1]:g} s, the motion "
+                    f"from {first:g} s to {last:g} s; give all of it, or another t_end=."
+                )
 
     @property
     def linear(self) -> Linearisation:

@@ -24,7 +24,8 @@ from dalembert.studies._consistent import Consistent
 from dalembert.studies._evaluate import Context, quiet
 from dalembert.studies._identified import Identified
 from dalembert.studies._machine import Machine, Task, transmits
-from dalembert.studies._verdict import Verdict, verdict_of
+from dalembert.studies._vary import refuse_counts
+from dalembert.studies._verdict import RANK, Verdict, verdict_of
 from dalembert.systems import AbstractSystem, compiled_alone
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ RTOL = 1e-10
 """Tolerance of motions, where none is given: exact derivatives tell a dependence from a weak effect."""
 EXACTLY = 1e-12
 """Least noise that is estimated, as a share of what is measured: rounding leaves that much of data without any."""
+QUIET = 1e-6
+"""Noise that is estimated, as a share of what is measured, below which names are not weighed against each other."""
+WEIGHED = 20
+"""How often they are weighed anew, at most."""
+ALIKE = 1e-3
+"""Change of all estimated noises by which they are the same."""
 FITTED = 1e-10
 """Change of the scaled numbers, and of the sum of squares, below which the search ends."""
 
@@ -57,9 +64,15 @@ class Experiment:
         """Times and values by name."""
         if "time" not in self.data:
             raise DalembertError("The data have no 'time': give {'time': times, 'tip.x': values, …}.")
-        times = np.asarray(self.data["time"], float)
-        names = [str(n) for n in (getattr(self.data, "data_vars", None) or self.data) if str(n) != "time"]
-        values = {n: np.asarray(self.data[n], float) for n in names}
+        names: list[Any] = [n for n in (getattr(self.data, "data_vars", None) or self.data) if n != "time"]
+        for n in names:
+            if not isinstance(n, str):
+                raise DalembertError(f"The data: {n!r} is no name of what was measured, such as 'tip.x'.")
+        try:
+            times = np.asarray(self.data["time"], float)
+            values = {n: np.asarray(self.data[n], float) for n in names}
+        except (TypeError, ValueError) as error:
+            raise DalembertError(f"The data must be numbers: {error}.") from None
         if times.ndim != 1 or len(times) < 2 or not np.all(np.diff(times) > 0) or not np.all(np.isfinite(times)):
             raise DalembertError("The times of the data must be rising numbers, two at least.")
         if not values:
@@ -69,6 +82,8 @@ class Experiment:
                 raise DalembertError(
                     f"The data of '{name}' must be {len(times)} numbers, one for each time, not {x.shape}."
                 )
+            if np.any(np.isinf(x)):
+                raise DalembertError(f"The data of '{name}' are infinite; give NaN where a value is missing.")
             if not np.any(np.isfinite(x)):
                 raise DalembertError(f"The data of '{name}' have no finite number.")
         return times, values
@@ -158,8 +173,8 @@ def identify(
     - `parameters`: names as in `optimise`: "crank.mass", "rod.inertia", "B.point_j.x", "rod.centre"; or with first
       guesses, {"crank.mass": 2.0}. Masses, inertias and other numbers that must be positive stay so; the tensor of a
       body stays that of a real one (log-Cholesky factors of its density).
-    - `noise`: the standard deviation of each measured number, by name or one for all; where none is given all have the
-      same, which is estimated from what is left.
+    - `noise`: the standard deviation of each measured number, by name or one for all; where none is given those of all
+      names are estimated from what is left, each by its own.
     - `driven`: drivers determine the motion (`da.kinematics`). `hold`, `rule`, `through`: as in `optimise`; `options`
       as for `da.simulate`. `max_steps`: the most steps of the search.
     - `sensors`: numbers that could be measured besides, with their noise; `experiments`: motions that could be measured
@@ -188,6 +203,10 @@ def identify(
     """
     began = time.perf_counter()
     runs = _experiments(data)
+    refuse_counts(max_steps=max_steps)
+    parameters = [parameters] if isinstance(parameters, str) else parameters
+    if not isinstance(parameters, Mapping | Sequence):
+        raise DalembertError(f"parameters: name what is sought, ['crank.mass']; got {parameters!r}.")
     guesses = dict(parameters) if isinstance(parameters, Mapping) else {}
     names = list(parameters)
     hold = (hold,) if isinstance(hold, str) else tuple(hold)
@@ -199,9 +218,14 @@ def identify(
         task = Task(float(times[-1]), t0, times, driven, run.state, hold, dict(run.inputs), rule, options)
         return Predictor(Machine(model, names, task, through), channels)
 
+    sigma = _noises(noise, runs)
     made = [predictor(run, list(run.course[1])) for run in runs]
     design = made[0].machine.design
-    sigma = _noises(noise, runs)
+    sensed = _sensed(sensors, made[0].machine)
+    for label, run in (experiments or {}).items():
+        if not isinstance(run, Experiment):
+            raise DalembertError(f"experiments: '{label}' must be an Experiment, not {run!r}.")
+        made[0].machine.columns(list(run.course[1]))
     wanted = [np.stack(list(run.course[1].values()), axis=1) for run in runs]
     scaled = [np.array([1.0 if sigma is None else sigma[n] for n in run.course[1]]) for run in runs]
     first = design.start
@@ -219,8 +243,24 @@ def identify(
     consistent = Consistent(design, first)
     fit = Fit(made, wanted, scaled, consistent, first, max_steps, noise is None)
     found = answered(fit, runs, began)
-    _tell_candidates(found.verdict, made[0], found.x, sensors, experiments or {}, predictor, consistent)
+    _tell_candidates(found.verdict, made[0], found.x, sensed, experiments or {}, predictor, consistent)
     return found
+
+
+def _sensed(sensors, machine: Machine) -> dict[str, float | None]:
+    """Numbers that could be measured besides, with their noise where it is known; refused by name."""
+    given = (sensors,) if isinstance(sensors, str) else sensors
+    noises = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given)
+    machine.columns(list(noises))
+    for name, s in noises.items():
+        if s is not None and not _is_noise(s):
+            raise DalembertError(f"sensors: the noise of '{name}' must be a positive number, not {s!r}.")
+    return noises
+
+
+def _is_noise(s: Any) -> bool:
+    number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
+    return bool(number and np.isfinite(s) and s > 0)
 
 
 def answered(fit: Fit, runs: Sequence[Experiment], began: float) -> Identified:
@@ -228,11 +268,20 @@ def answered(fit: Fit, runs: Sequence[Experiment], began: float) -> Identified:
     made, design = fit.made, fit.made[0].machine.design
     x, steps, message = fit.search()
     y, J = fit.slopes(x)
+    names = [list(run.course[1]) for run in runs]
+    for _ in range(WEIGHED if fit.estimated else 0):
+        scaled = fit.weighed(names, x, y, J)
+        if scaled is None:
+            break
+        fit = fit.of(fit.wanted, scaled)
+        x, more, message = fit.search(x)
+        y, J = fit.slopes(x)
+        steps += more
     left = fit.misfits(x, y)
     count = int(sum(np.sum(np.isfinite(w)) for w in fit.wanted))
     spread = 1.0
     if fit.estimated:
-        spread = max(float(np.sqrt(np.sum(left**2) / max(count - len(design), 1))), EXACTLY)
+        spread = max(float(np.sqrt(np.sum(left**2) / max(count - fit.rank(x, J), 1))), EXACTLY)
     weighted = np.concatenate([j.reshape(-1, len(design)) for j in J]) / spread
     large = np.concatenate([_amplitudes(v, s * spread) for v, s in zip(y, fit.scaled, strict=True)])
     return Identified(
@@ -261,14 +310,14 @@ def repeated_by(found: Identified, data) -> Identified:
             )
         again.append(dataclasses.replace(old, data={"time": times, **{n: values[n] for n in names}}))
     wanted = [np.stack(list(run.course[1].values()), axis=1) for run in again]
-    return answered(found.fit.of(wanted), again, began)
+    return answered(found.fit.of(wanted, found.fit.given), again, began)
 
 
 def _experiments(data) -> list[Experiment]:
     runs: Any = [data] if isinstance(data, Experiment) else data
     if isinstance(runs, Mapping) or hasattr(runs, "data_vars"):
         runs = [Experiment(runs)]
-    runs = list(runs)
+    runs = list(runs) if isinstance(runs, Sequence) else []
     if not runs or any(not isinstance(r, Experiment) for r in runs):
         raise DalembertError("data: give {'time': times, 'tip.x': values}, a Dataset, or a list of Experiment.")
     return runs
@@ -289,7 +338,7 @@ def _noises(noise, runs: Sequence[Experiment]) -> dict[str, float] | None:
         if n not in given:
             raise DalembertError(f"noise: say the standard deviation of '{n}' as well.")
         value = given[n]
-        if not np.ndim(value) == 0 or not np.isfinite(value) or not value > 0:
+        if not _is_noise(value):
             raise DalembertError(f"noise: that of '{n}' must be a positive number, not {value!r}.")
     return {n: float(given[n]) for n in names}
 
@@ -304,13 +353,48 @@ class Fit:
         """`wanted` are the data, each in units of `scaled` (`estimated`: noise is so many of these units); the search
         begins at `first` and takes `most` steps."""
         self.made, self.wanted, self.scaled, self.consistent = made, wanted, scaled, consistent
+        self.given = scaled
         self.first, self.most, self.estimated = first, most, estimated
 
-    def of(self, wanted: list[np.ndarray]) -> Fit:
-        """The same for other data; what is compiled is shared."""
+    def of(self, wanted: list[np.ndarray], scaled: list[np.ndarray] | None = None) -> Fit:
+        """The same for other data, or other units of them; what is compiled is shared."""
         other = copy.copy(self)
-        other.wanted = wanted
+        other.wanted, other.scaled = wanted, self.scaled if scaled is None else scaled
         return other
+
+    def _hats(self, x: np.ndarray, J: list[np.ndarray]) -> np.ndarray:
+        """An orthonormal basis of what the variables can change in the data: as many columns as they determine."""
+        rows = np.concatenate([j.reshape(-1, len(x)) for j in J]) * self.consistent.sizes(x)
+        U, values, _ = np.linalg.svd(rows, full_matrices=False)
+        return U[:, values > RANK * np.max(values, initial=0.0)]
+
+    def rank(self, x: np.ndarray, J: list[np.ndarray]) -> int:
+        """How many numbers the data determine."""
+        return self._hats(x, J).shape[1]
+
+    def weighed(self, names: list[list[str]], x: np.ndarray, y: list[np.ndarray], J: list[np.ndarray]):
+        """Units of the data in which each name has the noise that is left of it, so that all count by how sure they
+        are; None where these are the units already, or nothing is known of one name."""
+        used = np.sum(self._hats(x, J) ** 2, axis=1)  # of each number the part that the variables take up
+        left, there = self.misfits(x, y), np.concatenate([np.isfinite(w).ravel() for w in self.wanted])
+        owner = np.concatenate([np.tile(own, len(w)) for own, w in zip(names, self.wanted, strict=True)])
+        ratio, share = {}, {}
+        now, first = ({n: s for own, row in zip(names, rows, strict=True) for n, s in zip(own, row, strict=True)}
+                      for rows in (self.scaled, self.given))  # fmt: skip
+        for name in now:
+            own = (owner == name) & there
+            free = float(np.sum(own) - np.sum(used[own]))
+            if free < 0.5 * np.sum(own):  # the variables follow its noise
+                return None
+            ratio[name] = float(np.sqrt(np.sum(left[own] ** 2) / free))
+            share[name] = ratio[name] * now[name] / first[name]
+        if max(share.values()) < QUIET:
+            return None
+        new = {n: max(share[n], QUIET) * first[n] for n in now}
+        change = np.array([new[n] / now[n] for n in now])
+        if np.ptp(change) <= ALIKE * np.max(change):
+            return None
+        return [np.array([new[n] for n in own]) for own in names]
 
     @functools.cached_property
     def _solve(self) -> Callable:
@@ -319,26 +403,27 @@ class Fit:
         solver = optimistix.LevenbergMarquardt(rtol=FITTED, atol=FITTED)
 
         def misfits(z, args):
-            home, wanted = args
+            home, wanted, scaled = args
             x = self.consistent.of(z)
             out = [
                 jnp.where(jnp.isfinite(w), (p.along(x, home) - jnp.nan_to_num(w)) / s, 0.0).ravel()
-                for p, w, s in zip(self.made, wanted, self.scaled, strict=True)
+                for p, w, s in zip(self.made, wanted, scaled, strict=True)
             ]
             return jnp.concatenate(out)
 
-        def solve(z, home, wanted, most):
+        def solve(z, home, wanted, scaled, most):
             found = optimistix.least_squares(
-                misfits, solver, z, (home, wanted), options={"jac": "fwd"}, max_steps=most, throw=False
+                misfits, solver, z, (home, wanted, scaled), options={"jac": "fwd"}, max_steps=most, throw=False
             )
             return found.value, found.stats["num_steps"], found.result == optimistix.RESULTS.successful
 
-        return compiled_alone(solve, static=[3])
+        return compiled_alone(solve, static=[4])
 
-    def search(self) -> tuple[np.ndarray, int, str]:
-        first, most = self.first, self.most
+    def search(self, first: np.ndarray | None = None) -> tuple[np.ndarray, int, str]:
+        """The least sum of squares, from `first` on; how many steps that took, and how it ended."""
+        first, most = self.first if first is None else first, self.most
         with quiet():
-            z, steps, fine = self._solve(self.consistent.start(first), first, self.wanted, most)
+            z, steps, fine = self._solve(self.consistent.start(first), first, self.wanted, self.scaled, most)
         x = np.asarray(self.consistent.of(np.asarray(z)))
         if not np.all(np.isfinite(x)):
             raise DalembertError("The search left the numbers that a machine can have; give better first guesses.")
@@ -366,14 +451,13 @@ class Fit:
         return np.nan_to_num(np.concatenate(out))
 
 
-def _tell_candidates(found: Verdict, first: Predictor, x, sensors, experiments, predictor, consistent) -> None:
+def _tell_candidates(
+    found: Verdict, first: Predictor, x, noises: Mapping[str, float | None], experiments, predictor, consistent
+) -> None:
     """Which sensors and experiments would determine what the data leave open."""
     design = first.machine.design
-    if found.complete or not (sensors or experiments):
+    if found.complete or not (noises or experiments):
         return
-    noises = dict(sensors) if isinstance(sensors, Mapping) else dict.fromkeys(sensors)
-    if isinstance(sensors, str):
-        noises = {sensors: None}
     candidates: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def looked_at(p: Predictor) -> tuple[np.ndarray, np.ndarray]:

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from dalembert._results import DalembertError
+from dalembert._results import DalembertError, did_you_mean
 from dalembert._typing import Array
-from dalembert.analysis import equilibrium, kinematics
+from dalembert.analysis import equilibrium, kinematics, refuse_undriven
 from dalembert.equations import assemble_known
 from dalembert.linalg import RANK_TOLERANCE
 from dalembert.model import Model
 from dalembert.reactions import RULES, AbstractReactionRule
 from dalembert.results import Results, unique_channels
-from dalembert.simulation import Prepared, Solution, prepare, simulate
+from dalembert.simulation import Prepared, Solution, prepare, refuse_settings, simulate
 from dalembert.stabilise import State, closed_near, consistent_state
 from dalembert.studies._design import Design
 from dalembert.studies._stated import stated
@@ -29,6 +29,9 @@ from dalembert.systems import AbstractSystem, build
 
 T = TypeVar("T")
 STATED = re.compile(r"([qv])\[(\d+)\]")
+NUMBERS = ("integrator", "rtol", "atol", "dt", "max_steps")
+OPTIONS = (*NUMBERS, "stepsize_controller", "tolerance", "engine", "singular")
+"""Of `simulate`, that the motion of a design may have."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,25 @@ class Task:
         if isinstance(self.samples, int | np.integer):
             return np.linspace(self.t0, self.t_end, int(self.samples))
         return np.asarray(self.samples, float)
+
+    def refuse(self) -> None:
+        """Refuse what no machine can be run with, by name, before one is."""
+        for key in self.options:
+            if key not in OPTIONS:
+                raise DalembertError(
+                    f"'{key}' is none of the options of a motion; there is {', '.join(OPTIONS)}."
+                    f"{did_you_mean(key, OPTIONS)}"
+                )
+        if not (self.state is None or (isinstance(self.state, tuple) and len(self.state) == 2)):
+            raise DalembertError(f"state= is a State (q, v), not {self.state!r}.")
+        if not isinstance(self.inputs, Mapping):
+            raise DalembertError(f"inputs= are numbers or functions by name, not {self.inputs!r}.")
+        if self.t_end is None:
+            return
+        if isinstance(self.samples, str | bool | float):
+            raise DalembertError(f"samples= is a number of times, or an array of times; got {self.samples!r}.")
+        own = {k: x for k, x in self.options.items() if k in NUMBERS and "stepsize_controller" not in self.options}
+        refuse_settings(self.t_end, t0=self.t0, samples=self.samples, **own)
 
 
 def found_once(find: Callable[[Any], T]) -> functools.cached_property[T]:
@@ -76,6 +98,9 @@ class Machine:
         self.design = Design(self.plain, names, model=self.model, through=through)
         self.system = self.plain.with_inputs(task.inputs) if task.inputs else self.plain
         self.task = task
+        task.refuse()
+        if task.driven:
+            refuse_undriven(self.system, task.state, task.t0)
 
     @found_once
     def prepared(self) -> Prepared:

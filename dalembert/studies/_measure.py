@@ -74,9 +74,8 @@ def _parsed(name: str, text: str, words: Mapping[str, int]) -> Measure:
     if call is None and words.get(text) != 0:
         return Measure(name, "", (text,))
     if word not in words:
-        raise DalembertError(
-            f"measure: '{text}': there is no '{word}' here; there is {', '.join(words)}.{did_you_mean(word, words)}"
-        )
+        there = f"there is {', '.join(words)}" if words else "a plain name is wanted"
+        raise DalembertError(f"measure: '{text}': there is no '{word}' here; {there}.{did_you_mean(word, words)}")
     takes = words[word]
     given = [x.strip() for x in inside.split(",")] if inside.strip() else []
     number = 0.0
@@ -110,6 +109,12 @@ def over_time(t: Any, s: Any) -> Any:
 def mean_over_time(t: Any, s: Any) -> Any:
     """The mean over time, likewise."""
     return over_time(t, s) / (t[..., -1] - t[..., 0])
+
+
+def within(t: float, first: float, last: float) -> bool:
+    """Whether a time lies in a motion, but for rounding."""
+    slack = 1e-9 * (last - first)
+    return first - slack <= t <= last + slack
 
 
 def crest(t: Any, s: Any, there: Any, otherwise: Any, xp: Any) -> Any:

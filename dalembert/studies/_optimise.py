@@ -4,6 +4,7 @@ motion."""
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ from dalembert._results import DalembertError
 from dalembert.model import Model
 from dalembert.reactions import AbstractReactionRule
 from dalembert.stabilise import State, consistent_state
-from dalembert.studies._design import bounds_of
+from dalembert.studies._design import bounds_of, names_of
 from dalembert.studies._evaluate import TOGETHER, Asked
 from dalembert.studies._machine import Machine, Task
 from dalembert.studies._optimum import Evaluation, Optimum, multipliers_of
 from dalembert.studies._quantities import Bound, Quantity, quantity
+from dalembert.studies._vary import refuse_client, refuse_counts, refuse_seed
 from dalembert.systems import AbstractSystem
 
 METHODS = ("slsqp", "trust-constr", "adam", "global")
@@ -105,15 +107,18 @@ def optimise(
     if (minimise is None) == (maximise is None):
         raise DalembertError("Give minimise= or maximise=, one of them.")
     objective = quantity(minimise if maximise is None else maximise)
+    if not isinstance(subject_to, Bound | list | tuple):
+        raise DalembertError(f"subject_to= is a constraint, or a list of them (q <= 3.0); got {subject_to!r}.")
     constraints = (subject_to,) if isinstance(subject_to, Bound) else tuple(subject_to)
     for c in constraints:
         if not isinstance(c, Bound):
             raise DalembertError(f"subject_to: {c!r} is no constraint; compare a quantity with a number: q <= 3.0.")
-    if starts < 1:
-        raise DalembertError(f"starts={starts}: begin from one design at least.")
+    refuse_counts(starts=starts, max_iterations=max_iterations)
+    refuse_seed(seed)
+    refuse_client(client)
     hold = (hold,) if isinstance(hold, str) else tuple(hold)
-    task = Task(t_end, t0, samples, driven, state, hold, dict(inputs or {}), rule, options)
-    machine = Machine(model, list(vary), task, through)
+    task = Task(t_end, t0, samples, driven, state, hold, inputs or {}, rule, options)
+    machine = Machine(model, names_of(vary, '{"crank.mass": (0.5, 2.0)}'), task, through)
     search = Search(machine, bounds_of(machine.design, vary), objective, constraints, -1.0 if minimise is None else 1.0)
     if method == "adam" and constraints:
         raise DalembertError("method='adam' keeps bounds but no other constraints; use 'slsqp' or 'trust-constr'.")
@@ -332,11 +337,16 @@ class Search:
     def optimum(self, x: np.ndarray, message: str, method: str, began: float) -> Optimum:
         """The answer."""
         kept = [e for e in self.history if self.violation(e.constraints) <= KEPT]
-        own = self.merit(x)
+        own, missed = self.merit(x), []
         if kept:  # a line search may end beside the best that it saw
             best = min(kept, key=lambda e: self.sign * e.objective)
             if own[0] > 0 or self.sign * best.objective < own[1] - BETTER * abs(own[1]):
                 x = best.x
+        elif own[0] > 0:
+            best = min(self.history, key=lambda e: self.violation(e.constraints))
+            x = best.x if self.violation(best.constraints) < own[0] else x
+            missed = [INFEASIBLE]
+        self.elsewhere()  # the answer may be of another start, in another assembly than the last
         look = self.look(self.to(x))
         assert look is not None and self.sizes is not None and self.scale is not None
         found = self.asked.slopes(x)
@@ -350,11 +360,15 @@ class Search:
             machine=self.machine, bounds=self.bounds, x=np.asarray(x), objective=self.objective,
             maximised=self.sign < 0, value=values[0], constraints=self.constraints, values=tuple(values[1:]),
             sizes=self.sizes, multipliers=multipliers, optimality=optimality, history=tuple(self.history),
-            message=message, method=method, remarks=(*self.asked.remarks, *remarks),
+            message=message, method=method, remarks=(*missed, *self.asked.remarks, *remarks),
             wall_s=time.perf_counter() - began,
         )  # fmt: skip
 
 
+INFEASIBLE = (
+    "No design that was looked at keeps all constraints; this one misses them least. If they contradict one another, "
+    "or the bounds, there is none; else begin elsewhere (start=, starts=, method='global')."
+)
 OTHER_ASSEMBLY = "Its joints close in another assembly than those of the design before: the branch changes on the way."
 
 
@@ -419,10 +433,12 @@ def _by_scipy(search: Search, x0: np.ndarray, method: str, most: int) -> tuple[n
             options={"maxiter": most, "ftol": TOLERANCE**1.5},
         )  # fmt: skip
     else:
-        result = minimize(
-            objective, z0, jac=slope, method="trust-constr", bounds=limits, constraints=_as_objects(constraints),
-            options={"maxiter": most, "gtol": TOLERANCE, "xtol": TOLERANCE},
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "delta_grad == 0.0")  # what is linear is found all the same
+            result = minimize(
+                objective, z0, jac=slope, method="trust-constr", bounds=limits, constraints=_as_objects(constraints),
+                options={"maxiter": most, "gtol": TOLERANCE, "xtol": TOLERANCE},
+            )  # fmt: skip
     return search.of(np.asarray(result.x)[:n]), f"{result.message} ({result.nit} iterations)"
 
 

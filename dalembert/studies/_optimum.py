@@ -104,6 +104,8 @@ class Optimum:
         lines = [f"{goal} {self.objective.text} of '{name}': {self.value:.6g}{' ' + unit if unit else ''}"]
         if self.history:
             lines[0] += f" (first {self.history[0].objective:.6g})"
+        if not self.feasible:
+            lines.insert(0, "Infeasible: no design was found that keeps all constraints.")
         width = max(map(len, self.design))
         for (key, value), (least, most) in zip(self.design.items(), self.bounds, strict=True):
             shown = f"{value:.6g} {units[key]}".rstrip()

@@ -49,8 +49,15 @@ class Quantity:
         """The channels that it needs of a motion."""
         return ()
 
-    def refuse_motion(self, t0: float, t_end: float) -> None:
-        """Refuse a motion from t0 to t_end of which it cannot be told."""
+    @property
+    def instants(self) -> tuple[float, ...]:
+        """Times that the motion must reach."""
+        return ()
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        """The part of time in which it is defined."""
+        return -np.inf, np.inf
 
     @property
     def at_rest(self) -> tuple[str, ...]:
@@ -210,9 +217,14 @@ class Combined(Quantity):
     def over_motion(self) -> tuple[str, ...]:
         return tuple(c for p in self.parts for c in p.over_motion)
 
-    def refuse_motion(self, t0, t_end):
-        for p in self.parts:
-            p.refuse_motion(t0, t_end)
+    @property
+    def instants(self) -> tuple[float, ...]:
+        return tuple(t for p in self.parts for t in p.instants)
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        first, last = zip(*(p.covered for p in self.parts), strict=True)
+        return max(first), min(last)
 
     @property
     def at_rest(self) -> tuple[str, ...]:
@@ -238,8 +250,8 @@ class OverMotion(Quantity):
     per: Callable[[str], str] = field(default=lambda unit: unit)
     spread: Callable | None = None
     root: bool = False  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
-    contains: tuple[float, ...] = ()  # times that the motion must contain
-    inside: tuple[float, float] | None = None  # first and last time of a course that must contain the motion
+    instants: tuple[float, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    covered: tuple[float, float] = (-np.inf, np.inf)  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     def _course(self, at: Context) -> tuple[Array, Array]:
         t, y = at.course(self.channels)
@@ -265,20 +277,6 @@ class OverMotion(Quantity):
     @property
     def over_motion(self) -> tuple[str, ...]:
         return self.channels
-
-    def refuse_motion(self, t0, t_end):
-        slack = 1e-9 * (t_end - t0)
-        for time in self.contains:
-            if not t0 - slack <= time <= t_end + slack:
-                raise DalembertError(
-                    f"{self.text}: the motion is from {t0:g} to {t_end:g} s, and {time:g} s is not in it."
-                )
-        if self.inside is not None and not self.inside[0] - slack <= t0 <= t_end <= self.inside[1] + slack:
-            first, last = self.inside
-            raise DalembertError(
-                f"{self.text}: the wanted course is known from {first:g} to {last:g} s, the motion is from {t0:g} to "
-                f"{t_end:g} s: give the course of all of it."
-            )
 
 
 def _names(names, what: str) -> tuple[str, ...]:
@@ -326,9 +324,12 @@ def final(*channels: str) -> Quantity:
 def at_time(channel: str, time: float) -> Quantity:
     """The value at a time, linear between saved ones."""
     (name,) = _names((channel,), "at_time")
+    if isinstance(time, bool) or np.ndim(time) or not isinstance(time, int | float | np.number):
+        raise DalembertError(f"at_time: the time must be a number, in seconds, not {time!r}.")
+    at = float(time)
     return OverMotion(
-        "at_time", (name,), lambda t, y: jnp.interp(time, t, y[:, 0]), f", {time:g}", contains=(float(time),)
-    )
+        "at_time", (name,), lambda t, y: jnp.interp(at, t, y[:, 0]), f", {at:g}", instants=(at,)
+    )  # fmt: skip
 
 
 def peak(*channels: str) -> Quantity:
@@ -384,14 +385,14 @@ def deviation(channels: str | tuple[str, ...] | list[str], times, values) -> Qua
             f"deviation: values must have {len(names)} column{'s' if len(names) > 1 else ''} and a row for each of the "
             f"{len(t0)} times; got shape {np.shape(values)}."
         )
-    if not (np.all(np.isfinite(t0)) and np.all(np.isfinite(wanted)) and np.all(np.diff(t0) > 0)):
-        raise DalembertError("deviation: times must be finite and rise, and values finite.")
+    if not (np.all(np.isfinite(wanted)) and np.all(np.isfinite(t0)) and np.all(np.diff(t0) > 0)):
+        raise DalembertError("deviation: times must rise, and all numbers must be finite.")
 
     def reduce(t, y):
         course = jnp.stack([jnp.interp(t, t0, wanted[:, k]) for k in range(len(names))], axis=1)
         return _root(jnp.mean(jnp.sum((y - course) ** 2, axis=1)))
 
-    return OverMotion("deviation", names, reduce, root=True, inside=(float(t0[0]), float(t0[-1])))
+    return OverMotion("deviation", names, reduce, root=True, covered=(float(t0[0]), float(t0[-1])))
 
 
 def over(reduce: Callable, *channels: str, name: str = "over", unit: str = "") -> Quantity:

@@ -183,7 +183,10 @@ class Run:
                 for future in [f for f in running if f.done()]:
                     piece = running.pop(future)
                     if future.status == "finished":
-                        take(piece, future.result())
+                        found = future.result()
+                        # before it is written: if its worker is killed meanwhile, nobody wants it again
+                        future.release()
+                        take(piece, found)
                     elif future.status == "error":
                         error = future.exception()
                         if isinstance(error, DalembertError):
@@ -252,8 +255,11 @@ def local_cluster(workers: int) -> Iterator[Any]:
     with dask.config.set(quiet):
         try:
             cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-            )
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                silence_logs="CRITICAL",
+                # its page on any free port: other clusters run on this machine
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            )  # fmt: skip
         except RuntimeError as error:
             raise DalembertError(
                 f"The processes of a study did not start ({error}) Each of them runs the script from its beginning: "

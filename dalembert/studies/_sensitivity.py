@@ -12,13 +12,13 @@ import numpy as np
 
 from dalembert._results import DalembertError
 from dalembert.model import Model
-from dalembert.studies._design import Design, bounds_of
+from dalembert.studies._design import Design, bounds_of, names_of
 from dalembert.studies._evaluate import Asked
 from dalembert.studies._machine import Machine, Task
 from dalembert.studies._optimise import Search, batch_of, best_of
 from dalembert.studies._optimum import Optimum
 from dalembert.studies._quantities import Quantity, quantity
-from dalembert.studies._vary import Normal, Uniform
+from dalembert.studies._vary import Normal, Uniform, refuse_client, refuse_counts, refuse_seed
 from dalembert.systems import AbstractSystem
 
 CONFIDENCE = 0.95
@@ -74,9 +74,10 @@ class Varied:
     def __init__(
         self, model, vary: Mapping[str, Any], measure, task: Mapping[str, Any], correlation=None, through=None
     ):
-        self.machine = Machine(model, list(vary), task_of(task), through)
+        names = names_of(vary, '{"crank.mass": (0.5, 2.0)}')
+        self.machine = Machine(model, names, task_of(task), through)
         self.design = self.machine.design
-        listed = [measure] if isinstance(measure, Quantity) else list(measure)
+        listed = list(measure) if isinstance(measure, list | tuple) else [measure]
         if not listed:
             raise DalembertError('Say what to look at: measure=[final("tip.y"), peak("pin.Fx")].')
         self.quantities = [quantity(q) for q in listed]
@@ -100,6 +101,9 @@ class Varied:
         return np.stack([s.at(shares[:, k]) for k, s in enumerate(self.spreads)], axis=1)
 
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        for name, mean, sd in zip(self.design.names, self.mean, self.deviation, strict=True):
+            if not (np.isfinite(mean) and np.isfinite(sd)):
+                raise DalembertError(f"'{name}': its distribution has no mean or no standard deviation.")
         found = self.asked.slopes(self.mean)
         if found is None:
             raise DalembertError(
@@ -125,14 +129,20 @@ def _correlation(design: Design, given) -> np.ndarray:
     k = len(design)
     R = np.eye(k)
     if isinstance(given, Mapping):
-        for (a, b), value in given.items():
+        for pair, value in given.items():
+            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(value, int | float | np.number)):
+                raise DalembertError(f"correlation: say {{('a', 'b'): 0.5}} of two names; got {{{pair!r}: {value!r}}}.")
+            a, b = pair
             for name in (a, b):
                 if name not in design.names:
                     raise DalembertError(f"correlation: '{name}' is not among what varies: {', '.join(design.names)}.")
             i, j = design.names.index(a), design.names.index(b)
             R[i, j] = R[j, i] = value
     elif given is not None:
-        R = np.asarray(given, float)
+        try:
+            R = np.asarray(given, float)
+        except (TypeError, ValueError):
+            R = np.zeros(0)
     if R.shape != (k, k) or not np.allclose(R, R.T) or not np.allclose(np.diag(R), 1) or np.linalg.eigvalsh(R)[0] <= 0:
         raise DalembertError(
             f"correlation must be a symmetric, positive definite {k} × {k} matrix with ones on its diagonal."
@@ -221,6 +231,9 @@ def sensitivities(
     """
     if method not in ("auto", "gradient", "sobol"):
         raise DalembertError(f"method={method!r} is unknown; use 'auto', 'gradient' or 'sobol'.")
+    refuse_counts(count=count)
+    refuse_seed(seed)
+    refuse_client(client)
     varied = Varied(model, vary, measure, task, None, through)
     if method == "sobol":
         return _by_sobol(varied, count, seed, client)
@@ -360,6 +373,9 @@ def uncertainty(
         >>> round(float(found.deviation[0]), 5)
         0.00283
     """
+    refuse_counts(count=count)
+    refuse_seed(seed)
+    refuse_client(client)
     varied = Varied(model, vary, measure, task, correlation, through)
     names, units = tuple(varied.names), tuple(varied.units().values())
     if method == "linear":
@@ -445,7 +461,9 @@ def worst_case(
         (20.0, 40.0)
     """
     began = time.perf_counter()
-    machine = Machine(model, list(vary), task_of(task), through)
+    refuse_counts(starts=starts, max_iterations=max_iterations)
+    refuse_seed(seed)
+    machine = Machine(model, names_of(vary, '{"crank.mass": (0.5, 2.0)}'), task_of(task), through)
     bounds, sought = bounds_of(machine.design, vary), quantity(measure)
     found, asked = [], None
     for sign in (1.0, -1.0):
@@ -461,5 +479,5 @@ def task_of(given: Mapping[str, Any]) -> Task:
     own = {k: given[k] for k in TASK if k in given}
     hold = own.pop("hold", ())
     own["hold"] = (hold,) if isinstance(hold, str) else tuple(hold)
-    own["inputs"] = dict(own.get("inputs") or {})
+    own["inputs"] = own.get("inputs") or {}
     return Task(**own, options={k: v for k, v in given.items() if k not in TASK})

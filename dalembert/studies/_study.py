@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
+import os
 import platform
 import sys
 import warnings
@@ -17,11 +17,12 @@ import numpy as np
 from dalembert._results import BatchError, DalembertError, did_you_mean
 from dalembert.io import read_from_text, text_of
 from dalembert.model import Model
+from dalembert.studies._function import described
 from dalembert.studies._measure import Measure
 from dalembert.studies._run import Run, connected, local_cluster, machines_of
 from dalembert.studies._store import FORMAT, MANIFEST, Store, need
 from dalembert.studies._tasks import BATCH, COMMON, SINGLE, Machines, Simulation, measures, task_of
-from dalembert.studies._vary import MODEL, START, Cases, Normal, Uniform, cases_of, check_names
+from dalembert.studies._vary import MODEL, START, Cases, Normal, Uniform, cases_of, check_names, refuse_client
 from dalembert.systems import State, build
 
 MEMORY = 256 * 2**20
@@ -87,6 +88,7 @@ def study(
         >>> found.dataset["final(A.angle)"].shape
         (6,)
     """
+    _refuse_places(out, workers, client, progress, chunk)
     models = _named(model)
     function = task if callable(task) else None
     word = "function" if function is not None else str(task)
@@ -96,8 +98,9 @@ def study(
     cases = cases_of(vary, models=list(models), count=count, sampling=sampling, combine=combine, seed=seed)
     varies = {"values": list(cases.values), "labels": list(cases.labels), "states": cases.states is not None}
     described = {_key(name): _described(given) for name, given in vary.items() if name != START}
+    count = None if count is None else int(count)
     plan |= {
-        "vary": described, "count": count, "sampling": sampling, "combine": combine, "seed": seed,
+        "vary": described, "count": count, "sampling": sampling, "combine": combine, "seed": int(seed),
         "varies": varies, "cases": cases.count, "table": cases.fingerprint(),
     }  # fmt: skip
     store = Store(out)
@@ -138,6 +141,7 @@ def resume(
 
     **Arguments**: `folder`; `workers`, `client`, `progress` as of `study`. **Returns** the `Study`.
     """
+    _refuse_places(folder, workers, client, progress)
     store = Store(folder)
     plan = store.plan()
     _refuse_edited(plan, store)
@@ -252,6 +256,8 @@ class Study:
 def _named(model: Any) -> dict[str, Model]:
     table = dict(model) if isinstance(model, Mapping) else {getattr(model, "name", ""): model}
     for name, x in table.items():
+        if not isinstance(name, str):
+            raise DalembertError(f"Alternative models have names: {{'light': a, 'heavy': b}}; got {name!r}.")
         if not isinstance(x, Model):
             raise DalembertError(
                 f"A study needs models (da.Model), which its folder keeps as text; '{name}' is of type "
@@ -260,6 +266,28 @@ def _named(model: Any) -> dict[str, Model]:
     if not table:
         raise DalembertError("A study needs a model.")
     return table
+
+
+def _refuse_places(out, workers, client, progress, chunk=None) -> None:
+    """Refuse where a study cannot be kept or computed, before anything is written."""
+    if not isinstance(out, str | os.PathLike) or not str(out) or "\0" in str(out):
+        raise DalembertError(f"out= is the folder of the study, 'my-study'; got {out!r}.")
+    for name, count, what in (("workers", workers, "processes"), ("chunk", chunk, "cases")):
+        if count is not None:
+            _refuse_count(name, count, what)
+    if workers is not None and client is not None:
+        raise DalembertError("Give workers= (processes of this machine) or client= (a Dask cluster), not both.")
+    if not isinstance(client, str):
+        refuse_client(client)
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise DalembertError(
+            f"progress= is True, False, or a function of the cases done, failed and of all; got {progress!r}."
+        )
+
+
+def _refuse_count(name: str, count: Any, what: str) -> None:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise DalembertError(f"{name}= is a number of {what}, 1 at least; got {count!r}.")
 
 
 def _plan(models: Mapping[str, Model], word: str, function, measure, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,14 +309,15 @@ def _plan(models: Mapping[str, Model], word: str, function, measure, settings: M
     for key in kind.needs:
         if settings.get(key) is None:
             raise DalembertError(f"study: task '{word}' needs {key}=.")
-    asked = {m.name: t for m, t in zip(measures(word, measure), _texts(measure), strict=True)}
+    texts = _texts(measure)
+    asked = {m.name: t for m, t in zip(measures(word, measure), texts, strict=True)}
     versions = {"dalembert": dalembert.__version__, "python": platform.python_version(), "machine": platform.machine()}
     return {
         "study": FORMAT,
         "name": " / ".join(models),
         "models": {name: text_of(model) for name, model in models.items()},
         "task": word,
-        "function": None if function is None else _told(function),
+        "function": None if function is None else described(function),
         "measure": asked,
         "settings": {k: _plain(v) for k, v in settings.items() if v is not None},
         "versions": versions | {name: _version(name) for name in VERSIONED},
@@ -298,6 +327,8 @@ def _plan(models: Mapping[str, Model], word: str, function, measure, settings: M
 def _texts(measure) -> list[str]:
     if isinstance(measure, str):
         return [measure]
+    if not isinstance(measure, Mapping | Sequence):
+        raise DalembertError(f"measure: name what to keep of each case, ['final(tip.x)']; got {measure!r}.")
     return list(measure.values()) if isinstance(measure, Mapping) else list(measure)
 
 
@@ -305,17 +336,6 @@ def _version(package: str) -> str:
     from importlib.metadata import version
 
     return version(package)
-
-
-def _told(function: Callable) -> dict[str, str]:
-    """A function by its name and a hash of its source."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        source = name if code is None else f"{code.co_code!r}{code.co_names}"
-    return {"name": name, "hash": hashlib.sha256(source.encode()).hexdigest()}
 
 
 def _plain(value: Any) -> Any:
@@ -366,8 +386,6 @@ def _units(here: Machines, cases: Cases) -> dict[str, str]:
 
 def _chunk(chunk: int | None, here: Machines, count: int) -> int:
     if chunk is not None:
-        if isinstance(chunk, bool) or int(chunk) != chunk or chunk < 1:
-            raise DalembertError(f"chunk= is a number of cases, 1 at least; got {chunk!r}.")
         return int(chunk)
     fits = min(MEMORY // max(t.bytes_of_a_case(), 1) for t in here.tasks.values())
     return int(max(1, min(fits, min(t.at_once for t in here.tasks.values()), count)))
@@ -403,10 +421,15 @@ def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], store: Store
             found += [f"{x} of model '{name}'" for x in _elements_changed(a, b)]
     found += _keys_changed("setting", old["settings"], {"engine": old["settings"].get("engine")} | new["settings"])
     found += _keys_changed("measure", old["measure"], new["measure"])
-    for key in ("task", "function", "count", "sampling", "combine", "seed"):
-        a, b = (x["name"] if key == "function" and x else x for x in (old[key], new[key]))
+    for key in ("task", "count", "sampling", "combine", "seed"):
         if old[key] != new[key]:
-            found.append(f"{key} (was {a!r}, is {b!r})" if a != b else f"{key} '{a}' has another source")
+            found.append(f"{key} (was {old[key]!r}, is {new[key]!r})")
+    a, b = (x["function"] or {"name": None, "hash": "", "refers": {}} for x in (old, new))
+    if a["name"] != b["name"]:
+        found.append(f"function (was {a['name']!r}, is {b['name']!r})")
+    else:
+        found += [f"function '{a['name']}' has another source"] if a["hash"] != b["hash"] else []
+        found += _keys_changed(f"what function '{a['name']}' refers to,", a["refers"], b["refers"])
     if old["table"] != new["table"]:
         found += _keys_changed("vary", old["vary"], new["vary"]) or ["the table of cases"]
     if found:
@@ -487,10 +510,6 @@ def _warn_of_versions(plan: Mapping[str, Any]) -> None:
 
 def _go(store: Store, plan, cases: Cases, function, workers, client, progress) -> Study:
     _warn_of_versions(plan)
-    if workers is not None and (isinstance(workers, bool) or int(workers) != workers or workers < 1):
-        raise DalembertError(f"workers= is a number of processes, 1 at least; got {workers!r}.")
-    if workers is not None and client is not None:
-        raise DalembertError("Give workers= (processes of this machine) or client= (a Dask cluster), not both.")
     with store.locked():
         status = store.status()
         report = _reporter(progress, plan["name"], status)

@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dalembert._results import BatchError, DalembertError, Status
-from dalembert.analysis import equilibrium, kinematics, linearise
+from dalembert.analysis import at_rest, equilibrium, kinematics, linearise
 from dalembert.kernels import device
 from dalembert.model import Model
-from dalembert.simulation import Solution, prepare, simulate, simulate_many
-from dalembert.studies._measure import OF_COURSES, Courses, Measure, parsed, rows_of
+from dalembert.reactions import rule_of
+from dalembert.simulation import DEVICES, Solution, prepare, refuse_settings, simulate, simulate_many
+from dalembert.studies._measure import OF_COURSES, Courses, Measure, parsed, rows_of, within
 from dalembert.studies._vary import Cases
 from dalembert.systems import AbstractSystem, State, build
 
@@ -57,6 +58,8 @@ class Task(ABC):
         self.settings, self.measure, self.function = dict(settings), measure, function
         self.threads: int | None = None
         self.system = build(model, coordinates=self.settings.get("coordinates", "absolute"))
+        if "rule" in self.options:
+            rule_of(self.settings.get("rule"))
         self.prepare()
 
     def prepare(self) -> None:  # noqa: B027
@@ -66,8 +69,18 @@ class Task(ABC):
     def one(self, system: AbstractSystem, start: State | None) -> tuple[dict[str, Any], str, str]:
         """Numbers, status and sentence of one case; a `DalembertError` is a case that failed."""
 
+    def computed(self, cases: Cases) -> Found:
+        """All cases of a chunk; a number that a case has not, though nothing failed, has a sentence as well."""
+        found = self.compute(cases)
+        for m in self.measure:
+            numbers = found.numbers[m.name]
+            for k in np.flatnonzero(np.isnan(numbers)) if numbers.ndim == 1 else ():
+                if found.status[k] == Status.done.name:
+                    found.message[k] = " ".join([found.message[k], f"There is no number '{m.name}'."]).strip()
+        return found
+
     def compute(self, cases: Cases) -> Found:
-        """All cases of a chunk."""
+        """The same, as a kind of task finds it."""
         found = self.empty(cases.count)
         for k in range(cases.count):
             self.fill(found, k, cases)
@@ -138,12 +151,25 @@ def _quiet() -> Iterator[None]:
 
 
 def _times(settings: Mapping[str, Any]) -> np.ndarray:
-    samples, t0 = settings.get("samples", 201), float(settings.get("t0", 0.0))
-    if isinstance(samples, int):
-        if samples < 2:
-            raise DalembertError(f"samples= is a number of times, 2 at least, or an array of times; got {samples!r}.")
-        return np.linspace(t0, float(settings["t_end"]), samples)
-    return np.asarray(samples, float)
+    samples, t0, t_end = settings.get("samples", 201), settings.get("t0", 0.0), settings["t_end"]
+    whole = isinstance(samples, int) and not isinstance(samples, bool)
+    if isinstance(samples, str | bool | float) or (whole and samples < 2):
+        raise DalembertError(f"samples= is a number of times, 2 at least, or an array of times; got {samples!r}.")
+    refuse_settings(t_end, t0=t0, samples=samples)
+    return np.linspace(float(t0), float(t_end), samples) if whole else np.asarray(samples, float)
+
+
+def _whole(settings: Mapping[str, Any], key: str) -> None:
+    """Refuse a setting that is not true or false."""
+    if not isinstance(settings.get(key, False), bool):
+        raise DalembertError(f"{key}= is True or False, not {settings[key]!r}.")
+
+
+def _instant(settings: Mapping[str, Any]) -> None:
+    """Refuse a time that is none."""
+    t = settings.get("t", 0.0)
+    if isinstance(t, bool) or not isinstance(t, int | float):
+        raise DalembertError(f"t= is a time, in seconds, not {t!r}.")
 
 
 class Motion(Task):
@@ -157,12 +183,11 @@ class Motion(Task):
         self.courses = Courses(self.system, [n for m in self.measure for n in m.names])
         self.courses.refuse_unlabelled(self.system)
         self._times = _times(self.settings)
-        first, last = float(self._times[0]), float(self._times[-1])
+        first, last = self._times[0], self._times[-1]
         for m in self.measure:
-            if m.word == "at_time" and not first <= m.number <= last + 1e-9 * (last - first):
+            if m.word == "at_time" and not within(m.number, first, last):
                 raise DalembertError(
-                    f"measure: '{m.name}': the motion is saved from {first:g} to {last:g} s, and {m.number:g} s is not "
-                    "in it."
+                    f"measure: '{m.name}': the motion is kept from {first:g} s to {last:g} s, not at {m.number:g} s."
                 )
 
     @property
@@ -233,8 +258,13 @@ class Simulation(Motion):
         super().prepare()
         keys = ("t0", "integrator", "rtol", "atol", "dt", "max_steps")
         self.given = {k: self.settings[k] for k in keys if self.settings.get(k) is not None}
+        refuse_settings(self.settings["t_end"], samples=self.times, **self.given)
         self.machine = None
         device = self.settings.get("device", "cpu")
+        for key, known in (("device", DEVICES), ("engine", (BATCH, SINGLE))):
+            if self.settings.get(key, known[0]) not in known:
+                listed = ", ".join(map(repr, known))
+                raise DalembertError(f"{key}={self.settings[key]!r} is unknown; use one of {listed}.")
         if self.settings.get("engine", SINGLE if self.system.in_parts else BATCH) == BATCH:
             self.machine = prepare(self.system, rule=self.settings.get("rule"), t=self.given.get("t0", 0.0))
         elif device != "cpu":
@@ -347,7 +377,15 @@ class Statics(Task):
 
     def prepare(self) -> None:
         self.numbers = {}
+        _instant(self.settings)
+        at_rest(self.system, self.settings.get("find", "stable"))
+        hold = self.settings.get("hold") or ()
+        hold = (hold,) if isinstance(hold, str) else tuple(hold)
+        for name in hold:
+            self.system.channels_named(name)
         for m in self.measure:
+            if m.word == "effort" and m.names[0] not in hold:
+                raise DalembertError(f"measure: '{m.names[0]}' is not held; name it in hold=.")
             if m.course:
                 found = self.system.channels_named(m.names[0])
                 if len(found) != 1:
@@ -403,6 +441,9 @@ class Modes(Task):
     options = ("t", "rest", "anywhere", "rule")
 
     def prepare(self) -> None:
+        _instant(self.settings)
+        for key in ("rest", "anywhere"):
+            _whole(self.settings, key)
         for m in self.measure:
             if m.course:
                 raise DalembertError(
@@ -513,11 +554,11 @@ class Machines:
         for task in self.tasks.values():
             task.threads = threads
         if len(self.tasks) == 1:
-            return self.first.compute(cases)
+            return self.first.computed(cases)
         found = self.empty(cases.count)
         for name, task in self.tasks.items():
             rows = np.flatnonzero(cases.labels["model"] == name)
-            part = task.compute(cases.part(rows)) if len(rows) else None
+            part = task.computed(cases.part(rows)) if len(rows) else None
             for j, k in enumerate(rows if part else ()):
                 assert part is not None
                 for key in found.numbers:

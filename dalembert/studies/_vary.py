@@ -151,6 +151,9 @@ def cases_of(
     of the distributions, drawn by `sampling` with `seed`; `combine`: "grid" takes every combination of lists (and of
     models and points), "list" takes their first values together, then their second ones, …
     """
+    if not isinstance(vary, Mapping):
+        raise DalembertError(f"vary: name what varies and its values, {{'crank.mass': [1.0, 2.0]}}; got {vary!r}.")
+    refuse_seed(seed)
     if combine not in ("grid", "list"):
         raise DalembertError(f"combine={combine!r} is unknown; use 'grid' or 'list'.")
     if sampling not in SAMPLINGS:
@@ -211,8 +214,16 @@ def _states(given: Any) -> Cases:
         q, v = (np.asarray(x, float) for x in given)
     except (TypeError, ValueError):
         q = v = np.zeros(0)
-    if q.ndim != 2 or v.ndim != 2 or len(q) != len(v) or not len(q):
-        raise DalembertError("Start states vary as a State (q, v) with one row of each for each start.")
+    if (
+        q.ndim != 2
+        or v.ndim != 2
+        or len(q) != len(v)
+        or not len(q)
+        or not (np.all(np.isfinite(q)) and np.all(np.isfinite(v)))
+    ):
+        raise DalembertError(
+            "Start states vary as a State (q, v) with one row of finite numbers of each for each start."
+        )
     labels = {START: np.array([str(k) for k in range(len(q))], object)}
     return Cases(len(q), labels=labels, states=State(q, v))
 
@@ -232,7 +243,13 @@ def _loads(name: str, given: Mapping) -> Cases:
             other = sorted(set(values) ^ set(given[first]))[0]
             raise DalembertError(f"'{name}': case '{label}' and case '{first}' must set the same names; see '{other}'.")
         for parameter, value in values.items():
-            columns.setdefault(parameter, []).append(np.asarray(value, float))
+            try:
+                own = np.asarray(value, float)
+            except (TypeError, ValueError):
+                own = np.asarray(np.nan)
+            if not np.all(np.isfinite(own)):
+                raise DalembertError(f"'{name}': case '{label}': '{parameter}' must be finite numbers, not {value!r}.")
+            columns.setdefault(parameter, []).append(own)
     try:
         table = {k: np.stack(x) for k, x in columns.items()}
     except ValueError:
@@ -252,7 +269,7 @@ def _together(axes: list[_Axis]) -> list[_Axis]:
 
 
 def _drawn(drawn: Mapping[Any, Uniform | Normal], count: int | None, sampling: str, seed: int) -> Cases:
-    if count is None or isinstance(count, bool) or int(count) != count or count < 1:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise DalembertError(f"Distributions need count=, how many points are drawn; got {count!r}.")
     from scipy.stats import qmc
 
@@ -292,6 +309,25 @@ def _product(axes: Sequence[_Axis]) -> Cases:
     parts = [a.cases.part(pick) for a, pick in zip(axes, picks, strict=True)]
     values, labels = ({k: x for p in parts for k, x in getattr(p, t).items()} for t in ("values", "labels"))
     return Cases(total, values, labels, next((p.states for p in parts if p.states is not None), None))
+
+
+def refuse_counts(**counts: Any) -> None:
+    """Refuse counts that are no whole numbers, 1 at least, by name."""
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise DalembertError(f"{name}= is a whole number, 1 at least; got {count!r}.")
+
+
+def refuse_seed(seed: Any) -> None:
+    """Refuse a seed that would draw nothing, or something else each time."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise DalembertError(f"seed= is a whole number, 0 or more; got {seed!r}.")
+
+
+def refuse_client(client: Any) -> None:
+    """Refuse what is no client of a Dask cluster."""
+    if client is not None and not all(hasattr(client, word) for word in ("submit", "gather", "scheduler_info")):
+        raise DalembertError(f"client= is a distributed.Client; got {client!r}.")
 
 
 def check_names(cases: Cases, system, many: bool) -> None:
