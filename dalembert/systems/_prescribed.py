@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -216,6 +217,14 @@ def _may_bend(function, p) -> bool:
     if all(isinstance(x, m.Timed) for x in parts):
         straight = any(key.endswith("coefficients") and min(np.shape(x)) <= 2 for key, x in p.items())
         return straight or any(x.shape.may_bend for x in parts)
+    leaves, form = jax.tree_util.tree_flatten(p)
+    return _has_bends(function, form, tuple(map(np.shape, leaves)))
+
+
+@functools.lru_cache(maxsize=1000)
+def _has_bends(function, form, shapes) -> bool:
+    """Traced once for each function, not for each run."""
+    p = jax.tree_util.tree_unflatten(form, [jax.ShapeDtypeStruct(shape, float) for shape in shapes])
     return not BENDING.isdisjoint(_operations(jax.make_jaxpr(function)(0.0, p).jaxpr))
 
 
