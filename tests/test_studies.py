@@ -804,10 +804,11 @@ def test_what_is_written_is_wanted_no_more(cluster, tmp_path, monkeypatch):
     them is killed then, they are not computed again."""
     from dalembert.studies._run import Run
 
-    real, wanted = Run.finish, []
+    real, wanted, before = Run.finish, [], set(cluster.futures)  # of other studies on this cluster
 
     def finish(run, chunk, *given):
-        held = lambda: [k for k in list(cluster.futures) if str(k).split("-")[2:3] == [str(chunk)]]  # noqa: E731
+        mine = lambda: set(cluster.futures) - before  # noqa: E731
+        held = lambda: [k for k in mine() if str(k).split("-")[2:3] == [str(chunk)]]  # noqa: E731
         end = time.monotonic() + 3
         while held() and time.monotonic() < end:  # another thread tells it
             time.sleep(0.01)
