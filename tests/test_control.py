@@ -727,6 +727,25 @@ def test_a_driver_whose_speed_jumps_is_refused(motion):
         da.simulate(model, 1.0, samples=2)
 
 
+def test_drivers_are_looked_at_inside_programs():
+    """A program that is being traced around the run does not keep drivers from being looked at, nor fails there."""
+    model = da.Model("slide")
+    block = model.body("block", mass=2.0, inertia=1.0)
+    model.prismatic("rail", model.ground, block, at=(0, 0), axis=(1, 0))
+    model.driver("drive", "rail", "max(0, t - 0.3)^2")
+    smooth = da.build(model)
+    model.replace("drive", motion="abs(t - 0.3) - 0.3")
+    bent = da.build(model)
+
+    def end(system, mass):
+        return da.simulate(system.replace({"block.mass": mass}), 1.0, dt=0.1, samples=2).q[-1, 0]
+
+    ends = jax.jit(jax.vmap(lambda mass: end(smooth, mass)))(jnp.array([1.0, 2.0]))
+    np.testing.assert_allclose(ends, 0.49, rtol=1e-12)
+    with pytest.raises(da.errors.DalembertError, match="jumps at t = 0.3 s"):
+        jax.jit(lambda mass: end(bent, mass))(1.0)
+
+
 def test_only_jumps_of_the_speed_are_refused():
     """A corner of the speed is none of the position; a corner outside of the run is none of the run; inputs count."""
     model = da.Model("slide")

@@ -79,7 +79,9 @@ def test_the_robot_example_prints_what_its_page_shows(tmp_path):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(p, id=p.stem, marks=[pytest.mark.thorough] if p.stem in ("linkages", "stewart_legs") else [])
+        pytest.param(
+            p, id=p.stem, marks=[pytest.mark.thorough] if p.stem in ("linkages", "stewart_legs", "optimise") else []
+        )
         for p in PAGES
         if ">>>" in p.read_text()
     ],

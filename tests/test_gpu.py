@@ -42,7 +42,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("options", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(x, id=k, marks=[pytest.mark.thorough] * (k in ("classical", "order 8"))) for k, x in CASES.items()],
+)
 def test_a_batch_marches_as_the_native_loop(monkeypatch, options):
     machine, parameters, ends, limits, times = case(monkeypatch, "four-bar", 0.1, samples=6, **options)
     expected = _native.run(machine, machine.kept(parameters), ends.copy(), limits, times, False, len(times))

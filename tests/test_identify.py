@@ -193,6 +193,7 @@ def cover(found, clean, sigma, truth, repeats: int) -> None:
     assert abs(np.sum(squares) / n - 1) < 4 * np.sqrt(2 / n)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("repeats", REPEATS)
 def test_coverage_of_a_five_bar(repeats):
     """A mass, inertias, a length (by a pin's place on its link) and a spring constant from the torques of its motors,

@@ -328,6 +328,7 @@ def test_reactions_and_work_of_a_batch_are_differentiated():
     assert np.max(np.abs(expected)) > 1e-3
 
 
+@pytest.mark.thorough
 def test_a_machine_that_is_weak_everywhere_has_derivatives():
     """The governor's rows are weak at its start as elsewhere; central differences as above."""
     system, name = da.build(da.mechanism("governor")), "slider.mass"

@@ -519,7 +519,8 @@ def test_derivatives_by_parameters_against_differences():
         np.testing.assert_allclose([float(slopes[4][0]), float(slopes[5][0])], change, rtol=1e-6, atol=1e-9)
 
 
-@USUALLY_ABSOLUTE
+@pytest.mark.thorough
+@BOTH
 def test_derivatives_of_modes_in_space(coordinates):
     """Of the body on two rods by its mass and by where the rods are fixed (its rest moves along): against differences
     of machines that are linearised anew, whose own error is 1e-9."""

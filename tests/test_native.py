@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_said(four_bar):
         da.simulate(four_bar, 0.1, engine="gpu")
 
 
-@pytest.mark.parametrize("N", [2, 12])
+@pytest.mark.parametrize("N", [2, pytest.param(12, marks=pytest.mark.thorough)])
 def test_machine_code_passes_singular_positions(N):
     """Four-bars in a row through their singular position, dense and sparse: as JAX passes it, within what the tolerance
     and a passage leave open."""

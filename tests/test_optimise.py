@@ -356,7 +356,8 @@ def test_global_search_on_processes(oscillator):
     assert [e.x.tobytes() for e in found.history] == [e.x.tobytes() for e in alone.history]
 
 
-@pytest.mark.parametrize("method", [pytest.param("trust-constr", marks=pytest.mark.thorough), "adam"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("method", ["trust-constr", "adam"])
 def test_other_methods(oscillator, method):
     found = optimise(
         oscillator, {"spring.stiffness": (40.0, 60.0)}, minimise=(final("place.x") - 0.1 * np.cos(1.5)) ** 2, t_end=0.3,
@@ -378,7 +379,8 @@ def test_a_mean_is_held(oscillator):
     assert best.feasible and held.text in best.active and "mass.mass at its least" in best.active
 
 
-@pytest.mark.parametrize("method", ["slsqp", pytest.param("trust-constr", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("method", ["slsqp", "trust-constr"])
 def test_frequency_as_a_constraint(oscillator, method):
     """The heaviest mass for which the frequency is at least 0.6 Hz: k/(2π f)²."""
     best = optimise(

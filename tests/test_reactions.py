@@ -245,7 +245,7 @@ def test_sparse_model_with_nonholonomic_rows_assembles():
 
 
 @pytest.mark.parametrize("nonholonomic", [False, True])
-@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("space", [pytest.param("plane", marks=pytest.mark.thorough), "space"])
 def test_zoo_moves_and_its_reactions_are_unique(space, nonholonomic):
     model, solution = states_of_zoo(space, nonholonomic)
     assert solution.redundancy == 0

@@ -132,6 +132,7 @@ def test_what_does_not_change_to_first_order(oscillator):
     assert sensitivities(oscillator, vary, (a - 1.5) ** 2, method="gradient").total[0].tolist() == [0, 0]
 
 
+@pytest.mark.thorough
 def test_batches_on_processes(oscillator):
     """Indices by the workers of a cluster, each a process, as in this one."""
     from dalembert.studies._run import local_cluster

@@ -17,6 +17,7 @@ import dalembert as da
 
 G = 9.81
 BOTH = pytest.mark.parametrize("coordinates", ["absolute", "joint"])
+USUALLY_JOINT = pytest.mark.parametrize("coordinates", [pytest.param("absolute", marks=pytest.mark.thorough), "joint"])
 
 
 # ---- closed forms ----------------------------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ def differences(f, x: float, h: float = 1e-4):
     return (8 * (near[2] - near[1]) - (near[3] - near[0])) / (12 * h)
 
 
-@BOTH
+@USUALLY_JOINT
 def test_derivatives_of_poses_efforts_and_unknowns(coordinates):
     """Under jit, by a mass, against differences: bar 1e-6; their own error is 1e-9."""
     system = arm(coordinates)
@@ -283,7 +284,7 @@ def levered() -> da.Model:
     return model
 
 
-@BOTH
+@USUALLY_JOINT
 def test_trim_by_an_input(coordinates):
     """u = m g l cos a holds the lever at a, and m g l cos a = u is where it hangs under u; ∂u/∂m = g l cos a."""
     system = da.build(levered(), coordinates=coordinates)

@@ -519,6 +519,7 @@ def test_derivatives_of_the_stick_slip_oscillator():
     close(slopes, differences(exact, x, 1e-5 * x))
 
 
+@pytest.mark.thorough
 def test_derivatives_of_a_block_with_a_brake():
     """It stops after m v²/2F, by its start velocity too; the brake takes m v²/2."""
     model = slider(velocity=3.0)

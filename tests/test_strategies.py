@@ -119,7 +119,12 @@ def test_an_event_ends_a_motion(pendulum):
 
 
 @pytest.mark.parametrize(
-    "derivative", [diffrax.RecursiveCheckpointAdjoint(checkpoints=20), diffrax.DirectAdjoint()], ids=repr
+    "derivative",
+    [
+        pytest.param(diffrax.RecursiveCheckpointAdjoint(checkpoints=20), marks=pytest.mark.thorough),
+        diffrax.DirectAdjoint(),
+    ],
+    ids=repr,
 )
 def test_adjoints(pendulum, derivative):
     """dq/dv0 by reverse mode is that by central differences: 1e-6 is what these leave at h = 1e-4 and rtol 1e-8."""

@@ -265,6 +265,7 @@ def test_a_run_that_fails_has_no_derivative():
     assert not np.isfinite(float(value)) and np.isnan(float(slope))
 
 
+@pytest.mark.thorough
 def test_a_prepared_machine_marches_under_vmap():
     """`da.prepare` looks at numbers once: a redundant machine on a complement, under a rule, with friction by load."""
     model = da.mechanism("parallelogram")

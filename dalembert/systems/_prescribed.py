@@ -240,7 +240,8 @@ def _jump(function, p, order: int, t0: float, t_end: float) -> float | None:
 
     def values(t):
         value = lambda x: jnp.ravel(jnp.asarray(function(x, p), float))  # noqa: E731
-        both = jax.vmap(lambda x: jax.jvp(value, (x,), (jnp.ones(()),)))(jnp.asarray(t))
+        with jax.ensure_compile_time_eval():  # a person's own program may be being traced around this
+            both = jax.vmap(lambda x: jax.jvp(value, (x,), (jnp.ones(()),)))(jnp.asarray(t))
         return np.concatenate([np.asarray(x) for x in both[: order + 1]], axis=1)
 
     low = np.linspace(t0, t_end, INTERVALS + 1)
