@@ -138,6 +138,7 @@ def _inputs(graph: Graph, shape: tuple[int, ...], offset: int) -> np.ndarray:
 
 def each(
     members: Whole,
+    every: Whole,
     np_: Whole,
     ni: Whole,
     no: Whole,
@@ -148,17 +149,22 @@ def each(
     outputs: Numbers,
     kept: Numbers,
 ):
-    """A kernel for each row of its inputs; with np_ = 0 all have the same parameters."""
+    """A kernel for each row of its inputs; `every` rows in turn have the same parameters."""
+    row = 0
+    left = 0
     for member in range(members):
-        if member == 0 or np_ > 0:
-            setup(at(parameters, member * np_), kept)
+        if left == 0:
+            setup(at(parameters, row * np_), kept)
+            row = row + 1
+            left = every
+        left = left - 1
         kernel(kept, at(inputs, member * ni), at(outputs, member * no))
 
 
 @functools.cache
 def _each():
     module = compile_text([translate(each)], 1, 2, passes=True)
-    return module.function("each", *[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 6)
+    return module.function("each", *[ctypes.c_int64] * 5, *[ctypes.c_void_p] * 6)
 
 
 class Compiled:
@@ -214,12 +220,13 @@ class Compiled:
         return out[: self.kernels[name].outputs, 0]
 
     def rows(self, name: str, parameters: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """The outputs for many rows of inputs, with as many rows of parameters or with one for all."""
+        """The outputs for many rows of inputs; as many of them in turn as there are for each row of parameters have the
+        same parameters."""
         parameters, inputs = (np.ascontiguousarray(np.atleast_2d(x), float) for x in (parameters, inputs))
         out = np.zeros((len(inputs), self.kernels[name].outputs))
         kept = np.zeros(self.kept[name] + 1)
-        width = parameters.shape[1] if len(parameters) > 1 else 0
-        counts = (len(inputs), width, inputs.shape[1], out.shape[1])
+        every = max(len(inputs) // len(parameters), 1)
+        counts = (len(inputs), every, parameters.shape[1], inputs.shape[1], out.shape[1])
         arrays = (x.ctypes.data for x in (parameters, inputs, out, kept))
         _each()(*counts, *self._addresses[name], *arrays)
         return out
