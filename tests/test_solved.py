@@ -283,7 +283,8 @@ def hinged_four_bar(tilt: float) -> da.Model:
     "tilt, coordinates",
     [
         *((tilt, "absolute") for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
-        *(pytest.param(tilt, "joint", marks=THOROUGH) for tilt in (0.0, 1e-9, 1e-6, 1e-4, 1e-2)),
+        (1e-9, "joint"),
+        *(pytest.param(tilt, "joint", marks=THOROUGH) for tilt in (0.0, 1e-6, 1e-4, 1e-2)),
         *(
             pytest.param(tilt, how, marks=THOROUGH)
             for tilt in (1e-12, 1e-8, 1e-7, 1e-3)

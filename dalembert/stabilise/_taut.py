@@ -153,12 +153,15 @@ def _terms_on_bodies(system: AbstractSystem, state: State, t: float, free: np.nd
         return out
     q, still = (np.asarray(x) for x in system.lift(np.asarray(state.q), np.zeros(system.n)))
     moved = np.stack([np.abs(np.asarray(system.lift(np.asarray(state.q), x)[1]) - still) for x in free.T], axis=1)
+    # by the fastest motion of all: a row of a direction in which nothing moves but by rounding has no less of it
+    scale = np.asarray(machine.scale())
+    fastest = np.max(moved / scale[:, None])
     rows = np.abs(np.asarray(assemble_known(machine, t, q, still).C))
     named = {o.name: o for o in machine.owners}
     for o in system.owners:
         own = named.get(o.name)
         if own is not None and len(own.rows) == len(o.rows) > 0:
-            out[list(o.rows)] = np.max(rows[list(own.rows)] @ moved, axis=1)
+            out[list(o.rows)] = rows[list(own.rows)] @ scale * fastest
     return out
 
 
