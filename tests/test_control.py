@@ -725,6 +725,8 @@ def test_a_driver_whose_speed_jumps_is_refused(motion):
     model.driver("drive", "shoulder", motion)
     with pytest.raises(da.errors.DalembertError, match=r"'drive' of 'pair': the speed .* jumps at t = 0\.3 s"):
         da.simulate(model, 1.0, samples=2)
+    with pytest.raises(da.errors.DalembertError, match=r"'drive' of 'pair': the speed .* jumps at t = 0\.3 s"):
+        da.simulate_many(model, {"lower.mass": [1.0, 2.0]}, 1.0, samples=2)
 
 
 def test_drivers_are_looked_at_inside_programs():

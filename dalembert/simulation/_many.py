@@ -48,7 +48,7 @@ from dalembert.simulation._steps import first_step
 from dalembert.simulation._strategies import strategies
 from dalembert.simulation._xla import march_many_by_xla
 from dalembert.stabilise import CHANGED, EXACT, AbstractStabilisation, State, start_of
-from dalembert.systems import AbstractSystem, build, refuse_wound, with_fields, without_names
+from dalembert.systems import AbstractSystem, build, jumps, refuse_wound, with_fields, without_names
 
 DEVICES = ("cpu", "gpu", "jax")
 """Where a batch is marched."""
@@ -142,6 +142,8 @@ def simulate_many(
     plan, times = plan_of(chosen, rtol, atol, dt, samples, max_steps, t0, t_end, False)
     machine = _sampled(machine, members, t0, dt)
     times = machine.system.control.at_ticks(times)
+    if sentences := jumps(machine.system.machine, float(t0), float(t_end)):
+        raise DalembertError(" ".join(sentences))
     if device not in DEVICES:
         raise DalembertError(f"device={device!r} is unknown; use 'cpu', 'gpu' or 'jax'.")
     ticks = machine.system.control.sampled
